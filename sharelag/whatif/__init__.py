@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sharelag.whatif.assignors.registry import ASSIGNORS, assign, assignor_names, register
     from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
-    from sharelag.whatif.autoscaling.cost import cost_against_age
     from sharelag.whatif.compare import Comparison, compare, compared, variants
+    from sharelag.whatif.comparison.cost import cost_against_age
     from sharelag.whatif.consumer_group import (
         ConsumerSettings,
         Moving,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from sharelag.whatif.edited import what_if
     from sharelag.whatif.fixed import with_assignment
+    from sharelag.whatif.goal import Goal
     from sharelag.whatif.named import named, names
     from sharelag.whatif.scenario import (
         Behaviour,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         Topic,
     )
     from sharelag.whatif.scenario_json import from_json, to_json
-    from sharelag.whatif.search import Found, Goal, fewest_members
+    from sharelag.whatif.search import Found, fewest_members
     from sharelag.whatif.simulate import SimulationResult, simulate
 
 __all__ = [
@@ -99,7 +100,7 @@ __all__ = [
 _HOMES = {
     "assignors.registry": ("ASSIGNORS", "assign", "assignor_names", "register"),
     "autoscale": ("Fixed", "Hpa", "Keda", "Pods", "Policy", "Rules", "TargetAge"),
-    "autoscaling.cost": ("cost_against_age",),
+    "comparison.cost": ("cost_against_age",),
     "compare": ("Comparison", "compare", "compared", "variants"),
     "consumer_group": ("ConsumerSettings", "Moving", "consumer_group_twin", "should_move"),
     "edited": ("what_if",),
@@ -121,7 +122,8 @@ _HOMES = {
         "Topic",
     ),
     "scenario_json": ("from_json", "to_json"),
-    "search": ("Found", "Goal", "fewest_members"),
+    "goal": ("Goal",),
+    "search": ("Found", "fewest_members"),
     "simulate": ("SimulationResult", "simulate"),
 }
 

@@ -125,7 +125,7 @@ class Keda:
         always live.
     limit_to_partitions
         As KEDA's Kafka scaler does for consumer groups unless ``allowIdleConsumers`` is set.
-        Members of share groups need no partition of their own.
+        Members of share groups need no separate partition.
     """
 
     lag_threshold: int = 10

@@ -15,17 +15,12 @@ who looks at twenty of them finds one that seems to differ by luck.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.tables.displayable import Displayable
-from sharelag.tables.presentation import Presentation
-from sharelag.whatif.comparison import presented
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.intervals import (
     Floats,
@@ -36,6 +31,7 @@ from sharelag.whatif.comparison.intervals import (
     median,
     ratio_interval,
 )
+from sharelag.whatif.comparison.outcome import Comparison, by_variant_and_seed, paired
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES
 from sharelag.whatif.grid import as_runs, grid, run
 from sharelag.whatif.scenario import Scenario
@@ -51,65 +47,6 @@ __all__ = [
 
 #: Called with the number of runs done, and of all runs.
 Progress = Callable[[int, int], object]
-
-
-@dataclass(frozen=True)
-class Comparison(Displayable):
-    """What came of it, as tables of `sharelag.whatif.comparison.tables`.
-
-    Attributes
-    ----------
-    runs
-        One row a run: `RUNS`.
-    measures
-        One row a variant and measure: `MEASURES`.
-    differences
-        One row a variant and measure against the baseline: `DIFFERENCES`.
-    baseline, confidence
-        As they were asked for.
-    """
-
-    runs: pa.Table
-    measures: pa.Table
-    differences: pa.Table
-    baseline: str
-    confidence: float
-
-    def presented(self) -> Presentation:
-        """The table that people are shown of it."""
-        return presented.comparison(self)
-
-    def winner(self, measure: str) -> str | None:
-        """The variant that is better than each of the others; None where the runs do not show one.
-
-        All pairs of variants are compared, and the confidence holds for all of them together.
-
-        Raises
-        ------
-        InputError
-            The measure is not among those compared, or no direction of it is better.
-        """
-        if (
-            measure not in self.measures.column("measure").to_pylist()
-            or MEASURED[measure].better is None
-        ):
-            known = [
-                name
-                for name, one in MEASURED.items()
-                if one.better and name in self.runs.column_names
-            ]
-            raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(known)}")
-        by_variant = _by_variant(self.runs, measure)
-        pairs = list(combinations(by_variant, 2))
-        wins = dict.fromkeys(by_variant, 0)
-        for one, other in pairs:
-            values, others = _paired(by_variant[one], by_variant[other])
-            better = is_better(
-                values, others, MEASURED[measure], each_level(self.confidence, len(pairs))
-            )
-            if better is not None:
-                wins[one if better else other] += 1
-        return next((name for name, count in wins.items() if 0 < count == len(wins) - 1), None)
 
 
 def compare(
@@ -136,10 +73,6 @@ def compare(
         Run each scenario with the assignor ``optimal``, too, and measure the distance to it.
     progress : callable, optional
         Called with ``(done, all)``, in runs.
-
-    Returns
-    -------
-    Comparison
 
     Raises
     ------
@@ -183,7 +116,7 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
     for measure, how in MEASURED.items():
         if measure not in runs.column_names:
             continue
-        by_variant = _by_variant(runs, measure)
+        by_variant = by_variant_and_seed(runs, measure)
         for name, mine in by_variant.items():
             values = np.array(list(mine.values()), np.float64)
             unknown = int(np.isnan(values).sum())
@@ -194,7 +127,7 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
             )
         for name in names:
             if name != baseline:
-                values, others = _paired(by_variant[name], by_variant[baseline])
+                values, others = paired(by_variant[name], by_variant[baseline])
                 level = each_level(confidence, len(names) - 1)
                 row = {
                     "variant": name,
@@ -261,23 +194,6 @@ def _failed(runs: pa.Table) -> dict[str, int]:
         return {}
     counts = runs.filter(pc.is_valid(runs.column("error"))).column("variant").value_counts()
     return {one["values"]: one["counts"] for one in counts.to_pylist()}
-
-
-def _by_variant(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:
-    """A measure by variant and seed, NaN where it is unknown, without failed runs."""
-    found: dict[str, dict[int, float]] = {name: {} for name in runs.column("variant").to_pylist()}
-    if "error" in runs.column_names:
-        runs = runs.filter(pc.is_null(runs.column("error")))
-    columns = (runs.column(name).to_pylist() for name in ("variant", "seed", measure))
-    for name, seed, value in zip(*columns, strict=True):
-        found[name][seed] = np.nan if value is None else float(value)
-    return found
-
-
-def _paired(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, Floats]:
-    """The values of the seeds that both have."""
-    seeds = [seed for seed in one if seed in other]
-    return np.array([one[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])
 
 
 def _difference(values: Floats, others: Floats, level: float) -> dict[str, float | int | None]:

@@ -14,7 +14,7 @@ that a member of the share group would release is tried again in place, at once,
 put into a dead letter queue: ``archived``). One that it would never acknowledge counts as done. A
 record that crashes its member crashes the next one as well; nothing counts its
 deliveries. Another leader of a partition, and a broker that is down, make no difference. Records
-that the share group had finished beyond its start offset are no work.
+that the share group had finished beyond its start offset are not work.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif.compare import Progress
-from sharelag.whatif.comparison import presented
+from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import (
     Floats,
     difference_interval,
@@ -41,6 +43,7 @@ from sharelag.whatif.comparison.intervals import (
 from sharelag.whatif.comparison.tables import MEASURED, Measure
 from sharelag.whatif.consumer_groups.run import ConsumerGroupResult, Run
 from sharelag.whatif.consumer_groups.settings import ConsumerSettings
+from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.summary import SUMMARY
@@ -59,18 +62,12 @@ RUNS = pa.schema(
     [
         ("variant", pa.string()),  # consumer group or share group
         *SUMMARY,
-        (
-            "parallelism",
-            pa.float64(),
-        ),  # members at work, on average while anything was left; null: nothing ever was
-        (
-            "out_of_order_share",
-            pa.float64(),
-        ),  # of the offsets finished, those with an earlier one unfinished then
-        (
-            "duplicates",
-            pa.int64(),
-        ),  # redeliveries that no member asked for: work that may have been done twice
+        # members at work, on average while anything was left; null: nothing ever was
+        ("parallelism", pa.float64()),
+        # of the offsets finished, those with an earlier one unfinished then
+        ("out_of_order_share", pa.float64()),
+        # redeliveries that no member requested: work that may have been done twice
+        ("duplicates", pa.int64()),
     ]
 )
 #: One measure.
@@ -79,10 +76,8 @@ ANSWERS = pa.schema(
         ("measure", pa.string()),
         ("unit", pa.string()),
         ("n", pa.int32()),  # seeds
-        (
-            "consumer_group",
-            pa.float64(),
-        ),  # means; null: some run does not know it, such as when it drained
+        # means; null: some run does not know it, such as when it drained
+        ("consumer_group", pa.float64()),
         ("share_group", pa.float64()),
         ("difference", pa.float64()),  # the share group's less the consumer group's, seed by seed
         ("low", pa.float64()),
@@ -121,7 +116,13 @@ class Moving(Displayable):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        return presented.moving(self)
+        moved = [words.moving_for_people(row) for row in self.rows()]
+        title = "Consumer group or share group?"
+        return presented(title, moved, views.MOVING.without("variant"), (words.MOVING,))
+
+    def rows(self, variant: str = "") -> list[dict[str, Any]]:
+        """One row a measure, as a consumer group and as a share group."""
+        return [{"variant": variant, **row} for row in self.answers.to_pylist()]
 
 
 def consumer_group_twin(
@@ -167,10 +168,6 @@ def should_move(
         Of each interval (Student's t, over the differences seed by seed).
     progress : callable, optional
         Called with the runs done and all runs.
-
-    Returns
-    -------
-    Moving
 
     Raises
     ------

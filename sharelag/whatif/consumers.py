@@ -68,7 +68,7 @@ class Behaviour:
     ----------
     accept, release, reject, silent
         Shares of the records, together 1; ``silent`` ones are never acknowledged, so that their
-        locks run out.
+        locks expire.
     crash, hang
         Chances for each poll that brings records: the process ends and its connections with it, or
         it stands still with open connections, and without heartbeats.

@@ -17,7 +17,7 @@ from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.fixed import ByName, with_assignment
 from sharelag.whatif.scenario import Scenario
 
-#: What `what_if` tells of each measure: what people call it, and what it means when it is not
+#: What `what_if` says about each measure: what people call it, and what it means when it is not
 #: known.
 _TOLD = {
     "drain_ms": ("Time until drained", "not drained in every run"),
@@ -52,7 +52,7 @@ def what_if(
     seeds : iterable of int
         Both sides meet the same luck in each.
     cancelled : callable, optional
-        Is asked before each run whether to give up.
+        Called before each run: whether to give up.
     progress : callable, optional
         Called with ``(done, all)``, in runs.
 

@@ -31,7 +31,7 @@ from sharelag.whatif.simulation.world import member_id
 #: For each member by its name in the scenario, by topic, its partitions.
 ByName: TypeAlias = Mapping[str, Mapping[str, Iterable[int]]]
 
-#: Lives in a row that may end before the coordinator is asked for an assignment.
+#: Lives in a row that may end before the coordinator computes an assignment.
 _UNSEEN_LIVES = 50
 _PLACES = 12  # digits of the name
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError, unknown_group
 from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.progress import usual_rates
 from sharelag.model import SharePartition, Window
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
@@ -80,7 +81,7 @@ def scenario_from(
         Records in a record batch: cannot be seen from the group's state.
     max_poll_records : int, optional
         Records of a poll, which cannot be seen either. When not given, Kafka's 500, or fewer where
-        as many would take longer than half a lock: else locks would run out in the simulation that
+        as many would take longer than half a lock: else locks would expire in the simulation that
         the cluster's history does not show.
 
     Returns
@@ -97,9 +98,11 @@ def scenario_from(
     lag = _of_group(evidence.lag, _group(evidence, group))
     name = lag[0]["group_id"]
     assumed: list[str] = []
-    progress = {
-        (row["topic_id"], row["partition"]): row for row in _of_group(evidence.progress, name)
-    }
+    # What a group usually does is simulated, not what it has done for a minute: it may be idle now.
+    usual = usual_rates(evidence.lag, evidence.observed, evidence.past_offsets, evidence.as_of)
+    progress = _by_partition(evidence.progress, name)
+    for place, row in _by_partition(usual, name).items():
+        progress[place] = progress.get(place, {}) | row
     topics = _topics(evidence, lag, progress, batch_records, assumed)
     members = _members(evidence, name, topics, assumed)
     service = service or estimates.service(
@@ -162,6 +165,10 @@ def _group(evidence: Evidence, group: str | None) -> str:
 def _of_group(table: pa.Table, group: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = table.filter(pc.equal(table.column("group_id"), group)).to_pylist()
     return rows
+
+
+def _by_partition(table: pa.Table, group: str) -> dict[tuple[str, int], dict[str, Any]]:
+    return {(row["topic_id"], row["partition"]): row for row in _of_group(table, group)}
 
 
 def _topics(

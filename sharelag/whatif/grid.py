@@ -121,8 +121,10 @@ def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
             row["drain_over_optimal"] = _ratio(row, best, "drain_ms")
             row["age_p95_over_optimal"] = _ratio(row, best, "age_p95_ms")
         made.append(row)
-    asked = any(cell.optimal is not None for cell in plan.cells)
-    return pa.Table.from_pylist(made, schema=pa.schema([*RUNS, *(OVER_OPTIMAL if asked else ())]))
+    requested = any(cell.optimal is not None for cell in plan.cells)
+    return pa.Table.from_pylist(
+        made, schema=pa.schema([*RUNS, *(OVER_OPTIMAL if requested else ())])
+    )
 
 
 def _ratio(row: Mapping[str, Any], best: Mapping[str, Any], name: str) -> float | None:

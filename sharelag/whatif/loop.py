@@ -22,7 +22,7 @@ from sharelag.whatif.simulation.coordinator import Assigned
 from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
-from sharelag.whatif.simulation.streams import CRASH, REJECT, RELEASE, SILENT, Outcomes, Work
+from sharelag.whatif.simulation.streams import CRASH, REJECT, RELEASE, SILENT, Longs, Outcomes, Work
 from sharelag.whatif.simulation.summary import summary
 from sharelag.whatif.simulation.tally import Tally
 
@@ -92,7 +92,7 @@ class Loop(ABC, Generic[L]):
         self.outcomes = _outcomes(scenario, seed, self.names)
         self.scaling: Scaling | None = None
         self._works: dict[Service, Works] = {}
-        self._rows: list[tuple[int, ...]] = []
+        self._rows: list[Longs] = []
 
     def end(self) -> Tables:
         """Let it run to its end, and give what happened."""
@@ -252,18 +252,26 @@ class Loop(ABC, Generic[L]):
         for life in self.lives:
             for place in life.places:
                 owners[place] = owners.get(place, 0) + 1
-        for place, log in enumerate(self.logs):
-            end = log.end(now)
-            start, window_end, complete, in_flight, lag = self._progress(place, end)
-            age = max(now - log.appended(start), 0) // MS if lag > 0 else 0
-            offsets = (log.start, start, window_end, complete, in_flight, end, lag)
-            self._rows.append((now // MS, *offsets, age, owners.get(place, 0)))
+        rows = np.empty((len(self.names), 10), np.int64)
+        rows[:, 0], rows[:, 1:9] = now // MS, self._observed()
+        rows[:, 9] = [owners.get(place, 0) for place in range(len(self.names))]
+        self._rows.append(rows)
         self._note_drained()
         if now + step <= self.scenario.duration_ms * MS:
             self.clock.after(step, self._sample)
 
+    def _observed(self) -> Longs:
+        """Columns of the timeline from the log start offset to the age, by place."""
+        now, rows = self.clock.now, []
+        for place, log in enumerate(self.logs):
+            end = log.end(now)
+            start, window_end, complete, in_flight, lag = self._progress(place, end)
+            age = max(now - log.appended(start), 0) // MS if lag > 0 else 0
+            rows.append((log.start, start, window_end, complete, in_flight, end, lag, age))
+        return np.array(rows, np.int64).reshape(-1, 8)
+
     def _timeline(self) -> pa.Table:
-        values = np.array(self._rows, np.int64).reshape(-1, 10)
+        values = np.concatenate(self._rows)
         steps = len(values) // len(self.names)
         columns = [
             values[:, 0],

@@ -1,22 +1,17 @@
-"""Scenarios and runs as the tables that people are shown."""
+"""Answers of simulations as the tables that people are shown."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from sharelag.durations import duration
 from sharelag.schemas import AMOUNT
 from sharelag.tables import views
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.views import View
-
-if TYPE_CHECKING:
-    from sharelag.whatif.scenario import Scenario
 
 #: Columns of words that are amounts.
 _AMOUNTS = frozenset(
@@ -31,39 +26,15 @@ def run(summary: pa.Table, seed: int) -> Presentation:
     """The summary of one run."""
     (row,) = summary.to_pylist()
     values = {name: None if value is None else str(value) for name, value in row.items()}
-    return presented(f"One run, with seed {seed}", _pairs(values), views.RUN)
+    return presented(f"One run, with seed {seed}", pairs(values), views.RUN)
 
 
-def scenario(shown: Scenario) -> Presentation:
-    """What a scenario is of, and what was assumed for it."""
-    members = shown.each_member()
-    given = [*_unlike(shown.settings), *_unlike(shown.settings.limits)]
-    kinds = Counter(fault.kind.replace("_", " ") for fault in shown.faults)
-    producers = (f"{one.topic}: {one.rate:,.3g}/s" for one in shown.producers)
-    scaler = "none" if shown.autoscaler is None else type(shown.autoscaler).__name__
-    values = {
-        "group": shown.group_id,
-        "topics": ", ".join(f"{one.name} ({one.partitions})" for one in shown.topics),
-        "members": f"{len(members):,}",
-        "producers": ", ".join(producers) or "none",
-        "assignor": shown.assignor,
-        "settings that differ from Kafka's": ", ".join(given) or "none",
-        "poison records": f"{len(shown.poison):,}",
-        "faults": ", ".join(f"{kind} ({count})" for kind, count in kinds.items()) or "none",
-        "autoscaler": scaler,
-        "lasts": duration(shown.duration_ms),
-    }
-    notes: tuple[str, ...] = (shown.about,) if shown.about else ()
-    notes += tuple(f"assumed: {one}" for one in shown.assumed)
-    title = f"Scenario {shown.name}" if shown.name else f"Scenario of {shown.group_id}"
-    return presented(title, _pairs(values), views.SCENARIO, notes)
-
-
-def _pairs(values: Mapping[str, str | None]) -> list[dict[str, str | None]]:
+def pairs(values: Mapping[str, str | None]) -> list[dict[str, str | None]]:
+    """Names and values as rows of two columns."""
     return [{"by": name, "value": value} for name, value in values.items()]
 
 
-def _unlike(given: Any) -> list[str]:
+def differing(given: Any) -> list[str]:
     """Settings that are not at their default."""
     usual = type(given)()
     return [

@@ -5,18 +5,22 @@ Times are milliseconds from the begin of the simulation unless they say otherwis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count as count_from
 from typing import Literal
 
+from sharelag.durations import duration
 from sharelag.errors import InputError
+from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.whatif import presented
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
+from sharelag.whatif.presented import differing, pairs, presented
+from sharelag.whatif.settings import Settings, settings_named
 from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
 
 __all__ = [
@@ -36,24 +40,6 @@ __all__ = [
     "Topic",
     "settings_named",
 ]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Of the group, with Kafka's defaults.
-
-    ``rebalance_interval_ms`` is not Kafka's: how often an assignor that goes by lag is asked again
-    although no member joined or left. None asks only when Kafka would.
-    """
-
-    limits: Limits = field(default_factory=Limits)
-    heartbeat_interval_ms: int = 5000  # share.heartbeat.interval.ms
-    session_timeout_ms: int = 45_000  # share.session.timeout.ms
-    assignment_interval_ms: int = 1000  # share.assignment.interval.ms
-    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
-    auto_offset_reset: Literal["latest", "earliest"] = "latest"
-    rebalance_interval_ms: int | None = None
-    max_size: int = 200  # group.share.max.size of the brokers: members beyond it are refused
 
 
 @dataclass(frozen=True)
@@ -141,7 +127,7 @@ class Scenario(Displayable):
     topics: tuple[Topic, ...]
     members: tuple[Member, ...]
     producers: tuple[Producer, ...] = ()
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     costs: Costs = Costs()
     assignor: str = "simple"
     poison: tuple[Poison, ...] = ()
@@ -160,7 +146,27 @@ class Scenario(Displayable):
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
-        return presented.scenario(self)
+        members = self.each_member()
+        given = [*differing(self.settings), *differing(self.settings.limits)]
+        kinds = Counter(fault.kind.replace("_", " ") for fault in self.faults)
+        producers = (f"{one.topic}: {one.rate:,.3g}/s" for one in self.producers)
+        scaler = "none" if self.autoscaler is None else type(self.autoscaler).__name__
+        values = {
+            "group": self.group_id,
+            "topics": ", ".join(f"{one.name} ({one.partitions})" for one in self.topics),
+            "members": f"{len(members):,}",
+            "producers": ", ".join(producers) or "none",
+            "assignor": self.assignor,
+            "settings that differ from Kafka's": ", ".join(given) or "none",
+            "poison records": f"{len(self.poison):,}",
+            "faults": ", ".join(f"{kind} ({count})" for kind, count in kinds.items()) or "none",
+            "autoscaler": scaler,
+            "lasts": duration(self.duration_ms),
+        }
+        notes: tuple[str, ...] = (self.about,) if self.about else ()
+        notes += tuple(f"assumed: {one}" for one in self.assumed)
+        title = f"Scenario {self.name}" if self.name else f"Scenario of {self.group_id}"
+        return presented(title, pairs(values), views.SCENARIO, notes)
 
     def __post_init__(self) -> None:
         known = {topic.name: topic.partitions for topic in self.topics}
@@ -260,30 +266,3 @@ class Scenario(Displayable):
         ]
         kept = [fault for fault in self.faults if not fault.member]
         return replace(self, members=tuple(like), faults=tuple(kept))
-
-
-def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
-    """Settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``.
-
-    Others are ignored.
-    """
-    values = {
-        name.removeprefix("share.").replace(".", "_"): value
-        for name, value in given
-        if name.startswith("share.")
-    }
-    limits = {name: values[ours] for name, ours in _LIMITS.items() if values.get(ours) is not None}
-    own = {
-        one.name: values[one.name] for one in fields(Settings) if values.get(one.name) is not None
-    }
-    if own.get("auto_offset_reset") not in ("latest", "earliest"):
-        own.pop("auto_offset_reset", None)
-    return Settings(**(own | {"limits": Limits(**limits)}))  # type: ignore[arg-type]
-
-
-_LIMITS = {
-    "max_record_locks": "partition_max_record_locks",
-    "delivery_count_limit": "delivery_count_limit",
-    "lock_duration_ms": "record_lock_duration_ms",
-    "renew_enabled": "renew_acknowledge_enable",
-}

@@ -1,4 +1,4 @@
-"""Scenarios as JSON: to be edited by people, sent to other machines, and told apart by their text.
+"""Scenarios as JSON: to be edited by people, sent to other machines, and compared by their text.
 
     Path("mine.json").write_text(to_json(scenario, indent=2))
     from_json(Path("mine.json").read_text()) == scenario
@@ -69,7 +69,7 @@ def from_json(text: str | bytes) -> Scenario:
     Raises
     ------
     InputError
-        It is no JSON, or not of a scenario: with what is wrong, and where.
+        It is not JSON, or not a scenario: with what is wrong, and where.
     """
     try:
         given = json.loads(text, parse_constant=_refuse)

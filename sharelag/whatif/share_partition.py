@@ -59,7 +59,7 @@ def _accept(_: Write) -> bool:
 class SharePartition:
     """One partition of one topic, as its leader serves it to one share group.
 
-    All methods that take ``now`` (ms, never going back) first let the locks run out that ended
+    All methods that take ``now`` (ms, never going back) first let the locks expire that ended
     until then.
 
     Parameters
@@ -171,7 +171,7 @@ class SharePartition:
             The record batches fetched, ascending: from the one that holds the fetch offset, or the
             next one.
         max_records : int
-            As the client asks; in mode ``batch_optimized`` a delivery goes on to the end of the
+            As the client asks; in mode ``batch_optimized`` a delivery extends to the end of the
             record batch.
         batch_size : int, optional
             Longer new spans are put in flight in pieces of at least this many offsets, at the
@@ -207,7 +207,7 @@ class SharePartition:
         Raises
         ------
         InvalidRecordStateError
-            Some offset is not acquired by this member, e.g. since its lock ran out.
+            Some offset is not acquired by this member, e.g. since its lock expired.
         InvalidAcknowledgementError
             The acknowledgements are malformed, or go past what was delivered.
         StateNotWrittenError
@@ -236,7 +236,7 @@ class SharePartition:
         ------
         StateNotWrittenError
             The share coordinator refused the write, so the records stay acquired until their locks
-            run out.
+            expire.
         """
         self._advance(now)
         release_session(self._state, member)
@@ -244,8 +244,8 @@ class SharePartition:
     def expire_locks(self, now: int) -> int | None:
         """Take back what was acquired too long ago, and write so, whatever the coordinator answers.
 
-        A lock of 30,000 ms that was taken at 0 runs out at 30,000. Each offset of a split batch has
-        a lock and a write of its own.
+        A lock of 30,000 ms that was taken at 0 expires at 30,000. Each offset of a split batch has
+        its own lock and write.
 
         Returns
         -------
@@ -259,8 +259,8 @@ class SharePartition:
         """Follow the log start offset after a fetch found its records deleted; nothing is written.
 
         Available records before it are archived. Acquired ones stay with their member, who may
-        acknowledge them without an error and without effect; they are archived when their locks run
-        out.
+        acknowledge them without an error and without effect; they are archived when their locks
+        expire.
         """
         self._advance(now)
         move_log_start(self._state, offset)

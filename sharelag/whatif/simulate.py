@@ -43,7 +43,7 @@ class SimulationResult(Displayable):
     summary
         One row.
     requests
-        One row a request, when they were asked for; else empty.
+        One row a request, when they were requested; else empty.
     scaling
         One row a decision of the autoscaler; empty without one.
     """
@@ -81,7 +81,7 @@ class SimulationResult(Displayable):
 
     @property
     def duplicates(self) -> int:
-        """Redeliveries that no member asked for: records that may have been processed twice."""
+        """Redeliveries that no member requested: records that may have been processed twice."""
         return tables.duplicates(self._tally)
 
     def offsets(self) -> pa.Table:
@@ -113,13 +113,9 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
     scenario : Scenario
     seed : int
         Random seed. Arrivals, the work in each record, what becomes of each delivery, and faults
-        have streams of their own, so that two assignors with the same seed meet the same luck.
+        have their own streams, so that two assignors with the same seed meet the same luck.
     requests : bool
         Note every request, too.
-
-    Returns
-    -------
-    SimulationResult
     """
     run = _run(scenario, seed, requests)
     ended = run.end()

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 from sharelag.errors import InputError
 from sharelag.model import Window, topic_id_text
 
-#: 2026-01-01T00:00:00Z, when simulations begin unless told otherwise.
+#: 2026-01-01T00:00:00Z, when simulations begin unless stated otherwise.
 BEGINS_MS = 1_767_225_600_000
 
 

@@ -11,8 +11,8 @@ from sharelag.whatif.assignors.pairs import Pairs, cover, even_loads, join_fewes
 def all_to_all(group: Group) -> Assignment:
     """Give every member every partition of the topics it subscribes to, as KIP-932 first had it.
 
-    Nobody is ever idle and no partition short of members, at the price of a share session a pair:
-    ``M * P``.
+    No member is ever idle and no partition short of members, at the price of a share session a
+    pair: ``M * P``.
     """
     return as_assignment(
         group, [(member, place) for place in group.places for member in group.subscribers[place[0]]]

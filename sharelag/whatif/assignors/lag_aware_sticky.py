@@ -87,14 +87,14 @@ def lag_aware_sticky(
     dictionary order. So while nothing else changes, no assignment comes twice, there are finitely
     many, and then all stays.
 
-    *No oscillation.* Say a change relieved a member from ``x``, so that whoever got more ended at
-    ``(1 - h) x`` at the most, and since then every weight has changed by a factor of at most ``f``,
-    up or down. Undoing it relieves one of those, from ``f (1 - h) x`` at the most, and raises the
+    *No oscillation.* Say a change relieved a member from ``x``, so that the one who got more ended
+    at ``(1 - h) x`` at most, and since then every weight has changed by a factor of at most ``f``,
+    up or down. Undoing it relieves one of those, from ``f (1 - h) x`` at most, and raises the
     first member to ``x / f`` at least, which has to be at most ``(1 - h)`` of the former: ``x / f
     <= (1 - h) f (1 - h) x``, that is ``f >= 1 / (1 - h)``. So with ``h = 0.1`` and all else equal,
     no change is undone before some weight has changed by a ninth.
 
-    *Where it is no better.* Where all partitions have as much to do, members that share several of
+    *Where it is not better.* Where all partitions have as much to do, members that share several of
     them come to be four on one and five on another, less even than Kafka's two on each: then a
     burst lasts some percent longer (the named scenario ``burst``). Work that differs from record to
     record, and slow members, it does not know of.
@@ -255,7 +255,7 @@ def _joins(draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds) -
 def _joins_and_moves(
     draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds
 ) -> Iterator[_Change]:
-    """Or let it take the place over, or another leave one of its own places for it."""
+    """Or let it take the place over, or another leave one of its places for it."""
     pairs = draft.pairs
     yield from _joins(draft, heavy, by_load, bounds)
     rank = {member: number for number, member in enumerate(by_load)}
@@ -283,7 +283,7 @@ def _first(draft: _Loads, by_load: Sequence[str], place: Place, most: int) -> st
 def _spared(
     draft: _Loads, place: Place, spare: list[tuple[Place, list[str]]]
 ) -> tuple[str, Place] | None:
-    """Who could best leave which place for another: whoever then has the most has the least."""
+    """Who could best leave which place for another: who then has the most has the least."""
     share = draft.weights[place] / (draft.pairs.count(place) + 1)
     best: tuple[float, str, Place] | None = None
     for left, members in spare:

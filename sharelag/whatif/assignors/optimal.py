@@ -148,7 +148,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Actor:
-    """One member, or all members that are alike in what they may take and how fast they are."""
+    """One member, or all members that are equal in what they may take and how fast they are."""
 
     ids: tuple[str, ...]
     rate: float
@@ -262,7 +262,7 @@ class _Model:
         if self.moves is not None or (self.limit is not None and self.limit > 1):
             yield from (_Actor((member,), rates[member]) for member in members)
             return
-        # Without a limit, or with one place a member, those who are alike need not be told apart.
+        # Without a limit, or with one place a member, equal members need not be distinguished.
         alike: dict[tuple[tuple[str, ...], float], list[str]] = {}
         for member in members:
             topics = tuple(topic for topic, ids in self.group.subscribers.items() if member in ids)

@@ -1,4 +1,4 @@
-"""The assignors by name; users and installed packages add functions of their own."""
+"""The assignors by name; users and installed packages add their own functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ASSIGNORS: dict[str, Assignor] = {
     "optimal": optimal,
 }
 _OURS = frozenset(ASSIGNORS)
-#: Those of ours that were looked for in vain among the assignors of installed packages.
+#: Those of this package that were looked for in vain among the assignors of installed packages.
 _UNRIVALLED: set[str] = set()
 
 

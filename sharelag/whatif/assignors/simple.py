@@ -52,7 +52,7 @@ def simple(group: Group) -> Assignment:
        towards the member's share. It may even be given to further members. So another partition can
        stay without any.
     3. In that case, with a sharing of 2 or more, the pass of step 3 can ask an empty set for its
-       next member: the class throws ``NoSuchElementException``, and the heartbeat that asked for
+       next member: the class throws ``NoSuchElementException``, and the heartbeat that requested
        the assignment fails.
     4. A member can end up with a topic of which it has no partition. Kafka writes it so.
     5. With no more members than partitions sharing is 1. Only with spare members

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from sharelag.whatif.autoscale import Hpa, Rules
 
 _MS = 1000
-#: ``--horizontal-pod-autoscaler-downscale-stabilization``, of an HPA without rules of its own.
+#: ``--horizontal-pod-autoscaler-downscale-stabilization``, of an HPA without any rules.
 _DOWNSCALE = 300_000 * _MS
 
 

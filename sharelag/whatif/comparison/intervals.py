@@ -16,7 +16,7 @@ from sharelag.whatif.comparison.tables import Measure
 Floats = NDArray[np.float64]
 
 
-#: Numbers that are no further apart, relative to their size, are the same.
+#: Numbers not further apart, relative to their size, are the same.
 _ROUNDING = 1e-12
 
 

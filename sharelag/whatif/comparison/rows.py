@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sharelag.durations import duration
 from sharelag.tables.words import number
 from sharelag.whatif.comparison.tables import MEASURED
-
-if TYPE_CHECKING:
-    from sharelag.whatif.compare import Comparison
-    from sharelag.whatif.consumer_group import Moving
-    from sharelag.whatif.search import Found
 
 #: What people are shown of a comparison when they choose no measures.
 SHOWN = (
@@ -40,33 +35,13 @@ MOVING = (
 )
 #: Of a number that has no interval, for all runs have it.
 IN_EVERY_RUN = "in every run"
-_RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
+RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
 AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "difference_high")
 
 
 def measures() -> tuple[str, ...]:
     """What can be compared by."""
     return tuple(MEASURED)
-
-
-def sentences(comparison: Comparison) -> Iterator[str]:
-    """What to know of a comparison."""
-    from sharelag.whatif.comparison.intervals import each_level
-
-    variants = len(set(comparison.runs.column("variant").to_pylist()))
-    seeds = len(set(comparison.runs.column("seed").to_pylist()))
-    yield (
-        f"{variants} variant{'s' * (variants != 1)}, {seeds} seed{'s' * (seeds != 1)}, "
-        f"compared seed by seed with {comparison.baseline}; "
-        f"{100 * comparison.confidence:g} % confidence intervals, corrected for the number of "
-        "variants but not of measures: among many measures, one may differ by chance"
-    )
-    yield from too_few(
-        comparison.differences.to_pylist(), seeds, each_level(comparison.confidence, variants - 1)
-    )
-    names = comparison.runs.column_names
-    if "error" in names and (errors := comparison.runs.column("error").drop_null().to_pylist()):
-        yield f"{len(errors)} failed runs are left out; the first error is: {min(errors)}"
 
 
 def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:
@@ -89,42 +64,6 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
             f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few for a verdict "
             f"where all differences are equal, or a time is not known: give {least} or more"
         )
-
-
-def compared_rows(
-    comparison: Comparison, measures: tuple[str, ...] = ()
-) -> Iterator[dict[str, Any]]:
-    """One row a measure and variant, with its difference to the baseline, and whether it wins.
-
-    Measures that some run does not know come after the others.
-    """
-    against = {(row["measure"], row["variant"]): row for row in comparison.differences.to_pylist()}
-    winners: dict[str, str | None] = {}
-    rows = comparison.measures.to_pylist()
-    dark = {row["measure"] for row in rows if row["unknown"]}
-    for row in sorted(rows, key=lambda row: row["measure"] in dark):
-        measure = row["measure"]
-        if measures and measure not in measures:
-            continue
-        if measure not in winners:
-            winners[measure] = _winner(comparison, measure)
-        other = against.get((measure, row["variant"]), {})
-        yield {
-            "measure": measure,
-            "variant": row["variant"],
-            **{
-                name: row[name]
-                for name in ("n", "unknown", "failed", "mean", "low", "high", "median")
-            },
-            "baseline": comparison.baseline,
-            "difference": other.get("difference"),
-            "difference_low": other.get("low"),
-            "difference_high": other.get("high"),
-            **{name: other.get(name) for name in sorted(_RATIOS)},
-            "better": other.get("better"),
-            "winner": winners[measure] == row["variant"],
-            "confidence": comparison.confidence,
-        }
 
 
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,17 +97,6 @@ def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, **{name: amount(name, row[name]) for name in times}}
 
 
-def probe_rows(variant: str, found: Found) -> Iterator[dict[str, Any]]:
-    """One row a number of members that was tried."""
-    for row in found.probes.to_pylist():
-        yield {
-            "variant": variant,
-            "goal": str(found.goal),
-            **row,
-            "answer": row["members"] == found.members,
-        }
-
-
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
     written = row["goal"].split()[0]
@@ -181,12 +109,6 @@ def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, **amounts, "met": met, "answer": "fewest" if row["answer"] else None}
 
 
-def moving_rows(variant: str, moving: Moving) -> Iterator[dict[str, Any]]:
-    """One row a measure, as a consumer group and as a share group."""
-    for row in moving.answers.to_pylist():
-        yield {"variant": variant, **row}
-
-
 def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
     names = ("consumer_group", "share_group", "difference", "low", "high")
@@ -195,10 +117,6 @@ def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
         "by": row["measure"],
         **{name: amount(row["measure"], row[name]) for name in names},
     }
-
-
-def _winner(comparison: Comparison, measure: str) -> str | None:
-    return None if MEASURED[measure].better is None else comparison.winner(measure)
 
 
 def _in_every_run(
@@ -220,7 +138,7 @@ def amount(measure: str, value: float | None, thousands: str = ",") -> str | Non
 
 
 def measure_words(measure: str) -> str:
-    """A measure for people: with its unit, where that is none of time and not said already."""
+    """A measure for people: with its unit, unless that is a time and not said already."""
     unit = MEASURED[measure].unit
     words = measure.removesuffix("_ms").replace("_", " ")
     said = unit in ("", "ms") or words.endswith(unit) or " per " in words

@@ -13,10 +13,6 @@ _RECORDS_A_BATCH = 10
 def size(scenario: Scenario) -> float:
     """About how many things happen in a run of a scenario.
 
-    Parameters
-    ----------
-    scenario : Scenario
-
     Returns
     -------
     float
@@ -48,7 +44,7 @@ def _waiting(start: PartitionStart) -> int:
 
 
 def _arriving(producer: Producer, span: int) -> float:
-    """On average; of a day all hours alike."""
+    """On average, with all hours of a day the same."""
     end = span if producer.end_ms is None else min(producer.end_ms, span)
     length = max(end - producer.begin_ms, 0.0)
     for burst in producer.bursts:

@@ -11,17 +11,15 @@ from sharelag.whatif.simulation.summary import SUMMARY
 #: One run, whatever variant it is of.
 MADE = pa.schema(
     [
-        (
-            "run",
-            pa.string(),
-        ),  # the id of `sharelag.whatif.grid`: the same scenario, seed and version of sharelag
+        # the id of `sharelag.whatif.grid`: the same scenario, seed and version of sharelag
+        ("run", pa.string()),
         ("error", pa.string()),  # why there is no summary; null: the run went through
         *SUMMARY,  # null where the run failed
     ]
 )
 #: One run of one variant.
 RUNS = pa.schema([("variant", pa.string()), *MADE])
-#: What a run of `RUNS` has further, when it was asked for: ratios to the run of the same scenario
+#: What a run of `RUNS` has further, where requested: ratios to the run of the same scenario
 #: and seed with the assignor `optimal`. That one goes by what it predicts, so that others can do
 #: better, below 1. Null: unknown.
 OVER_OPTIMAL = pa.schema(
@@ -74,21 +72,15 @@ MEASURES = pa.schema(
         ("variant", pa.string()),
         ("measure", pa.string()),  # a key of `MEASURED`
         ("n", pa.int32()),  # runs in which it is known
-        (
-            "unknown",
-            pa.int32(),
-        ),  # runs in which it is not, such as the drain time of a run that never drained
+        # runs in which it is not, such as the drain time of a run that never drained
+        ("unknown", pa.int32()),
         ("failed", pa.int32()),  # runs with an error; they count nowhere else
-        (
-            "mean",
-            pa.float64(),
-        ),  # null where any run is unknown: the mean of the others would be of other luck
+        # null where any run is unknown: the mean of the others would be of other luck
+        ("mean", pa.float64()),
         ("low", pa.float64()),  # of the mean, by Student's t; null for a single run, too
         ("high", pa.float64()),
-        (
-            "median",
-            pa.float64(),
-        ),  # known when most runs are, where unknown means later than the end
+        # known when most runs are, where unknown means later than the end
+        ("median", pa.float64()),
         ("confidence", pa.float64()),  # of this interval alone
     ]
 )
@@ -101,15 +93,11 @@ DIFFERENCES = pa.schema(
         ("n", pa.int32()),  # pairs in which both are known
         ("unknown", pa.int32()),  # pairs in which one or both are not
         ("difference", pa.float64()),  # mean of variant - baseline; null where any pair is unknown
-        (
-            "low",
-            pa.float64(),
-        ),  # of the difference; null where the spread of the pairs does not tell
+        # of the difference; null where the spread of the pairs does not tell
+        ("low", pa.float64()),
         ("high", pa.float64()),
-        (
-            "ratio",
-            pa.float64(),
-        ),  # geometric mean of variant / baseline; null where one is unknown or not above 0
+        # geometric mean of variant / baseline; null where one is unknown or not above 0
+        ("ratio", pa.float64()),
         ("ratio_low", pa.float64()),
         ("ratio_high", pa.float64()),
         ("confidence", pa.float64()),  # of all variants' intervals of this measure together

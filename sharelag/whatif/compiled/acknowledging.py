@@ -135,7 +135,7 @@ def rows_of(a: Any, slot: Any, entry: Any) -> Any:
 
 
 @kernel
-def said(a: Any) -> Any:
+def records_in(a: Any) -> Any:
     """How many records the rows are about."""
     total = 0
     for row in range(a[ROWS]):

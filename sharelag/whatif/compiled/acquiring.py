@@ -7,6 +7,7 @@ from typing import Any
 from sharelag.compiled import kernel
 from sharelag.whatif.compiled.layout import (
     ATTEMPTS,
+    AVAILABLE,
     AVAILABLE_FROM,
     BASES_AT,
     BATCH,
@@ -48,7 +49,7 @@ from sharelag.whatif.compiled.locks import acquire_offsets, batch_of, slot_of, s
 @kernel
 def next_fetch_offset(a: Any, p: Any) -> Any:
     """Where the next fetch begins; the search may find that nothing is to be redelivered."""
-    if a[p + FIND] and a[p + IN_MEMORY]:
+    if a[p + FIND] and a[p + AVAILABLE]:
         at = max(a[p + AVAILABLE_FROM], a[p + FIRST])
         while at <= a[p + END]:
             batch = batch_of(a, p, at)
@@ -64,7 +65,7 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
         a[p + AVAILABLE_FROM] = at
         if at <= a[p + END]:
             return at
-    a[p + FIND] = 0
+    a[p + FIND], a[p + AVAILABLE_FROM] = 0, a[p + END] + 1
     return a[p + END] + a[p + IN_MEMORY]
 
 
@@ -160,6 +161,7 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
         if 0 <= most < number:
             number = most
         acquire_offsets(a, p, begin, begin + number - 1, count + 1, a[m + MEMBER_INDEX], True)
+        a[p + AVAILABLE] -= number
         _taken(a, m, p, begin, begin + number - 1, count + 1)
         taken += number
         if number == most:
@@ -178,6 +180,7 @@ def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any,
         _acquire_some(a, m, p, batch, first, last, limit)
         return
     acquire_offsets(a, p, begin, end, a[batch + COUNT] + 1, a[m + MEMBER_INDEX], False)
+    a[p + AVAILABLE] -= end - begin + 1
     _taken(a, m, p, begin, end, a[batch + COUNT])
 
 
@@ -207,6 +210,7 @@ def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, hig
         for offset in range(first + room, last + 1):
             at = slot_of(a, p, offset)
             a[at + STATE], a[at + COUNT] = S_AVAILABLE, 0
+        a[p + AVAILABLE] += last - first - room + 1
         a[p + FIND], a[p + AVAILABLE_FROM] = 1, min(a[p + AVAILABLE_FROM], first + room)
         _taken(a, m, p, first, first + room - 1, 1)
         return
@@ -260,6 +264,9 @@ def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, most: Any) -> None:
         while at <= min(last, a[p + END]):
             if a[TAKEN] - taken >= room:
                 return
+            if not a[p + AVAILABLE]:
+                at = a[p + END] + 1
+                break
             batch = batch_of(a, p, at)
             found = _throttled(a, p, batch, base, last)
             at = a[batch + BATCH_LAST] + 1

@@ -12,7 +12,6 @@ from sharelag.whatif.compiled.layout import (
     APPENDED,
     ASKED,
     ASKED_ROOM,
-    CALL,
     CHANCES_AT,
     CHUNK,
     CHUNK_AT,
@@ -29,7 +28,6 @@ from sharelag.whatif.compiled.layout import (
     ENTRIES,
     ENTRY_SIZE,
     EVENTS,
-    EVENTS_AT,
     EVENTS_ROOM,
     FETCHES,
     FIRST_CHUNK,
@@ -38,6 +36,7 @@ from sharelag.whatif.compiled.layout import (
     GROW,
     HELD_BY_ALL,
     INDEX,
+    IS_CRAMPED,
     IS_FIXED,
     KIND_BITS,
     LOCKS_END,
@@ -51,7 +50,6 @@ from sharelag.whatif.compiled.layout import (
     PLACE,
     PLACES,
     PLACES_AT,
-    PYTHON,
     RESUMES,
     RUNS,
     RUNS_ROOM,
@@ -64,16 +62,9 @@ from sharelag.whatif.compiled.layout import (
     WRITES,
     WRITES_ROOM,
 )
-from sharelag.whatif.compiled.queue import drop, push
-from sharelag.whatif.compiled.serving import (
-    acknowledged,
-    appended,
-    check,
-    fetches,
-    gives_up,
-    locks_end,
-    unlocked,
-)
+from sharelag.whatif.compiled.queue import drop, first, push
+from sharelag.whatif.compiled.requests import acknowledged, check
+from sharelag.whatif.compiled.serving import appended, fetches, gives_up, locks_end, unlocked
 from sharelag.whatif.compiled.working import answered, resumes, worked
 
 
@@ -104,7 +95,8 @@ def _is_full(a: Any) -> bool:
     members, places = a[MEMBERS], a[PLACES]
     changes = a[HELD_BY_ALL] + 8
     return bool(
-        a[EVENTS] + 2 * members + 4 * places + 8 > a[EVENTS_ROOM]
+        a[IS_CRAMPED]
+        or a[EVENTS] + 2 * members + 4 * places + 8 > a[EVENTS_ROOM]
         or a[FREE_SLOTS] < members + 1
         or a[RUNS] + changes > a[RUNS_ROOM]
         or a[WRITES] + changes > a[WRITES_ROOM]
@@ -113,7 +105,8 @@ def _is_full(a: Any) -> bool:
 
 
 @kernel
-def _do(a: Any, kind: Any, subject: Any, more: Any) -> None:
+def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
+    """Do an event."""
     if kind == WORKED:
         worked(a, subject)
     elif kind == FETCHES:
@@ -140,32 +133,30 @@ def _do(a: Any, kind: Any, subject: Any, more: Any) -> None:
 
 
 @kernel
-def run(a: Any, until: Any) -> Any:
-    """Let time pass, that moment included, and say what Python has to do.
+def run(a: Any, until: Any, number: Any) -> Any:
+    """Do the events before a time and the number of an action there; say what Python has to do.
 
     Returns
     -------
     int, int
-        One of the codes of `layout`, and a member or the number of an action.
+        One of the codes of `layout`, and a member.
     """
-    first = a[EVENTS_AT]
-    while a[EVENTS] and a[first] <= until:
-        kind, subject = a[first + 2] >> KIND_BITS, a[first + 2] & ((1 << KIND_BITS) - 1)
-        more = a[first + 3]
+    event = first(a)
+    while event and (a[event] < until or (a[event] == until and a[event + 1] < number)):
+        kind, subject = a[event + 2] >> KIND_BITS, a[event + 2] & ((1 << KIND_BITS) - 1)
+        more = a[event + 3]
         if kind == ANSWERED and more >= 0:
             misses = _misses(a, subject, more)
             if misses:
                 return misses, 0
         if _is_full(a):
             return GROW, 0
-        a[NOW] = a[first]
-        drop(a)
-        if kind == PYTHON:
-            return CALL, subject
-        _do(a, kind, subject, more)
+        a[NOW] = a[event]
+        drop(a, event)
+        _handle(a, kind, subject, more)
         if a[CLOSES]:
             m = a[CLOSES]
             a[CLOSES] = 0
             return CLOSE, m
-    a[NOW] = until
+        event = first(a)
     return ENDED_RUN, 0

@@ -67,8 +67,16 @@ CHUNK = 4096
     RUNS_ROOM,
     ASKED_AT,
     ASKED_ROOM,
+    NEAR,
+    CURSOR,
+    BUCKET_BITS,
+    BUCKETS_AT,
+    FREE_NODE,
+    SAMPLE_AT,
+    SPARE,
+    IS_CRAMPED,
     GLOBALS,
-) = range(55)
+) = range(63)
 
 # ---- a place ----
 (
@@ -82,8 +90,11 @@ CHUNK = 4096
     AVAILABLE_FROM,
     STATE_MS,
     LOCK_NUMBER,
-    LOCK_COUNT,
+    LOCKS_FROM,
+    LOCKS_TO,
     LOCKS_AT,
+    SPLIT_LOCKS,
+    SPLIT_LOCKS_AT,
     WINDOW_AT,
     HELD,
     LOCKED_UNTIL,
@@ -101,8 +112,10 @@ CHUNK = 4096
     EXPIRED,
     CHUNK_AT,
     FIRST_CHUNK,
+    LOG_START,
+    AVAILABLE,
     PLACE,
-) = range(30)
+) = range(35)
 
 # ---- an offset in the window of a place; of a batch that is not split, at its first one ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
@@ -164,6 +177,8 @@ DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = ra
 
 # ---- rows of what grows: time, number, kind and subject, what else ----
 EVENT = 4
+#: Buckets of near events, a power of 2; a node of their lists, and where it names the next one.
+BUCKETS, NODE, NODE_NEXT = 1024, 5, 4
 # place, time, time in ms, start offset, delivery complete count, end of its runs
 WROTE = 6
 # first, last, state, delivery count, per offset
@@ -174,7 +189,6 @@ REQUEST = 4
 # ---- kinds of events; a subject below 1 << KIND_BITS ----
 KIND_BITS = 40
 (
-    PYTHON,
     FETCHES,
     SAYS,
     SAYS_AND_WAITS,
@@ -186,9 +200,11 @@ KIND_BITS = 40
     UNLOCKED,
     APPENDED,
     LOCKS_END,
-) = range(12)
-# ---- what is asked of Python ----
-ENDED_RUN, CALL, CLOSE, GROW, DRAW_WORK, DRAW_CHANCE = range(6)
+) = range(11)
+# ---- what Python answers ----
+ENDED_RUN, CLOSE, GROW, DRAW_WORK, DRAW_CHANCE = range(5)
+# ---- a row of the timeline: as its columns from the log start offset to the age ----
+SAMPLE = 8
 # ---- why something is written; requests ----
 EXPIRES, ACKNOWLEDGES, CLOSES_SESSION = 1, 2, 3
 ASKS_FETCH, ASKS_ACKNOWLEDGE, ASKS_CLOSE = 0, 1, 2

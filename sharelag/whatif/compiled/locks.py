@@ -1,4 +1,8 @@
-"""Acquisition locks of a place, a heap by their ends, and the window that they lock."""
+"""Acquisition locks of a place, and the window that they lock.
+
+All locks of a place last for the same time, so they end in the order in which they were taken. The
+exception are those of batches that were split: they keep the end of the batch, in a heap.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,6 @@ from sharelag.whatif.compiled.layout import (
     HELD,
     HELD_BY_ALL,
     LOCK,
-    LOCK_COUNT,
     LOCK_ENDS,
     LOCK_FIRST,
     LOCK_LAST,
@@ -23,11 +26,15 @@ from sharelag.whatif.compiled.layout import (
     LOCK_ROOM,
     LOCK_SIZE,
     LOCKS_AT,
+    LOCKS_FROM,
+    LOCKS_TO,
     MASK,
     OFFSET_BITS,
     OWNER,
     S_ACQUIRED,
     SPLIT,
+    SPLIT_LOCKS,
+    SPLIT_LOCKS_AT,
     STATE,
     STATE_MS,
     WINDOW_AT,
@@ -62,76 +69,122 @@ def is_held(a: Any, p: Any, lock: Any) -> bool:
 
 
 @kernel
-def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
-    """Sift a lock up from a place in the heap."""
-    base = a[p + LOCKS_AT]
-    while at > 0:
-        up = base + ((at - 1) >> 1) * LOCK_SIZE
-        if a[up + LOCK_ENDS] < ends or (a[up + LOCK_ENDS] == ends and a[up + LOCK_NO] < number):
-            break
-        for column in range(LOCK_SIZE):
-            a[base + at * LOCK_SIZE + column] = a[up + column]
-        at = (at - 1) >> 1
-    lock = base + at * LOCK_SIZE
+def _write(a: Any, lock: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
     a[lock + LOCK_ENDS], a[lock + LOCK_NO] = ends, number
     a[lock + LOCK_FIRST], a[lock + LOCK_LAST] = first, last
 
 
 @kernel
+def _copy(a: Any, lock: Any, to: Any) -> None:
+    _write(a, to, a[lock + LOCK_ENDS], a[lock + LOCK_NO], a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
+
+
+@kernel
+def _is_before(a: Any, one: Any, ends: Any, number: Any) -> bool:
+    return bool(
+        a[one + LOCK_ENDS] < ends or (a[one + LOCK_ENDS] == ends and a[one + LOCK_NO] < number)
+    )
+
+
+@kernel
+def _lock(a: Any, p: Any, first: Any, last: Any) -> None:
+    """Lock offsets from now on, after all locks before; ``last`` is -1 for a whole batch."""
+    if a[p + LOCKS_TO] == a[LOCK_ROOM]:
+        _clear(a, p)
+    lock = a[p + LOCKS_AT] + a[p + LOCKS_TO] * LOCK_SIZE
+    a[p + LOCKS_TO] += 1
+    _write(a, lock, a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER], first, last)
+    a[p + LOCK_NUMBER] += last - first + 1 if last >= 0 else 1
+
+
+@kernel
 def _clear(a: Any, p: Any) -> None:
     """Forget locks that hold nothing any more."""
-    base, count, kept = a[p + LOCKS_AT], a[p + LOCK_COUNT], 0
+    base, kept = a[p + LOCKS_AT], 0
+    for one in range(a[p + LOCKS_FROM], a[p + LOCKS_TO]):
+        lock = base + one * LOCK_SIZE
+        if is_held(a, p, lock):
+            _copy(a, lock, base + kept * LOCK_SIZE)
+            kept += 1
+    a[p + LOCKS_FROM], a[p + LOCKS_TO] = 0, kept
+
+
+@kernel
+def _lock_split(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
+    """Lock the offsets of a batch one by one, for as long as the batch was."""
+    if a[p + SPLIT_LOCKS] == a[LOCK_ROOM]:
+        _clear_split(a, p)
+    number = a[p + LOCK_NUMBER]
+    a[p + LOCK_NUMBER] += last - first + 1
+    a[p + SPLIT_LOCKS] += 1
+    _put(a, p, a[p + SPLIT_LOCKS] - 1, ends, number, first, last)
+
+
+@kernel
+def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
+    """Sift a lock up from a place in the heap."""
+    base = a[p + SPLIT_LOCKS_AT]
+    while at > 0:
+        up = base + ((at - 1) >> 1) * LOCK_SIZE
+        if _is_before(a, up, ends, number):
+            break
+        _copy(a, up, base + at * LOCK_SIZE)
+        at = (at - 1) >> 1
+    _write(a, base + at * LOCK_SIZE, ends, number, first, last)
+
+
+@kernel
+def _clear_split(a: Any, p: Any) -> None:
+    base, count, kept = a[p + SPLIT_LOCKS_AT], a[p + SPLIT_LOCKS], 0
     for one in range(count):
         lock = base + one * LOCK_SIZE
         if is_held(a, p, lock):
-            _put(
-                a,
-                p,
-                kept,
-                a[lock + LOCK_ENDS],
-                a[lock + LOCK_NO],
-                a[lock + LOCK_FIRST],
-                a[lock + LOCK_LAST],
-            )
+            ends, number = a[lock + LOCK_ENDS], a[lock + LOCK_NO]
+            _put(a, p, kept, ends, number, a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
             kept += 1
-    a[p + LOCK_COUNT] = kept
+    a[p + SPLIT_LOCKS] = kept
 
 
 @kernel
-def drop_lock(a: Any, p: Any) -> None:
+def first_lock(a: Any, p: Any) -> Any:
+    """Where the lock lies that ends first, held or not; 0: there is none."""
+    lock = 0
+    if a[p + LOCKS_FROM] < a[p + LOCKS_TO]:
+        lock = a[p + LOCKS_AT] + a[p + LOCKS_FROM] * LOCK_SIZE
+    if a[p + SPLIT_LOCKS]:
+        split_lock = a[p + SPLIT_LOCKS_AT]
+        if not lock or _is_before(a, split_lock, a[lock + LOCK_ENDS], a[lock + LOCK_NO]):
+            return split_lock
+    return lock
+
+
+@kernel
+def drop_lock(a: Any, p: Any, lock: Any) -> None:
     """Take the lock that ends first away."""
-    base, size = a[p + LOCKS_AT], a[p + LOCK_COUNT] - 1
-    a[p + LOCK_COUNT] = size
+    if lock == a[p + SPLIT_LOCKS_AT]:
+        _drop_split(a, p)
+        return
+    a[p + LOCKS_FROM] += 1
+    if a[p + LOCKS_FROM] == a[p + LOCKS_TO]:
+        a[p + LOCKS_FROM] = a[p + LOCKS_TO] = 0
+
+
+@kernel
+def _drop_split(a: Any, p: Any) -> None:
+    base, size = a[p + SPLIT_LOCKS_AT], a[p + SPLIT_LOCKS] - 1
+    a[p + SPLIT_LOCKS] = size
     moved = base + size * LOCK_SIZE
     ends, number, at = a[moved + LOCK_ENDS], a[moved + LOCK_NO], 0
     while 2 * at + 1 < size:
-        down = 2 * at + 1
-        one, other = base + down * LOCK_SIZE, base + (down + 1) * LOCK_SIZE
-        if down + 1 < size and (
-            a[other + LOCK_ENDS] < a[one + LOCK_ENDS]
-            or (
-                a[other + LOCK_ENDS] == a[one + LOCK_ENDS] and a[other + LOCK_NO] < a[one + LOCK_NO]
-            )
-        ):
-            down, one = down + 1, other
-        if ends < a[one + LOCK_ENDS] or (ends == a[one + LOCK_ENDS] and number < a[one + LOCK_NO]):
+        down = base + (2 * at + 1) * LOCK_SIZE
+        other = down + LOCK_SIZE
+        if 2 * at + 2 < size and _is_before(a, other, a[down + LOCK_ENDS], a[down + LOCK_NO]):
+            down = other
+        if not _is_before(a, down, ends, number):
             break
-        for column in range(LOCK_SIZE):
-            a[base + at * LOCK_SIZE + column] = a[one + column]
-        at = down
-    for column in range(LOCK_SIZE):
-        a[base + at * LOCK_SIZE + column] = a[moved + column]
-
-
-@kernel
-def _lock(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
-    """Put a new lock in the heap; ``last`` is -1 for a whole batch."""
-    if a[p + LOCK_COUNT] == a[LOCK_ROOM]:
-        _clear(a, p)
-    number = a[p + LOCK_NUMBER]
-    a[p + LOCK_NUMBER] += last - first + 1 if last >= 0 else 1
-    a[p + LOCK_COUNT] += 1
-    _put(a, p, a[p + LOCK_COUNT] - 1, ends, number, first, last)
+        _copy(a, down, base + at * LOCK_SIZE)
+        at = (down - base) // LOCK_SIZE
+    _copy(a, moved, base + at * LOCK_SIZE)
 
 
 @kernel
@@ -144,14 +197,14 @@ def acquire_offsets(
         at = slot_of(a, p, offset)
         a[at + STATE], a[at + COUNT], a[at + OWNER] = S_ACQUIRED, count, owner
         a[at + DEADLINE], a[at + LOCK] = ends, number + offset - first
-    _lock(a, p, first, last if is_split else -1, ends)
+    _lock(a, p, first, last if is_split else -1)
     a[p + HELD] += last - first + 1
     a[HELD_BY_ALL] += last - first + 1
 
 
 @kernel
 def split(a: Any, p: Any, batch: Any) -> None:
-    """Give every offset of a batch a state and a lock of its own; there is no way back."""
+    """Give every offset of a batch its own state and lock; there is no way back."""
     if a[batch + SPLIT]:
         return
     a[batch + SPLIT] = 1
@@ -165,4 +218,4 @@ def split(a: Any, p: Any, batch: Any) -> None:
         )
         a[at + DEADLINE], a[at + LOCK] = a[batch + DEADLINE], number + offset - first
     if a[batch + STATE] == S_ACQUIRED:
-        _lock(a, p, first, last, a[batch + DEADLINE])
+        _lock_split(a, p, first, last, a[batch + DEADLINE])

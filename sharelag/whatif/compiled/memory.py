@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.sizes import Sizes
 from sharelag.whatif.consumers import Behaviour
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
@@ -17,61 +17,22 @@ from sharelag.whatif.simulation.streams import Longs
 
 #: What grows begins with room for this many rows.
 _ROWS = 1024
+#: Random numbers that a record needs, if few are delivered again and again.
+_DRAWS = 4
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How much of everything there is at most."""
-
-    places: int
-    members: int
-    most_polled: int  # records that a member asks for
-    window: int  # offsets, a power of 2
-    scratch: int  # records of a place that one request is about
-    attempts: int
-    steps: int
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> Sizes:
-        """The sizes of a scenario."""
-        batches = [producer.batch_records for producer in scenario.producers]
-        batches += [start.batch_records for topic in scenario.topics for start in topic.starts]
-        polled = max((member.max_poll_records for member in scenario.members), default=1)
-        longest = max(batches, default=1)
-        most = scenario.settings.limits.max_record_locks + polled + 2 * longest + 16
-        return cls(
-            sum(topic.partitions for topic in scenario.topics),
-            sum(member.count for member in scenario.members),
-            polled,
-            1 << max(most, 64).bit_length(),
-            2 * (polled + longest) + 64,
-            scenario.settings.limits.delivery_count_limit,
-            scenario.duration_ms // scenario.step_ms + 4,
-        )
-
-    @property
-    def entries(self) -> int:
-        """Entries of a slot."""
-        return self.scratch
-
-    @property
-    def fixed(self) -> int:
-        """Words that do not depend on the logs."""
-        pairs = self.places * self.members
-        return (
-            at.GLOBALS
-            + self.places * (at.PLACE + self.window * (at.OFFSET + 2 * at.LOCK_SIZE) + 2)
-            + self.members * at.MEMBER
-            + pairs * (at.COUNTS + 3 + 3)
-            + self.scratch * (at.ROW + 1)
-            + self.steps
-        )
+#: Memory of runs that are over, for the next one: the system takes its time to give new memory.
+_KEPT: list[Longs] = []
+_MOST_KEPT = 1 << 23
 
 
-def words(scenario: Scenario) -> int:
-    """Words of memory that a scenario takes, but for its logs and what is written."""
-    sizes = Sizes.of(scenario)
-    return sizes.fixed + 3 * sizes.members * (at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+def _taken(size: int) -> Longs:
+    """Memory that is zero."""
+    try:
+        kept = _KEPT.pop()
+    except IndexError:
+        return np.zeros(size, np.int64)
+    return kept if len(kept) >= size else np.zeros(size, np.int64)
 
 
 class Core:
@@ -89,10 +50,19 @@ class Core:
         self._sizes, self._scenario = Sizes.of(scenario), scenario
         chunks = [_chunks(log) for log in logs]
         self._chunks = sum(chunks)
-        self.a = np.zeros(2 * self._sizes.fixed, np.int64)
+        # Memory that is not touched costs nothing, but moving all to a larger place does.
+        drawn = _DRAWS * self._chunks * at.CHUNK
+        known = sum(len(log.bases) + len(log.times) for log in logs)
         self._end = at.GLOBALS
-        self._writes: list[Longs] = []
-        self._runs: list[Longs] = []
+        # Small ones stay in the cache, and few groups need the largest. Without a cost of fetches,
+        # several may come at once.
+        few = 1 << (4 * self._sizes.spare).bit_length()
+        most = self._sizes.window
+        self._window = min(few, most) if scenario.costs.fetch_ms else most
+        self._hold(_taken(2 * self._sizes.fixed(self._window) + known + drawn))
+        self.writes: list[Longs] = []
+        self.runs: list[Longs] = []
+        self._finished: list[Longs] = []
         self._asked: list[Longs] = []
         self._written = self._ran = 0
         self._globals(requests)
@@ -103,10 +73,13 @@ class Core:
         self.grow()
 
     def __getitem__(self, address: int) -> int:
-        return int(self.a[address])
+        return self._view[address]
 
     def __setitem__(self, address: int, value: int) -> None:
-        self.a[address] = value
+        self._view[address] = value
+
+    def _hold(self, a: Longs) -> None:
+        self.a, self._view = a, memoryview(a)  # type: ignore[arg-type]
 
     @property
     def written(self) -> int:
@@ -117,7 +90,9 @@ class Core:
         begin = self._end
         self._end += size
         if self._end > len(self.a):
-            self.a = np.concatenate([self.a, np.zeros(self._end, np.int64)])
+            larger = np.zeros(2 * self._end, np.int64)
+            larger[:begin] = self.a[:begin]
+            self._hold(larger)
         return begin
 
     def _globals(self, requests: bool) -> None:
@@ -134,6 +109,9 @@ class Core:
             at.COUNTS_AT: self._room(sizes.places * sizes.members * at.COUNTS),
             at.NODES_AT: self._room(sizes.places * sizes.members * 3),
             at.DRAINED_AT: self._room(sizes.steps),
+            at.SAMPLE_AT: self._room(sizes.places * at.SAMPLE),
+            at.BUCKETS_AT: self._room(at.BUCKETS),
+            at.BUCKET_BITS: sizes.bucket_bits,
             at.CHANCES_AT: self._room(sizes.attempts * self._chunks),
             at.CHUNKS: self._chunks,
             at.NETWORK: round(costs.network_ms * MS),
@@ -146,27 +124,33 @@ class Core:
             at.ATTEMPTS: limits.delivery_count_limit,
             at.LOCK_MS: limits.lock_duration_ms,
             at.THROTTLED: limits.throttled_from,
-            at.MASK: sizes.window - 1,
-            at.LOCK_ROOM: 2 * sizes.window,
+            at.MASK: self._window - 1,
+            at.LOCK_ROOM: 2 * self._window,
+            at.SPARE: sizes.spare,
             at.CAUSE_NUMBER: at.NOBODY,
             at.FREE: -1,
             at.NOTES_REQUESTS: int(requests),
         }
         self.a[list(values)] = list(values.values())
         self.a[self[at.CHANCES_AT] : self._end] = -1
+        for _ in range(4 * (sizes.members + sizes.places) + 64):
+            node = self._room(at.NODE)
+            self[node + at.NODE_NEXT], self[at.FREE_NODE] = self[at.FREE_NODE], node
 
     def _place(self, number: int, log: Log, chunk: int) -> int:
-        p, sizes = self[at.PLACES_AT] + number * at.PLACE, self._sizes
+        p = self[at.PLACES_AT] + number * at.PLACE
         fields = {
             at.INDEX: number,
             at.EXPIRY_DUE: -1,
-            at.LOCKS_AT: self._room(2 * sizes.window * at.LOCK_SIZE),
-            at.WINDOW_AT: self._room(sizes.window * at.OFFSET),
+            at.LOCKS_AT: self._room(2 * self._window * at.LOCK_SIZE),
+            at.SPLIT_LOCKS_AT: self._room(2 * self._window * at.LOCK_SIZE),
+            at.WINDOW_AT: self._room(self._window * at.OFFSET),
             at.BASES_AT: self._room(len(log.bases)),
             at.TIMES_AT: self._room(len(log.times)),
             at.BATCHES: len(log.times),
             at.CHUNK_AT: chunk,
             at.FIRST_CHUNK: log.bases[0] // at.CHUNK,
+            at.LOG_START: log.start,
         }
         a = self.a
         for field, value in fields.items():
@@ -208,6 +192,8 @@ class Core:
         """Make room for the events to come."""
         sizes, changes = self._sizes, self[at.HELD_BY_ALL] + 16
         self._flush()
+        if self[at.IS_CRAMPED]:
+            self._widen()
         self._have_room(at.WRITES_AT, at.WRITES_ROOM, at.WROTE, changes)
         self._have_room(at.RUNS_AT, at.RUNS_ROOM, at.RUN, changes)
         self._have_room(at.ASKED_AT, at.ASKED_ROOM, at.REQUEST, 16)
@@ -222,10 +208,45 @@ class Core:
                 self[slot + at.NEXT_FREE], self[at.FREE] = self[at.FREE], slot
                 self[at.FREE_SLOTS] = self[at.FREE_SLOTS] + 1
 
-    def left(self) -> tuple[Longs, Longs, Longs]:
-        """All writes, the runs that they were of, and all requests."""
+    def release(self) -> None:
+        """Leave the memory to another run."""
+        if self._end <= _MOST_KEPT and not _KEPT:
+            self.a[: self._end] = 0
+            _KEPT.append(self.a)
+        self._hold(np.zeros(0, np.int64))
+
+    def _widen(self) -> None:
+        """Make the windows of all places twice as large, if they may be."""
+        self[at.IS_CRAMPED] = 0
+        if self._window == self._sizes.window:
+            self[at.SPARE] = -1 << 40  # enough in any case
+            return
+        before, self._window = self._window, 2 * self._window
+        self[at.MASK], self[at.LOCK_ROOM] = self._window - 1, 2 * self._window
+        for p in self.places:
+            window, locks, splits = (
+                self[p + at.WINDOW_AT],
+                self[p + at.LOCKS_AT],
+                self[p + at.SPLIT_LOCKS_AT],
+            )
+            self[p + at.WINDOW_AT] = self._room(self._window * at.OFFSET)
+            first, last = self[p + at.FIRST], self[p + at.END]
+            offsets = np.arange(first, last + 1 if self[p + at.IN_MEMORY] else first)
+            old = _rows_at(self.a, window, before, at.OFFSET)
+            new = _rows_at(self.a, self[p + at.WINDOW_AT], self._window, at.OFFSET)
+            new[offsets % self._window] = old[offsets % before]
+            for field, begin, count in (
+                (at.LOCKS_AT, locks, self[p + at.LOCKS_TO]),
+                (at.SPLIT_LOCKS_AT, splits, self[p + at.SPLIT_LOCKS]),
+            ):
+                self[p + field] = self._room(2 * self._window * at.LOCK_SIZE)
+                size = count * at.LOCK_SIZE
+                self.a[self[p + field] :][:size] = self.a[begin:][:size]
+
+    def left(self) -> tuple[Longs, Longs]:
+        """What was finished, as rows of `Tally.finished`, and all requests."""
         self._flush()
-        return np.concatenate(self._writes), np.concatenate(self._runs), np.concatenate(self._asked)
+        return np.concatenate(self._finished), np.concatenate(self._asked)
 
     def _have_room(self, where: int, room: int, size: int, needed: int) -> bool:
         """Find a larger place for rows; whether there was need to."""
@@ -238,12 +259,19 @@ class Core:
     def _flush(self) -> None:
         """Take rows out that only Python reads."""
         writes = self._rows(at.WRITES_AT, at.WRITES, at.WROTE)
+        runs = self._rows(at.RUNS_AT, at.RUNS, at.RUN)
+        is_done = runs[:, 2] != at.S_AVAILABLE
+        write = np.repeat(np.arange(len(writes)), np.diff(writes[:, at.WROTE - 1], prepend=0))
+        finished = np.empty((int(is_done.sum()), 4), np.int64)
+        write, finished[:, 1:3] = write[is_done], runs[is_done, :2]
+        finished[:, 0], finished[:, 3] = writes[write, 0], writes[write, 1]
+        self._finished.append(finished)
         writes[:, at.WROTE - 1] += self._ran
-        self._writes.append(writes)
-        self._runs.append(self._rows(at.RUNS_AT, at.RUNS, at.RUN))
+        self.writes.append(writes)
+        self.runs.append(runs)
         self._asked.append(self._rows(at.ASKED_AT, at.ASKED, at.REQUEST))
         self._written += len(writes)
-        self._ran += len(self._runs[-1])
+        self._ran += len(runs)
         self[at.WRITES] = self[at.RUNS] = self[at.ASKED] = self[at.OPEN] = 0
 
     def _rows(self, where: int, count: int, size: int) -> Longs:
@@ -254,3 +282,7 @@ class Core:
 def _chunks(log: Log) -> int:
     """Chunks of random numbers that the offsets of a log are in."""
     return log.bases[-1] // at.CHUNK - log.bases[0] // at.CHUNK + 1
+
+
+def _rows_at(a: Longs, begin: int, rows: int, size: int) -> Longs:
+    return a[begin : begin + rows * size].reshape(rows, size)

@@ -1,4 +1,4 @@
-"""What a compiled run leaves: counters, what was finished, and what the coordinator was told."""
+"""What a compiled run leaves: counters, what was finished, and what was sent to the coordinator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CompiledTally(Tally):
 
     _finished: Longs
 
-    def read(self, core: Core, writes: Longs, runs: Longs) -> None:
+    def read(self, core: Core, finished: Longs) -> None:
         """Take over what was counted."""
         a, members = core.a, core[at.MEMBERS]
         begin = core[at.COUNTS_AT]
@@ -31,10 +31,7 @@ class CompiledTally(Tally):
         self.expired = [core[p + at.EXPIRED] for p in core.places]
         self.given_back = core[at.GIVEN_BACK]
         self.drained_at = a[core[at.DRAINED_AT] :][: core[at.DRAINS]].tolist()
-        sizes = np.diff(writes[:, 5], prepend=0)
-        place, time = np.repeat(writes[:, 0], sizes), np.repeat(writes[:, 1], sizes)
-        done = runs[:, 2] != at.S_AVAILABLE
-        self._finished = np.column_stack([place, runs[:, 0], runs[:, 1], time])[done]
+        self._finished = finished
 
     def finished_rows(self) -> Longs:
         """As of the class above, without a list of them."""
@@ -50,11 +47,12 @@ class CompiledStates(StateLog):
         self.epochs: list[tuple[int, int]] = []  # of leader and state, by place
         self._snapshots: list[tuple[int, int]] = []
         self._done = 0
-        self._writes = self._runs = np.zeros((0, 6), np.int64)
+        none = [np.zeros((0, at.WROTE), np.int64)]
+        self._parts = none, none
 
-    def keep(self, writes: Longs, runs: Longs) -> None:
+    def keep(self) -> None:
         """Keep what was written, and let go of the memory of the run."""
-        self._writes, self._runs = writes, runs
+        self._parts = self._core.writes, self._core.runs
         del self._core
 
     def snapshot_cold(self, now: int) -> None:
@@ -62,7 +60,8 @@ class CompiledStates(StateLog):
         self._snapshots.append((self._core.written, now))
 
     def _made(self) -> StateTopic:
-        topic, writes, runs = super()._made(), self._writes, self._runs
+        topic = super()._made()
+        writes, runs = (np.concatenate(part) for part in self._parts)
         count, ends = len(writes), [0, *writes[:, 5].tolist()]
         for number, (place, _, time_ms, start, complete, _) in enumerate(writes.tolist()):
             if number < self._done:

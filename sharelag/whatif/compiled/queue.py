@@ -1,11 +1,32 @@
-"""Events in the order of their times; simultaneous ones as scheduled."""
+"""Events in the order of their times; simultaneous ones as scheduled.
+
+Most events are near: each of those hangs in a list in the bucket of its time, on a ring of buckets.
+What is farther away, or would stand in a long list, goes into a heap.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sharelag.compiled import kernel
-from sharelag.whatif.compiled.layout import EVENT, EVENTS, EVENTS_AT, KIND_BITS, NOW, NUMBER
+from sharelag.whatif.compiled.layout import (
+    BUCKET_BITS,
+    BUCKETS,
+    BUCKETS_AT,
+    CURSOR,
+    EVENT,
+    EVENTS,
+    EVENTS_AT,
+    FREE_NODE,
+    KIND_BITS,
+    NEAR,
+    NODE_NEXT,
+    NOW,
+    NUMBER,
+)
+
+#: Events of a bucket that a new one may have to pass.
+_MOST_PASSED = 12
 
 
 @kernel
@@ -18,6 +39,60 @@ def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
 @kernel
 def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -> None:
     """Put an event in its place among those of its time."""
+    what = (kind << KIND_BITS) + subject
+    bucket = time >> a[BUCKET_BITS]
+    if bucket - (a[NOW] >> a[BUCKET_BITS]) >= BUCKETS or not a[FREE_NODE]:
+        _insert_far(a, time, number, what, more)
+        return
+    head = a[BUCKETS_AT] + (bucket & (BUCKETS - 1))
+    before, after, passed = 0, a[head], 0
+    while after and (a[after] < time or (a[after] == time and a[after + 1] < number)):
+        if passed == _MOST_PASSED:
+            _insert_far(a, time, number, what, more)
+            return
+        before, after, passed = after, a[after + NODE_NEXT], passed + 1
+    node = a[FREE_NODE]
+    a[FREE_NODE] = a[node + NODE_NEXT]
+    a[node], a[node + 1], a[node + 2], a[node + 3] = time, number, what, more
+    a[node + NODE_NEXT] = after
+    if before:
+        a[before + NODE_NEXT] = node
+    else:
+        a[head] = node
+    if not a[NEAR] or bucket < a[CURSOR]:
+        a[CURSOR] = bucket
+    a[NEAR] += 1
+
+
+@kernel
+def first(a: Any) -> Any:
+    """Where the first event lies; 0: there is none."""
+    far = a[EVENTS_AT] if a[EVENTS] else 0
+    if not a[NEAR]:
+        return far
+    bucket, ring = a[CURSOR], a[BUCKETS_AT]
+    while not a[ring + (bucket & (BUCKETS - 1))]:
+        bucket += 1
+    a[CURSOR] = bucket
+    near = a[ring + (bucket & (BUCKETS - 1))]
+    if far and (a[far] < a[near] or (a[far] == a[near] and a[far + 1] < a[near + 1])):
+        return far
+    return near
+
+
+@kernel
+def drop(a: Any, event: Any) -> None:
+    """Take the first event away."""
+    if event == a[EVENTS_AT]:
+        _drop_far(a)
+        return
+    a[a[BUCKETS_AT] + (a[CURSOR] & (BUCKETS - 1))] = a[event + NODE_NEXT]
+    a[event + NODE_NEXT], a[FREE_NODE] = a[FREE_NODE], event
+    a[NEAR] -= 1
+
+
+@kernel
+def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
     at, heap = a[EVENTS], a[EVENTS_AT]
     a[EVENTS] = at + 1
     while at > 0:
@@ -29,13 +104,11 @@ def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -
             a[below + column] = a[above + column]
         at = up
     event = heap + at * EVENT
-    a[event], a[event + 1] = time, number
-    a[event + 2], a[event + 3] = (kind << KIND_BITS) + subject, more
+    a[event], a[event + 1], a[event + 2], a[event + 3] = time, number, what, more
 
 
 @kernel
-def drop(a: Any) -> None:
-    """Take the first event away."""
+def _drop_far(a: Any) -> None:
     size, heap = a[EVENTS] - 1, a[EVENTS_AT]
     a[EVENTS] = size
     moved = heap + size * EVENT

@@ -6,68 +6,76 @@ Members join, are assigned and leave in Python, as in the readable loop, between
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 from sharelag.compiled import compiled
 from sharelag.model import SharePartition
-from sharelag.whatif.compiled import kernel, queue, serving, working
+from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import CompiledStates, CompiledTally
-from sharelag.whatif.loop import Loop, Progress, Works
+from sharelag.whatif.loop import Loop, Progress, Tables, Works
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clients import Client
-from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.clock import MS, Clock, check
 from sharelag.whatif.simulation.coordinator import Coordinator
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.run import Run
 from sharelag.whatif.simulation.served import Served
-from sharelag.whatif.simulation.streams import Work
+from sharelag.whatif.simulation.streams import Longs, Work
 from sharelag.whatif.simulation.tally import Tally
 from sharelag.whatif.simulation.world import World
 
+#: After all numbers of events.
+_LAST = (1 << 62) - 1
 _WHAT = {at.ASKS_FETCH: "fetch", at.ASKS_ACKNOWLEDGE: "acknowledge", at.ASKS_CLOSE: "close"}
 
 
 class CompiledClock(Clock):
     """Virtual time that compiled events and actions of Python share."""
 
-    __slots__ = ("_core", "_due", "_next", "close", "draw")
+    __slots__ = ("_core", "close", "draw")
 
     def __init__(self, begins_ms: int, core: Core) -> None:
         super().__init__(begins_ms)
         self._core = core
-        self._due: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
-        self._next = 0
         self.close: Callable[[int], None]
         self.draw: Callable[[int], None]
 
     def at(self, time: int, action: Callable[..., object], *arguments: Any) -> None:
         """Do something at a time, in microseconds; what is past already is done next."""
         core = self._core
-        self._due[self._next] = action, arguments
-        needed = core[at.EVENTS] + 4 * len(core.members) + 4 * len(core.places) + 16
-        if needed > core[at.EVENTS_ROOM]:
-            core.grow()
-        compiled(queue.push)(core.a, time, at.PYTHON, self._next, 0)
-        self._next += 1
+        core[at.NUMBER] = number = core[at.NUMBER] + 1
+        heappush(self._actions, (max(time, self.now), number, action, arguments))
 
     def run(self, until: int) -> None:
         """Let time pass, that moment included."""
-        core, code = self._core, at.CALL
-        while code != at.ENDED_RUN:
-            code, subject = compiled(kernel.run)(core.a, until)
-            self.now = core[at.NOW]
-            if code == at.CALL:
-                action, arguments = self._due.pop(subject)
+        actions = self._actions
+        while actions and actions[0][0] <= until:
+            time, number, _, _ = actions[0]
+            if self._has_run(time, number):
+                check()
+                _, _, action, arguments = heappop(actions)
+                self.now = self._core[at.NOW] = time
                 action(*arguments)
-            elif code == at.CLOSE:
-                self.close(subject)
-            elif code == at.GROW:
-                core.grow()
-            elif code != at.ENDED_RUN:
-                self.draw(code)
+        while not self._has_run(until, _LAST):
+            continue
+        self.now = self._core[at.NOW] = until
+
+    def _has_run(self, time: int, number: int) -> bool:
+        """Do compiled events; whether nothing else comes before a time and a number there."""
+        core = self._core
+        code, subject = compiled(calls.run)(core.a, time, number)
+        if code == at.CLOSE:
+            self.now = core[at.NOW]
+            self.close(subject)
+        elif code == at.GROW:
+            core.grow()
+        elif code != at.ENDED_RUN:
+            self.draw(code)
+        return bool(code == at.ENDED_RUN)
 
 
 class CompiledServed(Served):
@@ -104,7 +112,7 @@ class CompiledBrokers(Brokers):
 
     def close(self, number: int, member: str) -> None:  # noqa: ARG002, the number says it
         """End the share sessions of a member: release what it holds, forget what it waits for."""
-        compiled(serving.closes)(self._core.a, self._core.members[number])
+        compiled(calls.closes)(self._core.a, self._core.members[number])
 
     def _moved(self, served: Served) -> Served:
         """The same share partition, its state in the memory."""
@@ -179,7 +187,7 @@ class CompiledClient(Client):
         return bool(self._core[self._m + at.ACTIVE])
 
     def _poll(self) -> None:
-        compiled(working.poll)(self._core.a, self._m)
+        compiled(calls.poll)(self._core.a, self._m)
 
     def _end(self, how: str) -> None:
         super()._end(how)
@@ -187,10 +195,10 @@ class CompiledClient(Client):
 
     def _send_last(self) -> bool:
         a, m = self._core.a, self._m
-        sent = compiled(working.send_pending)(a, m)
+        sent = compiled(calls.send_pending)(a, m)
         if self._core[m + at.HAS_SESSION]:
             self._core[m + at.EPOCH] = -1
-            compiled(working.note_request)(a, m, at.ASKS_CLOSE)
+            compiled(calls.note_request)(a, m, at.ASKS_CLOSE)
         return bool(sent)
 
 
@@ -218,6 +226,12 @@ class CompiledRun(Run):
         self._clients: dict[int, CompiledClient] = {}
         self._begin()
 
+    def end(self) -> Tables:
+        """Let it run to its end, and give what happened."""
+        ended = super().end()
+        self.core.release()
+        return ended
+
     def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Client:
         service = member.service
         if service not in self._work_at:
@@ -232,15 +246,18 @@ class CompiledRun(Run):
     def _fail(self, fault: Fault) -> None:
         raise NotImplementedError(f"compiled runs have no faults: {fault.kind}")
 
+    def _observed(self) -> Longs:
+        core = self.core
+        compiled(calls.sample)(core.a)
+        begin = core[at.SAMPLE_AT]
+        rows = core.a[begin : begin + len(core.places) * at.SAMPLE]
+        return rows.reshape(-1, at.SAMPLE)
+
     def _progress(self, place: int, end: int) -> Progress:
-        core, p = self.core, self.core.places[place]
-        start, complete, window_end, in_memory, held = core.a[
-            [p + at.START, p + at.COMPLETE, p + at.END, p + at.IN_MEMORY, p + at.HELD]
-        ].tolist()
-        return Progress(start, window_end + in_memory, complete, held, end - start - complete)
+        raise NotImplementedError("compiled runs observe all places together")
 
     def _note_drained(self) -> None:
-        compiled(serving.note_drained)(self.core.a, self.core.places[-1])
+        compiled(calls.note_drained)(self.core.a, self.core.places[-1])
 
     def _held(self) -> int:
         return self.core[at.HELD_BY_ALL]
@@ -249,9 +266,9 @@ class CompiledRun(Run):
         core = self.core
         for log, p in zip(self.logs, core.places, strict=True):
             log.seen(core[p + at.AT])
-        writes, runs, asked = core.left()
-        self._counts.read(core, writes, runs)
-        self._written.keep(writes, runs)
+        finished, asked = core.left()
+        self._counts.read(core, finished)
+        self._written.keep()
         if self.requests is not None:
             self.requests += [
                 (time, number, 0, epoch, _WHAT[what])

@@ -1,36 +1,24 @@
-"""The broker's answers to fetches and acknowledgements, and when they come."""
+"""The broker's answers to fetches, and what they wait for."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sharelag.compiled import kernel
-from sharelag.whatif.compiled.acknowledging import acknowledge, are_held, release_all, rows_of, said
 from sharelag.whatif.compiled.acquiring import acquire, can_fetch, next_fetch_offset
+from sharelag.whatif.compiled.ends import fetch_end, note_drained
 from sharelag.whatif.compiled.layout import (
-    ACKNOWLEDGED_NOW,
-    ACKNOWLEDGES,
     ANSWER_FROM,
     ANSWERED,
     APPEND_DUE,
     APPENDED,
-    AT,
-    BASES_AT,
     BATCHES,
     BEGINS_MS,
-    CAUSE,
-    CAUSE_NUMBER,
-    CLOSES_SESSION,
-    COMPLETE,
     COUNTED,
     DELIVERED,
-    DRAINED_AT,
-    DRAINS,
-    E_ACCEPTED,
     E_COUNT,
     E_FIRST,
     E_LAST,
-    E_PLACE,
     END,
     ENTRIES,
     ENTRY_SIZE,
@@ -40,8 +28,7 @@ from sharelag.whatif.compiled.layout import (
     FETCH_NUMBER,
     FETCHED,
     FETCHED_AT,
-    FREE,
-    FREE_SLOTS,
+    FIRST,
     GIVE_UP_AT,
     GIVE_UP_DUE,
     GIVE_UP_NUMBER,
@@ -49,119 +36,32 @@ from sharelag.whatif.compiled.layout import (
     HEAD,
     IN_MEMORY,
     INDEX,
-    IS_LAST,
+    IS_CRAMPED,
     LOCKED_UNTIL,
     LOCKS_END,
+    MASK,
     MAX_POLL,
     MEMBER_INDEX,
     NETWORK,
-    NEXT_FREE,
-    NODES_AT,
     NOW,
     NUMBER,
-    OF,
-    PLACE,
-    PLACES,
-    PLACES_AT,
     READABLE,
     READY_AT,
     RECORDS_A_FETCH,
     REDELIVERED,
-    REFUSED,
-    SAYS_PLACE,
-    SAYS_RECORD,
     SLOT,
     SLOT_HEAD,
+    SPARE,
     START,
-    STEP,
-    TAIL,
     TAKEN,
     TIMES_AT,
     UNLOCK_DUE,
     UNLOCKED,
     WAIT,
-    WRITE,
 )
 from sharelag.whatif.compiled.queue import insert, push
 from sharelag.whatif.compiled.states import counts_of, expire, next_end, see_time
-
-
-@kernel
-def log_end(a: Any, p: Any) -> Any:
-    """The end offset now."""
-    at, times = a[p + AT], a[p + TIMES_AT]
-    while at < a[p + BATCHES] and a[times + at] <= a[NOW]:
-        at += 1
-    a[p + AT] = at
-    return a[a[p + BASES_AT] + at]
-
-
-@kernel
-def fetch_end(a: Any, p: Any) -> Any:
-    """Up to where fetches read."""
-    end = log_end(a, p)
-    a[p + READABLE] = a[p + AT]
-    return end
-
-
-@kernel
-def note_drained(a: Any, p: Any) -> None:
-    """Note the time if nothing is left to finish, neither there nor elsewhere."""
-    if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:
-        return
-    for number in range(a[PLACES]):
-        other = a[PLACES_AT] + number * PLACE
-        if log_end(a, other) - a[other + START] - a[other + COMPLETE] > 0:
-            return
-    last = a[DRAINED_AT] + a[DRAINS] - 1
-    if not a[DRAINS] or a[last] // a[STEP] < a[NOW] // a[STEP]:
-        a[last + 1] = a[NOW]
-        a[DRAINS] += 1
-
-
-# ---- fetches that wait: a list for each place, in the order of their coming ----
-
-
-@kernel
-def _node(a: Any, m: Any, p: Any) -> Any:
-    return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * 3
-
-
-@kernel
-def _wait(a: Any, m: Any, p: Any) -> None:
-    node = _node(a, m, p)
-    if a[node]:
-        return
-    a[node], a[node + 1], a[node + 2] = 1, a[p + TAIL], 0
-    if a[p + TAIL]:
-        a[_node(a, a[p + TAIL], p) + 2] = m
-    else:
-        a[p + HEAD] = m
-    a[p + TAIL] = m
-
-
-@kernel
-def forget(a: Any, m: Any) -> None:
-    """A fetch waits no more."""
-    a[m + FETCH_DONE] = 1
-    for number in range(a[m + FETCHED]):
-        p = a[a[m + FETCHED_AT] + number]
-        node = _node(a, m, p)
-        if not a[node]:
-            continue
-        before, after = a[node + 1], a[node + 2]
-        a[node] = 0
-        if before:
-            a[_node(a, before, p) + 2] = after
-        else:
-            a[p + HEAD] = after
-        if after:
-            a[_node(a, after, p) + 1] = before
-        else:
-            a[p + TAIL] = before
-
-
-# ---- fetches ----
+from sharelag.whatif.compiled.waiting import forget, wait
 
 
 @kernel
@@ -190,6 +90,8 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
     )
     see_time(a, p)
     acquire(a, m, p, offset, room, last)
+    if a[p + IN_MEMORY] and a[p + END] - a[p + FIRST] + a[SPARE] > a[MASK]:
+        a[IS_CRAMPED] = 1
     _watch_locks(a, p)
     if a[SLOT] < 0:
         return
@@ -204,7 +106,8 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
 
 
 @kernel
-def _try(a: Any, m: Any, last_chance: bool) -> bool:
+def _serve(a: Any, m: Any, last_chance: bool) -> bool:
+    """Answer the fetch of a member with what there is; whether it was answered."""
     ready, count = a[READY_AT], 0
     for number in range(a[m + FETCHED]):
         p = a[a[m + FETCHED_AT] + number]
@@ -226,12 +129,12 @@ def _try(a: Any, m: Any, last_chance: bool) -> bool:
     for one in range(count):
         p = a[ready + 2 * one]
         if a[p + HEAD]:
-            _await(a, p)
+            _await_change(a, p)
     return True
 
 
 @kernel
-def _await(a: Any, p: Any) -> None:
+def _await_change(a: Any, p: Any) -> None:
     """Try again when it is unlocked or when records come; all else wakes it by itself."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
         if not a[p + UNLOCK_DUE]:
@@ -243,25 +146,22 @@ def _await(a: Any, p: Any) -> None:
 
 
 @kernel
-def _wake(a: Any, p: Any) -> None:
+def wake(a: Any, p: Any) -> None:
     """Let the fetches that wait for a place have it, the first comer first."""
     note_drained(a, p)
     while a[p + HEAD] and _offset_ready(a, p) >= 0:
-        _try(a, a[p + HEAD], False)
+        _serve(a, a[p + HEAD], False)
     if a[p + HEAD]:
-        _await(a, p)
+        _await_change(a, p)
 
 
 @kernel
-def _written(a: Any, p: Any, start: Any) -> None:
+def after_write(a: Any, p: Any, start: Any) -> None:
     """Wake fetches for a moved start offset only; released records wait for the next fetch."""
     if a[p + START] > start:
-        _wake(a, p)
+        wake(a, p)
     else:
         note_drained(a, p)
-
-
-# ---- events ----
 
 
 @kernel
@@ -271,7 +171,7 @@ def gives_up(a: Any, m: Any, number: Any) -> None:
     if a[m + FETCH_DONE]:
         return
     if a[m + FETCH_NUMBER] == number:
-        _try(a, m, True)
+        _serve(a, m, True)
     else:
         _will_give_up(a, m)
 
@@ -281,93 +181,24 @@ def appended(a: Any, p: Any) -> None:
     """Records have come that a fetch waited for."""
     a[p + APPEND_DUE] = 0
     fetch_end(a, p)
-    _wake(a, p)
+    wake(a, p)
 
 
 @kernel
 def unlocked(a: Any, p: Any) -> None:
     """The fetch that locked a place is over."""
     a[p + UNLOCK_DUE] = 0
-    _wake(a, p)
+    wake(a, p)
 
 
 @kernel
 def locks_end(a: Any, p: Any) -> None:
-    """A lock may have run out."""
+    """A lock may have expired."""
     given = expire(a, p)
     a[p + EXPIRY_DUE] = -1
     _watch_locks(a, p)
     if given:
-        _wake(a, p)
-
-
-@kernel
-def free(a: Any, slot: Any) -> None:
-    """A slot is needed no more."""
-    a[slot + NEXT_FREE] = a[FREE]
-    a[FREE] = slot
-    a[FREE_SLOTS] += 1
-
-
-@kernel
-def _refuse(a: Any, p: Any, member: Any) -> None:
-    counts = counts_of(a, a[p + INDEX], member)
-    a[counts + REFUSED] += said(a)
-    a[counts + COUNTED] = 1
-
-
-@kernel
-def _place_of(a: Any, slot: Any, entry: Any) -> Any:
-    if a[slot + SAYS_RECORD]:
-        return a[slot + SAYS_PLACE]
-    return a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
-
-
-@kernel
-def check(a: Any, m: Any, slot: Any) -> Any:
-    """Take acknowledgements that are to be written; from when on there is an answer."""
-    if slot < 0:
-        return 0
-    entry, some = 0, False
-    while entry < a[slot + ENTRIES]:
-        p = _place_of(a, slot, entry)
-        expire(a, p)
-        after = rows_of(a, slot, entry)
-        see_time(a, p)
-        held = are_held(a, p, a[m + MEMBER_INDEX], False)
-        a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED] = held
-        if held:
-            some = True
-        else:
-            _refuse(a, p, a[m + MEMBER_INDEX])
-        entry = after
-    if not some:
-        if a[slot + IS_LAST]:
-            free(a, slot)
-        return 0
-    push(a, a[NOW] + a[WRITE], ACKNOWLEDGED_NOW, slot, 0)
-    entry = 0
-    while entry < a[slot + ENTRIES]:
-        p, taken = (
-            _place_of(a, slot, entry),
-            a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
-        )
-        entry = _next_place(a, slot, entry)
-        if taken:
-            _wake(a, p)
-    return a[NOW] + a[WRITE]
-
-
-@kernel
-def _next_place(a: Any, slot: Any, entry: Any) -> Any:
-    if a[slot + SAYS_RECORD]:
-        return a[slot + ENTRIES]
-    p = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
-    while entry < a[slot + ENTRIES]:
-        if a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] != p:
-            break
-        entry += 1
-    return entry
+        wake(a, p)
 
 
 @kernel
@@ -376,12 +207,12 @@ def fetches(a: Any, m: Any, answer_from: Any) -> None:
     a[m + ANSWER_FROM] = answer_from
     a[m + FETCH_NUMBER] += 1
     a[m + FETCH_DONE] = 0
-    if _try(a, m, False):
+    if _serve(a, m, False):
         return
     for number in range(a[m + FETCHED]):
         p = a[a[m + FETCHED_AT] + number]
-        _wait(a, m, p)
-        _await(a, p)
+        wait(a, m, p)
+        _await_change(a, p)
     a[NUMBER] += 1
     a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER] = a[NOW] + a[m + WAIT], a[NUMBER]
     if not a[m + GIVE_UP_DUE]:
@@ -394,44 +225,3 @@ def _will_give_up(a: Any, m: Any) -> None:
     a[m + GIVE_UP_DUE] = 1
     at, number = a[m + GIVE_UP_AT], a[m + GIVE_UP_NUMBER]
     insert(a, at, number, GIVES_UP, m, a[m + FETCH_NUMBER])
-
-
-@kernel
-def acknowledged(a: Any, slot: Any) -> None:
-    """The share coordinator has accepted a write."""
-    entry = 0
-    member = a[a[slot + OF] + MEMBER_INDEX]
-    while entry < a[slot + ENTRIES]:
-        p, taken = (
-            _place_of(a, slot, entry),
-            a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
-        )
-        if taken:
-            if expire(a, p):
-                _wake(a, p)
-            start = a[p + START]
-            a[CAUSE], a[CAUSE_NUMBER] = ACKNOWLEDGES, member
-            rows_of(a, slot, entry)
-            see_time(a, p)
-            if not acknowledge(a, p, member):
-                _refuse(a, p, member)
-            _written(a, p, start)
-        entry = _next_place(a, slot, entry)
-    if a[slot + IS_LAST]:
-        free(a, slot)
-
-
-@kernel
-def closes(a: Any, m: Any) -> None:
-    """End the share session of a member: release what it holds, forget what it waits for."""
-    for number in range(a[PLACES]):
-        p = a[PLACES_AT] + number * PLACE
-        if a[_node(a, m, p)]:
-            forget(a, m)
-        expire(a, p)
-        _wake(a, p)
-        start = a[p + START]
-        a[CAUSE], a[CAUSE_NUMBER] = CLOSES_SESSION, a[m + MEMBER_INDEX]
-        see_time(a, p)
-        release_all(a, p, a[m + MEMBER_INDEX])
-        _written(a, p, start)

@@ -1,4 +1,4 @@
-"""What a place writes, how its locks run out, and how its start offset moves."""
+"""What a place writes, how its locks expire, and how its start offset moves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sharelag.whatif.compiled.layout import (
     ACKNOWLEDGES,
     ARCHIVES,
     ATTEMPTS,
+    AVAILABLE,
     AVAILABLE_FROM,
     BATCH,
     BATCH_LAST,
@@ -33,12 +34,10 @@ from sharelag.whatif.compiled.layout import (
     IN_MEMORY,
     INDEX,
     LOCK,
-    LOCK_COUNT,
     LOCK_ENDS,
     LOCK_FIRST,
     LOCK_LAST,
     LOCK_NO,
-    LOCKS_AT,
     MEMBERS,
     NOBODY,
     NOW,
@@ -60,7 +59,7 @@ from sharelag.whatif.compiled.layout import (
     WRITES_AT,
     WROTE,
 )
-from sharelag.whatif.compiled.locks import batch_of, drop_lock, is_held, slot_of
+from sharelag.whatif.compiled.locks import batch_of, drop_lock, first_lock, is_held, slot_of
 
 
 @kernel
@@ -84,6 +83,8 @@ def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset
     a[HELD_BY_ALL] -= size
     if state != S_AVAILABLE:
         a[p + COMPLETE] += max(last - max(first, a[p + START]) + 1, 0)
+    else:
+        a[p + AVAILABLE] += size
     row = a[RUNS_AT] + (a[RUNS] - 1) * RUN
     if (
         by_offset
@@ -201,13 +202,14 @@ def _run_out(a: Any, p: Any, lock: Any) -> None:
 
 @kernel
 def _advance(a: Any, p: Any, now_ms: Any) -> None:
-    """Let the locks run out that end until now."""
-    while a[p + LOCK_COUNT] and a[a[p + LOCKS_AT] + LOCK_ENDS] <= now_ms:
-        lock = a[p + LOCKS_AT]
+    """Let the locks expire that end until now."""
+    lock = first_lock(a, p)
+    while lock and a[lock + LOCK_ENDS] <= now_ms:
         if is_held(a, p, lock):
             a[p + STATE_MS] = max(a[p + STATE_MS], a[lock + LOCK_ENDS])
             _run_out(a, p, lock)
-        drop_lock(a, p)
+        drop_lock(a, p, lock)
+        lock = first_lock(a, p)
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms)
 
 
@@ -219,13 +221,13 @@ def now_ms(a: Any) -> Any:
 
 @kernel
 def see_time(a: Any, p: Any) -> None:
-    """Let a place know the time; locks that are over have run out before."""
+    """Let a place know the time; locks that are over have expired before."""
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms(a))
 
 
 @kernel
 def expire(a: Any, p: Any) -> bool:
-    """Let locks run out if any is due; whether any offset was given back."""
+    """Let locks expire if any is due; whether any offset was given back."""
     if a[p + EXPIRY_DUE] < 0 or a[p + EXPIRY_DUE] > a[NOW]:
         return False
     a[CAUSE], a[CAUSE_NUMBER] = EXPIRES, NOBODY
@@ -237,9 +239,8 @@ def expire(a: Any, p: Any) -> bool:
 @kernel
 def next_end(a: Any, p: Any) -> Any:
     """When the next lock ends, in ms; -1 while nothing is acquired."""
-    while a[p + LOCK_COUNT]:
-        lock = a[p + LOCKS_AT]
-        if is_held(a, p, lock):
-            return a[lock + LOCK_ENDS]
-        drop_lock(a, p)
-    return -1
+    lock = first_lock(a, p)
+    while lock and not is_held(a, p, lock):
+        drop_lock(a, p, lock)
+        lock = first_lock(a, p)
+    return a[lock + LOCK_ENDS] if lock else -1

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sharelag.whatif.compiled.memory import words
+from sharelag.whatif.compiled.sizes import records_of, words
 from sharelag.whatif.scenario import Member, Scenario, Topic
-from sharelag.whatif.simulation.logs import expected
 
 #: From this many records on it pays to load the compiled loop, which takes a second, or half a
 #: minute when it is compiled for the first time on a machine.
@@ -16,13 +15,6 @@ _MOST_WORDS = 1 << 25
 def is_compiled(scenario: Scenario) -> bool:
     """Whether the compiled loop runs a scenario: it can, and the scenario is large enough."""
     return records_of(scenario) >= COMPILED_FROM and why_not(scenario) is None
-
-
-def records_of(scenario: Scenario) -> int:
-    """Count the records that a scenario has to deliver, as far as that is known beforehand."""
-    starts = [start for topic in scenario.topics for start in topic.starts if start.window]
-    backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
-    return backlog + sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers)
 
 
 def why_not(scenario: Scenario) -> str | None:

@@ -64,7 +64,7 @@ from sharelag.whatif.compiled.layout import (
     WORKING_ON,
 )
 from sharelag.whatif.compiled.queue import push
-from sharelag.whatif.compiled.serving import free
+from sharelag.whatif.compiled.requests import free
 
 
 @kernel

@@ -85,7 +85,7 @@ class Coordinator(Membership[Joined]):
         known.last_beat = self._clock.now
         self._assign()
         if known.sent is not None and owned <= known.sent:
-            known.held = known.sent  # what it was told to give up it has given up
+            known.held = known.sent  # what it had to give up it has given up
         others = frozenset().union(*(one.held for one in self.members.values() if one is not known))
         # First it gives up, then it gets.
         wanted = known.held & known.target

@@ -1,4 +1,4 @@
-"""Fetches of a consumer: it asks brokers for what it has run out of, while it processes the rest.
+"""Fetches of a consumer: it asks brokers for what it lacks, while it processes the rest.
 
 As ``FetchRequestManager`` and ``FetchCollector`` of the Java client.
 """

@@ -39,7 +39,7 @@ class Partition:
 
     @property
     def lag(self) -> int:
-        """What is left to do, by the end offset that was asked for last."""
+        """What is left to do, by the end offset that was requested last."""
         return max(self.log.known_end - self.done, 0) - sum(
             offset >= self.done for offset in self.without
         )

@@ -16,7 +16,7 @@ class ConsumerSettings:
     attempts
         How often a record is tried in place before it is given up (skipped, or put into a dead
         letter queue); None: as often as ``share.delivery.count.limit`` of the scenario allows, so
-        that both groups give up alike.
+        that both groups give up at the same attempt.
     """
 
     auto_commit_interval_ms: int = 5000  # auto.commit.interval.ms

@@ -14,12 +14,12 @@ def without_aborted(
 ) -> list[Acquired]:
     """Archive aborted record batches as they are acquired, and leave them out of what is delivered.
 
-    Whoever holds them: records that another member has acquired are archived as well.
+    Who holds them: records that another member has acquired are archived as well.
     """
     for batch in aborted:
         at = state.floor(batch.base_offset)
         if at < 0:
-            return []  # Kafka fails this fetch: the records stay acquired until their locks run out
+            return []  # Kafka fails this fetch: the records stay acquired until their locks expire
         within = state.between(state.firsts[at], batch.last_offset)
         archive(state, within, batch.base_offset, batch.last_offset, ACQUIRED, counted=True)
     return [part for run in acquired for part in _outside(run, aborted)]

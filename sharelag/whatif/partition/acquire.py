@@ -133,7 +133,7 @@ class _Fetch:
                 continue
             throttle = throttled(state, batch, self.base, self.last)
             if throttle and count > 0:
-                room = 0  # what failed often waits for a fetch of its own
+                room = 0  # what failed often waits for a separate fetch
                 break
             number = self._known(batch, room - count, throttle, acquired)
             count += number

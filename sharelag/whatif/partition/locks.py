@@ -1,4 +1,4 @@
-"""Acquisition locks that run out, and when the next one is due."""
+"""Acquisition locks that expire, and when the next one is due."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sharelag.whatif.partition.values import StateNotWrittenError, WrittenRun
 
 
 def advance(state: State, now: int) -> None:
-    """Let locks run out that end until ``now``, in the order of their ends."""
+    """Let locks expire that end until ``now``, in the order of their ends."""
     while state.locks and state.locks[0].deadline <= now:
         lock = heappop(state.locks)
         held = _held(lock)

@@ -31,7 +31,7 @@ class Run(NamedTuple):
     """Offsets ``first..last`` of one in-flight batch in one state.
 
     ``lock`` numbers the acquisition lock in the order of scheduling. In a split batch every offset
-    has a lock of its own, and ``lock`` is that of ``first``, the next offset's one more. Member and
+    has its own lock, and ``lock`` is that of ``first``, the next offset's one more. Member and
     lock mean something only while the run is acquired.
     """
 
@@ -191,7 +191,7 @@ class State:
         return run._replace(lock=number)
 
     def split(self, batch: InFlightBatch) -> None:
-        """Give every offset of a batch a state and a lock of its own; there is no way back."""
+        """Give every offset of a batch its own state and lock; there is no way back."""
         if not batch.split:
             batch.split = True
             if batch.whole.state == ACQUIRED:

@@ -11,7 +11,7 @@ from sharelag.errors import InputError, ShareLagError
 from sharelag.model import StateBatch
 
 #: How a client wants its records (``share.acquire.mode``): whole record batches, or never more than
-#: it asked for.
+#: it requested.
 AcquireMode: TypeAlias = Literal["batch_optimized", "record_limit"]
 
 
@@ -131,7 +131,7 @@ class AcknowledgeError(ShareLagError):
 
 
 class InvalidRecordStateError(AcknowledgeError):
-    """Some offset is not acquired by this member: its lock ran out, or it never was."""
+    """Some offset is not acquired by this member: its lock expired, or it never was."""
 
     code = "INVALID_RECORD_STATE"
 

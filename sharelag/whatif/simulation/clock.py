@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from heapq import heappop, heappush
 from typing import Any
 
 #: Microseconds in a millisecond; the clock counts microseconds.
 MS = 1000
+#: Actions between two looks whether anybody still waits.
+_OFTEN = 1024
+_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
+
+
+@contextmanager
+def interruptible(asked: Callable[[], None]) -> Iterator[None]:
+    """End the simulations within when ``asked``, which they call now and then, raises."""
+    token = _CHECK.set(asked)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
+
+
+def check() -> None:
+    """Raise what `interruptible` asks for; nothing outside of it."""
+    asked = _CHECK.get()
+    if asked is not None:
+        asked()
 
 
 class Clock:
@@ -46,6 +68,10 @@ class Clock:
         """Let time pass, that moment included."""
         actions = self._actions
         while actions and actions[0][0] <= until:
-            self.now, _, action, arguments = heappop(actions)
-            action(*arguments)
+            for _ in range(_OFTEN):
+                self.now, _, action, arguments = heappop(actions)
+                action(*arguments)
+                if not actions or actions[0][0] > until:
+                    break
+            check()
         self.now = until

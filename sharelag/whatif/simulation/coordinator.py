@@ -3,7 +3,7 @@
 Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins, leaves or
 subscribes to other topics makes the group epoch one more, the next heartbeat finds that the target
 assignment is older than that, and has it computed, at most every ``share.assignment.interval.ms``;
-a member gets to know its part with a heartbeat of its own.
+a member gets to know its part with its own heartbeat.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.group_view import GroupView
 from sharelag.whatif.simulation.membership import Membership
 
-#: Assignors that Kafka itself has: they are asked when Kafka would ask them, and not again for the
+#: Assignors that Kafka itself has: they are called when Kafka would, and not again for the
 #: lag.
 KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
 Target = dict[str, list[int]]

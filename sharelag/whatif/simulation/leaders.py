@@ -40,7 +40,7 @@ class Leaders:
         Raises
         ------
         InputError
-            Nobody is left.
+            No broker is left.
         """
         for one in range(broker + 1, broker + 1 + self.count):
             if one % self.count not in self.dead:

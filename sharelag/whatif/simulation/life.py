@@ -156,7 +156,7 @@ class Life(ABC):
         """Whether it takes part in the group."""
         return bool(self._topics)
 
-    # ---- what all do alike ----
+    # ---- what all have in common ----
 
     def _beat(self, number: int) -> None:
         if self._is_stopped(self._beat, number) or number != self._beats or not self._is_member():

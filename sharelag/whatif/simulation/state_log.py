@@ -1,4 +1,4 @@
-"""What the share coordinator writes in a run, in order; made into records when asked for."""
+"""What the share coordinator writes in a run, in order; made into records when needed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Named streams of random numbers that do not disturb each other.
 
-Each question has a stream of its own, numbered by what it is about and not by when it is asked: the
+Each question has its own stream, numbered by what it is about and not by when it comes up: the
 work in a record is the same whichever member gets it. So two runs differ by what was changed and
 by nothing else (common random numbers).
 """
@@ -26,7 +26,7 @@ ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
 
 
 def generator(seed: int, *about: int) -> np.random.Generator:
-    """A stream of its own for each question."""
+    """A separate stream for each question."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=about)))
 
 

@@ -1,7 +1,7 @@
 """Offsets of the lag that more members would not finish.
 
 What `sharelag export` finds from the records of a cluster, found here from what the share
-coordinator was told and from the log. The rules are those of `sharelag.metrics.finders`; a test
+coordinator received and from the log. The rules are those of `sharelag.metrics.finders`; a test
 holds both against each other.
 """
 

@@ -13,6 +13,9 @@ from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import Longs
 from sharelag.whatif.simulation.tally import COUNTS, Tally
 
+#: Values are counted in bins of their upper bits, and then of the bits below.
+_BIN_BITS = 14
+_BINS = 1 << _BIN_BITS
 #: One simulation.
 SUMMARY = pa.schema(
     [
@@ -21,24 +24,18 @@ SUMMARY = pa.schema(
         ("members", pa.int32()),  # that the scenario names
         ("seed", pa.int64()),
         ("duration_ms", pa.int64()),
-        (
-            "drain_ms",
-            pa.float64(),
-        ),  # until nothing was left, for the first time after the largest lag; null: never
-        (
-            "lag_p50",
-            pa.float64(),
-        ),  # over the steps of the timeline, of all share partitions together
+        # until nothing was left, for the first time after the largest lag; null: never
+        ("drain_ms", pa.float64()),
+        # over the steps of the timeline, of all share partitions together
+        ("lag_p50", pa.float64()),
         ("lag_p95", pa.float64()),
         ("lag_max", pa.int64()),
         ("lag_end", pa.int64()),
         ("age_p50_ms", pa.float64()),  # over the steps, of the oldest unfinished record
         ("age_p95_ms", pa.float64()),
         ("age_max_ms", pa.float64()),
-        (
-            "latency_p50_ms",
-            pa.float64(),
-        ),  # over the records, from append to finish; null: none was finished
+        # over the records, from append to finish; null: none was finished
+        ("latency_p50_ms", pa.float64()),
         ("latency_p95_ms", pa.float64()),
         ("arrived", pa.int64()),
         ("completed", pa.int64()),  # offsets finished, acknowledged or archived
@@ -47,17 +44,15 @@ SUMMARY = pa.schema(
         ("lost", pa.int64()),  # deleted before they were finished
         ("deliveries", pa.int64()),
         ("redeliveries", pa.int64()),
-        ("expired", pa.int64()),  # deliveries whose lock ran out
+        ("expired", pa.int64()),  # deliveries whose lock expired
         ("wasted", pa.int64()),  # deliveries that finished nothing
         ("wasted_share", pa.float64()),  # of the deliveries; null: there were none
         ("assignments", pa.int32()),
         ("moves", pa.int32()),  # partitions taken from members that stayed
         ("moves_per_minute", pa.float64()),
         ("idle_members", pa.int32()),  # lives without a single record
-        (
-            "fairness",
-            pa.float64(),
-        ),  # Jain's index of the members' shares of time busy: 1 is even; null: nobody was
+        # Jain's index of the members' shares of time busy: 1 is even; null: nobody was
+        ("fairness", pa.float64()),
         ("busy_share", pa.float64()),  # of the time that members were there
         ("member_hours", pa.float64()),
     ]
@@ -161,23 +156,51 @@ def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | No
     """Median and 95th percentile of the time from append to finish, by record."""
     if not len(rows):
         return None, None
-    places, firsts, lasts, times = rows.T
+    order = np.argsort(rows[:, 0].astype(np.min_scalar_type(len(logs))), kind="stable")
+    places, firsts, lasts, times = (np.ascontiguousarray(one) for one in rows[order].T)
+    edges = np.searchsorted(places, np.arange(len(logs) + 1))
     waited, weights = [], []
-    for place in np.unique(places):
-        mine, log = places == place, logs[place]
-        bases, appended = np.array(log.bases), np.array(log.times)
-        low = np.searchsorted(bases, firsts[mine], side="right") - 1
-        high = np.searchsorted(bases, lasts[mine], side="right") - 1
-        sizes = high - low + 1
-        run = np.repeat(np.arange(len(sizes)), sizes)
-        batch = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + low[run]
-        begin = np.maximum(bases[batch], firsts[mine][run])
-        end = np.minimum(bases[batch + 1] - 1, lasts[mine][run])
-        weights.append(end - begin + 1)
-        waited.append((times[mine][run] - appended[batch]) / MS)
+    for log, begin, end in zip(logs, edges[:-1], edges[1:], strict=True):
+        if begin < end:
+            mine = slice(begin, end)
+            found = _waited(log, firsts[mine], lasts[mine], times[mine])
+            waited.append(found[0])
+            weights.append(found[1])
     values, counts = np.concatenate(waited), np.concatenate(weights)
-    order = np.argsort(values, kind="stable")
-    passed = np.cumsum(counts[order])
-    at = [int(np.searchsorted(passed, share * passed[-1])) for share in (0.5, 0.95)]
-    half, most = (max(float(values[order][one]), 0.0) for one in at)
+    total = int(counts.sum())
+    half, most = (max(_at(values, counts, share * total) / MS, 0.0) for share in (0.5, 0.95))
     return half, most
+
+
+def _waited(log: Log, firsts: Longs, lasts: Longs, times: Longs) -> tuple[Longs, Longs]:
+    """Microseconds from append to finish, and of how many records."""
+    bases, appended = np.asarray(log.bases), np.asarray(log.times)
+    low = np.searchsorted(bases, firsts, side="right") - 1
+    if int((lasts >= bases[low + 1]).sum()) == 0:  # each in one record batch
+        return times - appended[low], lasts - firsts + 1
+    high = np.searchsorted(bases, lasts, side="right") - 1
+    sizes = high - low + 1
+    run = np.repeat(np.arange(len(sizes)), sizes)
+    batch = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + low[run]
+    begin = np.maximum(bases[batch], firsts[run])
+    end = np.minimum(bases[batch + 1] - 1, lasts[run])
+    return times[run] - appended[batch], end - begin + 1
+
+
+def _at(values: Longs, counts: Longs, rank: float) -> int:
+    """The smallest value with so many records at or below it; found by its upper bits first."""
+    least = int(values.min())
+    values = values - least
+    bits, found = 0, 0
+    while int(values.max()) >> bits >= _BINS:
+        bits += _BIN_BITS
+    while True:
+        passed = np.cumsum(np.bincount(values >> bits, weights=counts))
+        digit = int(np.searchsorted(passed, rank))
+        found += digit << bits
+        if not bits:
+            return found + least
+        inside = values >> bits == digit
+        rank -= float(passed[digit - 1]) if digit else 0.0
+        values, counts = values[inside] - (digit << bits), counts[inside]
+        bits -= _BIN_BITS

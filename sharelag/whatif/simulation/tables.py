@@ -25,10 +25,8 @@ TIMELINE = pa.schema(
         ("in_flight", pa.int64()),  # acquired offsets
         ("end_offset", pa.int64()),
         ("lag", pa.int64()),  # end - start - count: what is left to finish
-        (
-            "age_ms",
-            pa.int64(),
-        ),  # since the first unfinished record was appended; 0: nothing is left
+        # since the first unfinished record was appended; 0: nothing is left
+        ("age_ms", pa.int64()),
         ("members", pa.int32()),  # that fetch it
     ]
 )
@@ -69,10 +67,8 @@ ASSIGNMENTS = pa.schema(
         ("revoked", pa.int32()),  # from members that stay
         ("idle", pa.int32()),  # members without a partition
         ("unserved", pa.int32()),  # partitions without a member
-        (
-            "rebalances",
-            pa.int32(),
-        ),  # Kafka's rebalance-count of the group by then, which leaves out who left
+        # Kafka's rebalance-count of the group by then, which leaves out who left
+        ("rebalances", pa.int32()),
     ]
 )
 #: Offsets that were finished together, acknowledged or archived.
@@ -85,7 +81,7 @@ FINISHED = pa.schema(
         ("last_offset", pa.int64()),
     ]
 )
-#: One request, when they were asked for.
+#: One request, when they were requested.
 REQUESTS = pa.schema(
     [
         ("time_ms", pa.float64()),
@@ -98,7 +94,7 @@ REQUESTS = pa.schema(
 
 
 class Life(Protocol):
-    """One life of a member: what the tables tell of it. Times are microseconds."""
+    """One life of a member: what the tables say about it. Times are microseconds."""
 
     member: Member
     life: int

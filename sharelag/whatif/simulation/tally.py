@@ -31,7 +31,7 @@ class Tally:
     counts
         By share partition and member, as `COUNTS`.
     archived, expired, lost
-        By share partition: offsets archived, given back since their locks ran out, deleted before
+        By share partition: offsets archived, given back since their locks expired, deleted before
         they were finished.
     finished
         Share partition, first and last offset, and the time (microseconds) of all that was

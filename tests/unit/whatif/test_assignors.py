@@ -1,6 +1,4 @@
-"""Does every assignor keep its contract, and do the worked examples come out?"""
-
-# mypy: disable-error-code="arg-type, call-overload, operator, truthy-function, type-var"
+"""Every assignor keeps its contract, and the worked examples come out."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -554,9 +552,8 @@ def test_nobody_drains_sooner_than_the_bound(
     speed = len(everybody) / sum(held.lag(place) or 0 for place in held.places)
     assert found.bound <= found.drain
     assert 1 / found.bound - 1 / found.drain <= 1e-3 * speed + 1e-9
-    assert max(predicted_drain(held, assign(name, group, topics)).values()) >= found.bound * (
-        1 - 1e-9
-    )  # type: ignore[type-var]
+    drains = predicted_drain(held, assign(name, group, topics)).values()
+    assert max(drain for drain in drains if drain is not None) >= found.bound * (1 - 1e-9)
 
 
 def test_the_optimum_moves_no_more_than_it_may() -> None:
@@ -624,7 +621,7 @@ def test_users_register_a_function() -> None:
     assert assign("to-the-first", group, topics, only="u") == {"m0": {"u": [0]}, "m1": {}}
     with pytest.raises(InputError, match=r"cannot take these options .*it knows only"):
         assign("to-the-first", group, topics, onyl="u")
-    assert register("to-nobody", lambda _: {})
+    register("to-nobody", lambda _: {})
     assert assign("to-nobody", group, topics) == {"m0": {}, "m1": {}}
 
 
@@ -649,7 +646,7 @@ def test_our_names_are_taken() -> None:
     with pytest.raises(InputError, match="choose another name"):
         register("simple", lambda _: {})
     with pytest.raises(InputError, match="not a function"):
-        register("nothing", "simple")  # type: ignore[type-var]
+        register("nothing", cast(Any, "simple"))
     with pytest.raises(
         InputError,
         match=r"unknown assignor 'uniform': choose one of simple, simple-4\.1, all-to-all",
@@ -690,8 +687,12 @@ def test_ids_must_differ() -> None:
 
 def test_the_contract_names_what_is_wrong() -> None:
     group = [{"id": "m0", "subscribed": ["t"]}, {"id": "m1", "subscribed": ["u"]}]
-    topics = {"t": {"partitions": 3, "assignable": [0, 1]}, "u": {"partitions": 1}}
-    answer = {"m0": {"t": [0, 0, 2, 7], "u": [0]}, "m1": {"x": [0]}, "m2": {"t": [1]}}
+    topics: dict[str, Any] = {"t": {"partitions": 3, "assignable": [0, 1]}, "u": {"partitions": 1}}
+    answer: dict[str, Any] = {
+        "m0": {"t": [0, 0, 2, 7], "u": [0]},
+        "m1": {"x": [0]},
+        "m2": {"t": [1]},
+    }
     found = {(f.rule, f.member, f.topic, f.partition) for f in check(group, topics, answer)}
     assert found == {
         (rules.DUPLICATE, "m0", "t", 0),

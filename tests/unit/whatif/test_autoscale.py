@@ -1,6 +1,4 @@
-"""Do autoscalers do what KEDA and the HPA do, and is it worth it?"""
-
-# mypy: disable-error-code="assignment, call-overload, index, type-var"
+"""Autoscalers do what KEDA and the HPA do, and their cost is compared with the age."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
 from sharelag.monitoring.exports.scaling import consumers, scaling
 from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
-from sharelag.whatif.autoscaling.cost import cost_against_age
 from sharelag.whatif.autoscaling.hpa import Stabilizer, average_value
 from sharelag.whatif.autoscaling.text import autoscaled, autoscaler_of
 from sharelag.whatif.compare import compare
+from sharelag.whatif.comparison.cost import cost_against_age
 from sharelag.whatif.consumer_group import consumer_group_twin
 from sharelag.whatif.named import named
 from sharelag.whatif.scenario import (
@@ -238,9 +236,9 @@ def test_the_desired_members_follow_the_lag_of_the_timeline_by_the_formula() -> 
         if desired != replicas:
             stabilizer.scaled(row["time_ms"] * 1000, replicas, desired)
         replicas = desired
-    desired = [row["desired"] for row in rows(result)]
-    assert max(desired) == 20
-    assert desired[-1] <= 2
+    all_desired = [row["desired"] for row in rows(result)]
+    assert max(all_desired) == 20
+    assert all_desired[-1] <= 2
     # The rise comes with the burst; the fall 300 s after the last high recommendation.
     last_high = max(row["time_ms"] for row in rows(result) if row["recommended"] >= 20)
     first_low = next(
@@ -341,6 +339,7 @@ def test_from_none_to_some_and_back() -> None:
     # nobody.
     assert end["time_ms"] == 210_000
     assert only(result)["lag_end"] == 0
+    assert isinstance(quiet.autoscaler, Keda)
     stays = simulate(replace(quiet, autoscaler=replace(quiet.autoscaler, min_replica_count=1)))
     assert {row["desired"] for row in rows(stays)[1:]} <= {1, 2}
     assert only(stays)["member_hours"] > only(result)["member_hours"]

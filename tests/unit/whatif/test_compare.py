@@ -1,6 +1,4 @@
-"""Do comparisons say what the runs say, and nothing more?"""
-
-# mypy: disable-error-code="type-var"
+"""Comparisons say what the runs say, and nothing more."""
 
 from __future__ import annotations
 
@@ -305,7 +303,7 @@ def test_the_same_difference_in_every_run_has_to_be_seen_often_enough() -> None:
     assert found["better"] is None
 
 
-def test_one_run_tells_nothing_but_itself() -> None:
+def test_one_run_has_no_interval() -> None:
     told = compared(runs(old={"lag_p50": [7.0]}, new={"lag_p50": [4.0]}))
     assert row(told.measures, "new", "lag_p50") | {
         "mean": 4.0,
@@ -433,7 +431,7 @@ def test_runs_are_those_of_simulate(comparison: Comparison) -> None:
     assert one.column("error").null_count == 1
 
 
-def test_every_measure_is_told_of_every_variant(comparison: Comparison) -> None:
+def test_every_measure_is_there_for_every_variant(comparison: Comparison) -> None:
     assert comparison.measures.schema.equals(MEASURES)
     assert comparison.differences.schema.equals(DIFFERENCES)
     assert comparison.measures.num_rows == 4 * len(MEASURED)
@@ -458,7 +456,7 @@ def test_the_distance_to_optimal_is_that_of_the_same_seed(comparison: Comparison
     assert "drain_over_optimal" not in plain.measures.column("measure").to_pylist()
 
 
-def test_progress_is_told_run_by_run() -> None:
+def test_progress_is_reported_run_by_run() -> None:
     told: list[tuple[int, int]] = []
     compare({"a": QUICK}, seeds=range(3), progress=lambda done, all_: told.append((done, all_)))
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
@@ -485,7 +483,7 @@ def test_a_wrong_baseline_is_said_before_anything_runs() -> None:
 # ---- the grid ------------------------------------------------------------------------------------
 
 
-def test_a_run_has_the_same_id_wherever_it_is_asked_for() -> None:
+def test_a_run_has_the_same_id_everywhere() -> None:
     one, other = grid({"a": QUICK}, [0, 1]), grid({"b": replace(QUICK)}, [1])
     assert one.runs[1].id == other.runs[0].id
     ids = {
@@ -513,9 +511,13 @@ def test_what_two_variants_have_in_common_runs_once() -> None:
     assert made.column("age_p95_over_optimal").to_pylist()[4:] == [1, 1]
 
 
+def _to_the_first(group: Any) -> dict[str, dict[str, list[int]]]:
+    return {group.members[0].id: {}}
+
+
 def test_another_function_under_the_same_name_is_another_run() -> None:
     try:
-        register("mine", lambda group: {group.members[0].id: {}})
+        register("mine", _to_the_first)
         before = grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id
         register("mine", lambda group: {group.members[0].id: {"orders": [0]}})
         assert grid({"a": replace(QUICK, assignor="mine")}, [0]).runs[0].id != before
@@ -552,7 +554,7 @@ def test_fairness_is_jains_index_of_time_busy() -> None:
     assert simulate(nobody).summary.to_pylist()[0]["fairness"] is None
 
 
-def test_moves_are_told_by_the_minute() -> None:
+def test_moves_are_counted_by_the_minute() -> None:
     told = simulate(named("burst")).summary.to_pylist()[0]
     assert told["moves"] > 0
     assert told["moves_per_minute"] == told["moves"] / 10

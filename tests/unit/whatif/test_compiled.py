@@ -1,6 +1,4 @@
-"""Does the compiled loop give what the readable one gives, to the last byte?"""
-
-# mypy: disable-error-code="arg-type"
+"""The compiled loop gives what the readable one gives, to the last byte."""
 
 from __future__ import annotations
 
@@ -9,12 +7,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Literal
 
 import pytest
 
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.autoscale import Keda
-from sharelag.whatif.compiled.support import records_of, why_not
+from sharelag.whatif.compiled.sizes import records_of
+from sharelag.whatif.compiled.support import why_not
 from sharelag.whatif.named import named, names
 from sharelag.whatif.scenario import (
     BEGINS_MS,
@@ -50,7 +50,7 @@ BUSY = Scenario(
     ),
     (Producer("t", 3000),),
     Settings(Limits(lock_duration_ms=700)),
-    duration_ms=4000,
+    duration_ms=1500,
     settled=True,
 )
 
@@ -77,19 +77,20 @@ def test_random_scenarios_give_the_same(
 ) -> None:
     """All tables, requests, records, ends of logs, and what was finished when."""
     finished = 0
-    for seed in range(cases(12, 1000)):
+    # Seed 0 takes longer than the next dozen together, to make its records.
+    for seed in range(1, 1 + cases(5, 1000)):
         compiled, readable = by_both(calm_scenario(Random(seed)), seed)
         assert digest(compiled) == digest(readable), seed
         assert compiled.finished().equals(readable.finished()), seed
         assert compiled.offsets().equals(readable.offsets()), seed
         assert compiled.duplicates == readable.duplicates, seed
         finished += compiled.finished().num_rows
-    assert finished > 4_000
+    assert finished > 1_500
 
 
 @pytest.mark.parametrize("commit", ["poll", "record"])
 def test_a_busy_group_gives_the_same(
-    by_both: Callable[[Scenario, int], list[SimulationResult]], commit: str
+    by_both: Callable[[Scenario, int], list[SimulationResult]], commit: Literal["poll", "record"]
 ) -> None:
     """Locks run out, records are released and rejected, memory grows in the middle."""
     (member,) = BUSY.members
@@ -175,7 +176,9 @@ _WINDOW = Window(0, 0, 0, 2, 0, BEGINS_MS, BEGINS_MS)
         ({"settings": Settings(Limits(max_record_locks=1 << 30))}, "too much memory"),
     ],
 )
-def test_what_only_the_readable_loop_does_is_told(change: dict[str, object], reason: str) -> None:
+def test_what_only_the_readable_loop_does_is_a_reason(
+    change: dict[str, object], reason: str
+) -> None:
     assert why_not(BUSY) is None
     told = why_not(replace(BUSY, **change))  # type: ignore[arg-type]
     assert told is not None

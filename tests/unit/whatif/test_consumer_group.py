@@ -1,7 +1,5 @@
 """A simulated consumer group is what arithmetic and Kafka's promises say it is."""
 
-# mypy: disable-error-code="arg-type, assignment, call-overload, misc"
-
 from __future__ import annotations
 
 import json
@@ -417,14 +415,14 @@ def test_partitions_that_are_added_get_a_member() -> None:
     assert only(twin)["idle_members"] == 0
 
 
-shares = st.sampled_from([(1.0, 0.0, 0.0, 0.0), (0.7, 0.2, 0.05, 0.05)])
+behaviours = st.sampled_from([Behaviour(), Behaviour(0.7, 0.2, 0.05, 0.05)])
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     partitions=st.integers(1, 4),
     members=st.integers(1, 5),
-    told=shares,
+    behaviour=behaviours,
     crash=st.sampled_from([0.0, 0.05]),
     kinds=st.lists(
         st.tuples(st.sampled_from(["crash", "hang", "mute"]), st.integers(0, 50)), max_size=3
@@ -434,12 +432,12 @@ shares = st.sampled_from([(1.0, 0.0, 0.0, 0.0), (0.7, 0.2, 0.05, 0.05)])
 def test_nothing_is_left_out(
     partitions: int,
     members: int,
-    told: tuple[float, ...],
+    behaviour: Behaviour,
     crash: float,
     kinds: list[tuple[Any, int]],
     seed: int,
 ) -> None:
-    """Whatever befalls the members: what is done is done once and in order, and counts add up."""
+    """Whatever happens to the members: what is done is done once and in order, and counts add up."""
     scenario = Scenario(
         (Topic("t", partitions, backlog=80),),
         (
@@ -447,7 +445,7 @@ def test_nothing_is_left_out(
                 "m",
                 count=members,
                 service=Service(20, "exponential"),
-                behaviour=Behaviour(*told, crash=crash, restart_ms=2000),
+                behaviour=replace(behaviour, crash=crash, restart_ms=2000),
                 max_poll_records=15,
             ),
             Member("late", join_ms=4000, leave_ms=20_000),
@@ -537,24 +535,24 @@ def test_only_a_share_group_uses_more_members_than_partitions() -> None:
 
 def test_should_we_move() -> None:
     """Four partitions, twelve members: a share group is thrice as fast, and not in order."""
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     moving = should_move(
         replace(named("idle-members"), duration_ms=60_000),
         range(6),
-        progress=lambda *done: told.append(done),
+        progress=lambda *done: progress.append(done),
     )
-    assert told == [(2 * n, 12) for n in range(1, 7)]
-    told = {row["measure"]: row for row in moving.answers.to_pylist()}
-    assert told["idle_members"]["consumer_group"] == 8
-    assert told["idle_members"]["share_group"] == 0
-    assert told["drain_ms"]["share_group"] < told["drain_ms"]["consumer_group"] / 2
-    assert told["drain_ms"]["better"] == told["idle_members"]["better"] == "share group"
-    assert told["parallelism"]["consumer_group"] <= 4
-    assert told["parallelism"]["share_group"] > 7
-    assert told["parallelism"]["difference"] == pytest.approx(
-        told["parallelism"]["share_group"] - told["parallelism"]["consumer_group"]
+    assert progress == [(2 * n, 12) for n in range(1, 7)]
+    answers = {row["measure"]: row for row in moving.answers.to_pylist()}
+    assert answers["idle_members"]["consumer_group"] == 8
+    assert answers["idle_members"]["share_group"] == 0
+    assert answers["drain_ms"]["share_group"] < answers["drain_ms"]["consumer_group"] / 2
+    assert answers["drain_ms"]["better"] == answers["idle_members"]["better"] == "share group"
+    assert answers["parallelism"]["consumer_group"] <= 4
+    assert answers["parallelism"]["share_group"] > 7
+    assert answers["parallelism"]["difference"] == pytest.approx(
+        answers["parallelism"]["share_group"] - answers["parallelism"]["consumer_group"]
     )
-    assert told["lost"]["better"] is None
+    assert answers["lost"]["better"] is None
     # The runs can be compared by all else, too.
     comparison = compared(moving.runs, "consumer group")
     assert {row["variant"] for row in comparison.measures.to_pylist()} == {

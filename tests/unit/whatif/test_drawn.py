@@ -1,20 +1,19 @@
 """Drawn scenarios are valid, varied and the same everywhere; the study of assignors holds."""
 
-# mypy: disable-error-code="assignment, attr-defined"
-
 from __future__ import annotations
 
 import json
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -88,7 +87,7 @@ def until(scenario: Scenario) -> int:
 
 def load(scenario: Scenario) -> float:
     """What arrives, of what the members could do in that time if each might do all."""
-    arrive: dict[str, float] = Counter()
+    arrive: dict[str, float] = defaultdict(float)
     for one in scenario.producers:
         arrive[one.topic] += one.rate * ((one.end_ms or 0) - one.begin_ms) / 1000
     # Partitions with more work a record get no more or fewer of them, as far as the plain load is
@@ -175,7 +174,7 @@ def test_no_run_drains_before_its_bound(stored: dict[tuple[int, str], dict[str, 
     assert all(row["drain_ms"] >= row["bound_ms"] * (1 - 1e-3) for row in bounded)
 
 
-def test_the_bound_of_one_that_can_be_told_by_hand() -> None:
+def test_the_bound_of_one_that_can_be_computed_by_hand() -> None:
     members = (Member("a", service=Service(10)), Member("b", service=Service(20), topics=("t",)))
     topics = (Topic("t", 2, backlog=150), Topic("u", 1, backlog=100))
     # Only a does u, in 1 s; b does a third of t in that time, and two thirds of what is left are
@@ -200,7 +199,7 @@ def test_ratios_are_of_the_same_scenario() -> None:
                 base
                 | {"number": number, "assignor": assignor, "drain_ms": drain, "age_p95_ms": 0.0}
             )
-    runs = study.pa.Table.from_pylist(rows, schema=study.RUNS)
+    runs = pa.Table.from_pylist(rows, schema=study.RUNS)
     assert study.ratios(runs, "drain_ms", "optimal").tolist() == [0.5, 0.25, 2.0, 1.0]
     assert study.ratios(runs, "age_p95_ms", "optimal").tolist() == [1.0] * 4
     mean, low, high = study.geometric(np.array([0.5, 0.25, 2.0, 1.0]))

@@ -1,4 +1,4 @@
-"""Does the simulator do what real brokers did, as they were recorded?"""
+"""The simulator does what real brokers did, as they were recorded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_simulator_is_as_near_as_it_should_be(real: dict[str, list[Run]]) ->
     assert [sentence for one in comparisons for sentence in one.surprises] == []
 
 
-def test_brokers_were_told_what_the_experiments_say(real: dict[str, list[Run]]) -> None:
+def test_brokers_were_configured_as_the_experiments_say(real: dict[str, list[Run]]) -> None:
     """When this fails, an experiment or the simulator's draws have changed: record again."""
     assert set(real) == set(EXPERIMENTS)
     assert min(len(runs) for runs in real.values()) >= 5

@@ -1,4 +1,4 @@
-"""Does the table of fidelity tell tests from what the simulator was fitted to?"""
+"""The table of fidelity separates tests from what the simulator was fitted to."""
 
 from __future__ import annotations
 

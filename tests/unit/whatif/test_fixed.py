@@ -157,7 +157,7 @@ def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it
     assert rows["Redeliveries"]["verdict"] == "same"
 
 
-def test_one_seed_does_not_tell_who_is_better() -> None:
+def test_one_seed_does_not_show_who_is_better() -> None:
     uneven = scenario(
         producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),)
     )

@@ -345,7 +345,7 @@ def test_a_share_partition_writes_to_whatever_it_is_given() -> None:
 
 
 @pytest.mark.row("WIN-23")
-def test_offsets_without_a_record_are_in_flight_until_they_are_told() -> None:
+def test_offsets_without_a_record_are_in_flight_until_they_are_acknowledged() -> None:
     """Two of ten are gone from the log: acquired as the others, then acknowledged as gaps."""
     share = SharePartition(0)
     assert share.acquire("c", 0, log(0, 9, 10), 10) == [(0, 9, 1)]

@@ -1,4 +1,4 @@
-"""Is a scenario the same after it was written down, and told apart by its text?"""
+"""A scenario is the same after it was written as JSON, and its text identifies it."""
 
 from __future__ import annotations
 

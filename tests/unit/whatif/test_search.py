@@ -1,4 +1,4 @@
-"""Does the search find the fewest members, and say when it cannot?"""
+"""The search finds the fewest members, and says when it cannot."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNDER = Goal("age_p95_ms", 1000)
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
-    """Searches where runs are told by a function of members and seed instead of being simulated."""
+    """Searches whose runs come from a function of members and seed instead of a simulation."""
 
     def search(ages: Callable[[int, int], float | None], goal: Goal = UNDER, **more: Any) -> Found:
         def answer(planned: Any) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def test_goals_are_read(text: str, goal: Goal) -> None:
         (100 / 3, None),
     ],
 )
-def test_a_time_is_told_in_a_unit_that_people_read(limit: float, told: str | None) -> None:
+def test_a_time_has_a_unit_that_people_read(limit: float, told: str | None) -> None:
     assert str(Goal("drain_ms", limit)) == f"drain <= {told or '33.3333333333ms'}"
 
 

@@ -1,9 +1,8 @@
 """A share partition plays the KIPs' worked examples, and keeps its promises in any schedule."""
 
-# mypy: disable-error-code="func-returns-value"
-
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -267,10 +266,20 @@ def test_gaps_leave_the_lag() -> None:
     assert (share.start_offset, share.delivery_complete_count) == (10, 0)
 
 
+def _noting(writes: list[Write]) -> Callable[[Write], bool]:
+    """Make a coordinator that takes all writes, and notes them."""
+
+    def persist(write: Write) -> bool:
+        writes.append(write)
+        return True
+
+    return persist
+
+
 @pytest.mark.row("ACK-08")
 def test_a_whole_batch_is_one_write() -> None:
     writes: list[Write] = []
-    share = SharePartition(0, persist=lambda write: not writes.append(write))
+    share = SharePartition(0, persist=_noting(writes))
     share.acquire("c", 0, [LogBatch(0, 9)], 10)
     say(share, "c", 1, (0, 9, ACCEPT))
     assert [write.batches for write in writes] == [[(0, 9, 2, 1)]]
@@ -351,7 +360,7 @@ def test_a_batch_has_one_lock_until_it_is_split() -> None:
 
 def test_a_renewed_lock_writes_nothing_and_lasts_longer() -> None:
     writes: list[Write] = []
-    share = SharePartition(0, persist=lambda write: not writes.append(write))
+    share = SharePartition(0, persist=_noting(writes))
     share.acquire("c", 0, [LogBatch(0, 9)], 10)
     say(share, "c", 20_000, (0, 9, RENEW))
     assert writes == []
@@ -389,7 +398,7 @@ def test_whole_record_batches_are_preferred() -> None:
 @pytest.mark.parametrize(("size", "writes"), [(1, 100), (100, 1)])
 def test_the_size_of_a_delivery_decides_how_much_is_written(size: int, writes: int) -> None:
     written: list[Write] = []
-    share = SharePartition(0, persist=lambda write: not written.append(write))
+    share = SharePartition(0, persist=_noting(written))
     for batch in log(0, 99, size):
         [(first, last, _)] = share.acquire("c", 0, [batch], size)
         say(share, "c", 0, (first, last, ACCEPT))

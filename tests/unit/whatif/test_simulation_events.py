@@ -1,4 +1,4 @@
-"""A simulation has what befalls groups: brokers that die, members that resubscribe or renew."""
+"""A simulation has what happens to groups: brokers die, members resubscribe or renew."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Does a simulation keep the promises of share groups, whatever befalls the group?"""
-
-# mypy: disable-error-code="union-attr"
+"""A simulation keeps the promises of share groups, whatever happens to the group."""
 
 from __future__ import annotations
 
@@ -107,7 +105,7 @@ def _lag(ledger: Ledger, end: int) -> int:
     return end - ledger.share.start_offset - ledger.share.delivery_complete_count
 
 
-@settings(max_examples=settings.default.max_examples // 5)
+@settings(max_examples=settings().max_examples // 5)
 @given(seeds)
 def test_nothing_is_left_when_one_member_stays_that_accepts_all(seed: int) -> None:
     """However it went before: no record is lost, and none is stuck where Kafka's would not be."""

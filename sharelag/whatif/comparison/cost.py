@@ -22,14 +22,10 @@ COST_AGAINST_AGE = pa.schema(
         ("age_p95_ms", pa.float64()),
         ("age_p95_low_ms", pa.float64()),
         ("age_p95_high_ms", pa.float64()),
-        (
-            "drained",
-            pa.int32(),
-        ),  # runs in which nothing was left at some time after the largest lag
-        (
-            "is_on_front",
-            pa.bool_(),
-        ),  # no other variant costs no more and keeps no more age, one of both less
+        # runs in which nothing was left at some time after the largest lag
+        ("drained", pa.int32()),
+        # no other variant costs no more and keeps no more age, one of both less
+        ("is_on_front", pa.bool_()),
     ]
 )
 

@@ -1,0 +1,56 @@
+"""Where logs end now, and when nothing is left to finish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sharelag.compiled import kernel
+from sharelag.whatif.compiled.layout import (
+    AT,
+    BASES_AT,
+    BATCHES,
+    COMPLETE,
+    DRAINED_AT,
+    DRAINS,
+    NOW,
+    PLACE,
+    PLACES,
+    PLACES_AT,
+    READABLE,
+    START,
+    STEP,
+    TIMES_AT,
+)
+
+
+@kernel
+def log_end(a: Any, p: Any) -> Any:
+    """The end offset now."""
+    at, times = a[p + AT], a[p + TIMES_AT]
+    while at < a[p + BATCHES] and a[times + at] <= a[NOW]:
+        at += 1
+    a[p + AT] = at
+    return a[a[p + BASES_AT] + at]
+
+
+@kernel
+def fetch_end(a: Any, p: Any) -> Any:
+    """Up to where fetches read."""
+    end = log_end(a, p)
+    a[p + READABLE] = a[p + AT]
+    return end
+
+
+@kernel
+def note_drained(a: Any, p: Any) -> None:
+    """Note the time if nothing is left to finish, neither there nor elsewhere."""
+    if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:
+        return
+    for number in range(a[PLACES]):
+        other = a[PLACES_AT] + number * PLACE
+        if log_end(a, other) - a[other + START] - a[other + COMPLETE] > 0:
+            return
+    last = a[DRAINED_AT] + a[DRAINS] - 1
+    if not a[DRAINS] or a[last] // a[STEP] < a[NOW] // a[STEP]:
+        a[last + 1] = a[NOW]
+        a[DRAINS] += 1

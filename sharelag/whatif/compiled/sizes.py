@@ -1,0 +1,84 @@
+"""How much memory a compiled run takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.logs import expected
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything there is at most."""
+
+    places: int
+    members: int
+    most_polled: int  # records that a member asks for
+    window: int  # offsets in flight, a power of 2
+    spare: int  # offsets that a fetch may add
+    scratch: int  # records of a place that one request is about
+    attempts: int
+    steps: int
+    bucket_bits: int  # of microseconds that near events wait together
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Sizes:
+        """The sizes of a scenario."""
+        batches = [producer.batch_records for producer in scenario.producers]
+        batches += [start.batch_records for topic in scenario.topics for start in topic.starts]
+        polled = max((member.max_poll_records for member in scenario.members), default=1)
+        longest = max(batches, default=1)
+        spare = polled + 2 * longest + 16
+        most = scenario.settings.limits.max_record_locks + spare
+        return cls(
+            sum(topic.partitions for topic in scenario.topics),
+            sum(member.count for member in scenario.members),
+            polled,
+            1 << max(most, 64).bit_length(),
+            spare,
+            2 * (polled + longest) + 64,
+            scenario.settings.limits.delivery_count_limit,
+            scenario.duration_ms // scenario.step_ms + 4,
+            _bucket_bits(scenario),
+        )
+
+    @property
+    def entries(self) -> int:
+        """Entries of a slot."""
+        return self.scratch
+
+    def fixed(self, window: int) -> int:
+        """Words that do not depend on the logs, with windows of so many offsets."""
+        pairs = self.places * self.members
+        return (
+            at.GLOBALS
+            + self.places * (at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2)
+            + self.members * at.MEMBER
+            + pairs * (at.COUNTS + 3 + 3)
+            + self.scratch * (at.ROW + 1)
+            + self.steps
+        )
+
+
+def records_of(scenario: Scenario) -> int:
+    """Count the records that a scenario has to deliver, as far as that is known beforehand."""
+    starts = [start for topic in scenario.topics for start in topic.starts if start.window]
+    backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
+    return backlog + sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers)
+
+
+def words(scenario: Scenario) -> int:
+    """Words of memory that a scenario takes, but for its logs and what is written."""
+    sizes = Sizes.of(scenario)
+    fixed = sizes.fixed(sizes.window)
+    return fixed + 3 * sizes.members * (at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+
+
+def _bucket_bits(scenario: Scenario) -> int:
+    """About an event a bucket, when a record takes some six events."""
+    between = scenario.duration_ms * MS / max(6 * records_of(scenario), 1)
+    return min(max(round(math.log2(max(between, 1))), 2), 14)
