@@ -61,7 +61,7 @@ def oldest_offsets(lag: Arrow) -> pa.Table:
     return distinct.select(names).rename_columns(schemas.TIMES.names[:4])
 
 
-def asked_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
+def requested_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
     """Return the offsets an investigation looks up: oldest unfinished and first unread ones.
 
     For compacted topics it adds a sample of the others, to see how many still have a record.
@@ -114,10 +114,10 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
     offset, _ = numbers(lag, "effective_start_offset")
     unfinished = left_known & (left > 0)
     names = ["topic_id", "partition", "asked_offset"]
-    asked = keys(
+    requested = keys(
         as_table(lag).append_column("asked_offset", lag.column("effective_start_offset")), names
     )
-    found = beside(asked, times, names)
+    found = beside(requested, times, names)
     there, has_record = numbers(found, "offset")
     timestamp, timed = numbers(found, "timestamp")
     was_read = unfinished & flat(found.column("asked_offset")).is_valid().to_numpy(

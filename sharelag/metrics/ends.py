@@ -56,11 +56,6 @@ def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
 def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Estimate when the end of each row's topic partition reached an offset.
 
-    Parameters
-    ----------
-    ends : Ends
-    offset : int64[rows]
-
     Returns
     -------
     int64[rows], bool[rows]

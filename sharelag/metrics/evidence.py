@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 import pyarrow as pa
@@ -39,6 +39,8 @@ class Evidence(Displayable):
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
     rejected: int = 0  # undecodable records
     engine: str = "local"
+    #: How long something may last before it counts as stuck; None: as long as a lock of the group.
+    patience: timedelta | None = None
 
     #: Where its tables come from, in words.
     SOURCE: ClassVar[str] = "a workbench"

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.durations import duration
 from sharelag.metrics.causes import Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
 from sharelag.metrics.known_causes import known_causes
+from sharelag.model import milliseconds
 from sharelag.tables.level import rank
 
 #: Maximum number of partitions listed by name.
 _NAMED = 20
+#: The part of the patience from which on a cause is suspected.
+YOUNG = 1 / 3
+
+
+class Suspicion(NamedTuple):
+    """What will be the cause of a group's lag if it goes on."""
+
+    cause: str
+    lasted_ms: float | None  # None: unknown
+    patience_ms: float  # from here on it counts as the cause
+
+    def words(self) -> str:
+        """Return ``suspected: window full for 12.6 s; stuck from 30 s on``."""
+        lasted = "" if self.lasted_ms is None else f" for {duration(self.lasted_ms)}"
+        name = self.cause.replace("_", " ")
+        return f"suspected: {name}{lasted}; stuck from {duration(self.patience_ms)} on"
 
 
 def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordBatch:
@@ -27,7 +45,8 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
     ----------
     evidence : Evidence
     patience : timedelta, optional
-        How long something may take before it counts as stuck; by default the group's lock duration.
+        How long something may take before it counts as stuck; by default that of the evidence, else
+        the group's lock duration.
 
     Returns
     -------
@@ -41,7 +60,42 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
     InputError
         The cause of an installed package cannot be used; the message names the package.
     """
+    return _ranked(Facts(evidence, patience))
+
+
+def suspected(evidence: Evidence, patience: timedelta | None = None) -> dict[str, Suspicion]:
+    """Return what will be the cause of a group's lag if it goes on, the most severe of each group.
+
+    Parameters
+    ----------
+    evidence, patience
+        As for `explain`.
+
+    Returns
+    -------
+    dict of str to Suspicion
+        By group; only of groups without a cause.
+    """
     facts = Facts(evidence, patience)
+    known = set(_ranked(facts).column("group_id").to_pylist())
+    found: dict[str, Suspicion] = {}
+    for row in _ranked(Facts(evidence, patience, YOUNG)).to_pylist():
+        if row["group_id"] not in known | found.keys():
+            found[row["group_id"]] = _suspicion(row, facts)
+    return found
+
+
+def _suspicion(row: dict[str, Any], facts: Facts) -> Suspicion:
+    of_group = facts.groups == row["group_id"]
+    patience, mine = float(facts.patience[of_group][0]), of_group & facts.behind
+    since = np.nan if row["since"] is None else facts.now - milliseconds(row["since"])
+    # A cause that holds for the whole span is as old as the record that waits longest.
+    lasted = float(np.fmin(since, np.nanmax(facts.progress("age_ms")[mine], initial=0) or np.nan))
+    return Suspicion(row["cause"], lasted if lasted < patience else None, patience)
+
+
+def _ranked(facts: Facts) -> pa.RecordBatch:
+    evidence = facts.evidence
     causes = known_causes()
     found = {cause.name: cause.find(facts) for cause in causes}
     explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in causes}

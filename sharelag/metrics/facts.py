@@ -35,19 +35,22 @@ class Facts:
 
     evidence: Evidence
     patience_given: timedelta | None = None
+    #: Of the patience: causes that have held for so long are found, too.
+    part: float = 1.0
 
     @cached_property
     def now(self) -> int:
-        """The moment in milliseconds; brokers' clocks may be ahead of ours."""
+        """The moment in milliseconds; brokers' clocks may be ahead of this machine's."""
         last = np.nanmax(self.observed("last_finished"), initial=0)
         return max(milliseconds(self.evidence.as_of), int(last))
 
     @cached_property
     def patience(self) -> Floats:
         """Milliseconds until something counts as stuck; by default the lock duration."""
-        if self.patience_given is not None:
-            return np.full(len(self.groups), self.patience_given / timedelta(milliseconds=1))
-        return self.setting("share.record.lock.duration.ms")
+        given = self.evidence.patience if self.patience_given is None else self.patience_given
+        if given is not None:
+            return np.full(len(self.groups), self.part * (given / timedelta(milliseconds=1)))
+        return self.part * self.setting("share.record.lock.duration.ms")
 
     @cached_property
     def drain(self) -> NDArray[Any]:
@@ -160,15 +163,15 @@ class Facts:
     @cached_property
     def is_hole(self) -> Bools:
         """Whether no record is left between the effective start offset and the next known state."""
-        asked, record = self.next_record
+        requested, record = self.next_record
         end = self.lag("effective_start_offset") + self.head_length
-        return np.asarray(asked & (np.nan_to_num(record, nan=np.inf) >= end), bool)
+        return np.asarray(requested & (np.nan_to_num(record, nan=np.inf) >= end), bool)
 
     @cached_property
     def nothing_unread(self) -> Bools:
         """Whether there is no record beyond the window, as far as it was looked up."""
-        asked, record = self._record_at("window_end_offset")
-        none = asked & (np.isnan(record) | (record >= self.lag("end_offset")))
+        requested, record = self._record_at("window_end_offset")
+        none = requested & (np.isnan(record) | (record >= self.lag("end_offset")))
         return np.asarray((self.lag("unread") == 0) | none, bool)
 
     def _record_at(self, offset: str) -> tuple[Bools, Floats]:
@@ -180,8 +183,8 @@ class Facts:
             beside(place, table, names) for table in (self.evidence.times, self.evidence.committed)
         )
         found = choose_rows(self.reads_committed, committed, every)
-        asked = flat(found.column("asked_offset")).is_valid().to_numpy(zero_copy_only=False)
-        return np.asarray(asked, bool), _floats(found, "offset")
+        requested = flat(found.column("asked_offset")).is_valid().to_numpy(zero_copy_only=False)
+        return np.asarray(requested, bool), _floats(found, "offset")
 
     @cached_property
     def arrivals(self) -> Floats:
@@ -217,16 +220,16 @@ class Facts:
         times = pa.concat_tables([self.evidence.times, self.evidence.committed])
         place = keys(times, PARTITION).dictionary_encode()
         codes = place.indices.to_numpy()
-        asked, there = _floats(times, "asked_offset"), _floats(times, "offset")
+        requested, there = _floats(times, "asked_offset"), _floats(times, "offset")
         mine = pc.index_in(keys(self.evidence.lag, PARTITION), place.dictionary)
         sampled, gone = np.zeros(len(self.groups)), np.zeros(len(self.groups))
         for row in np.flatnonzero(
             self.is_compacted & self.behind & mine.is_valid().to_numpy(zero_copy_only=False)
         ):
             within = (codes == mine[row].as_py()) & (
-                asked >= self.lag("effective_start_offset")[row]
+                requested >= self.lag("effective_start_offset")[row]
             )
-            sampled[row], gone[row] = within.sum(), (within & ~(there == asked)).sum()
+            sampled[row], gone[row] = within.sum(), (within & ~(there == requested)).sum()
         return sampled, gone
 
     def waiting_after(self, least: Floats) -> Floats:

@@ -207,8 +207,10 @@ def head_of_line(facts: Facts) -> Found:
     """Find single offsets that block the start offset although later records are finished."""
     before = facts.lag("effective_start_offset") - facts.lag("start_offset")
     beyond = facts.lag("window_complete") - before
-    # Brokers do not move past a transaction marker at the start offset; no record is stuck there.
-    where = facts.behind & (beyond > 0) & _stuck(facts) & ~facts.is_hole
+    # Brokers do not move past a transaction marker at the start offset; no record is stuck there,
+    # nor where Kafka counts no lag at all.
+    is_done = facts.is_hole | (facts.lag("lag") == 0)
+    where = facts.behind & (beyond > 0) & _stuck(facts) & ~is_done
     return Found(
         where,
         facts.head_length,
@@ -263,9 +265,9 @@ def slow_consumers(facts: Facts) -> Found:
 
 def markers(facts: Facts) -> Found:
     """Find lag that consists of offsets without records: transaction markers, aborted records."""
-    asked, record = facts.next_record
+    requested, record = facts.next_record
     left = facts.lag("effective_lag")
-    nothing = asked & (np.isnan(record) | (record >= facts.lag("end_offset")))
+    nothing = requested & (np.isnan(record) | (record >= facts.lag("end_offset")))
     nothing |= facts.is_hole & facts.nothing_unread & (facts.lag("window_available") == 0)
     is_open = facts.reads_committed & (facts.stable_end < facts.lag("end_offset"))
     where = facts.behind & nothing & ~is_open & ~facts.is_compacted

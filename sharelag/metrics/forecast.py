@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.metrics.age import asked_offsets
+from sharelag.metrics.age import requested_offsets
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Facts
 from sharelag.metrics.progress import progress_arrow
@@ -15,7 +15,7 @@ from sharelag.metrics.progress import progress_arrow
 _ORDER = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
 
 
-def asked_times(evidence: Evidence) -> dict[bool, pa.Table]:
+def requested_times(evidence: Evidence) -> dict[bool, pa.Table]:
     """Return the records whose times determine the age of the lag.
 
     Parameters
@@ -30,7 +30,7 @@ def asked_times(evidence: Evidence) -> dict[bool, pa.Table]:
         for read_committed ones, whose oldest record differs where transactions were aborted.
     """
     return {
-        is_committed: asked_offsets(lag, evidence.logs)
+        is_committed: requested_offsets(lag, evidence.logs)
         for is_committed, lag in _by_isolation(evidence).items()
     }
 

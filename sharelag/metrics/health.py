@@ -6,6 +6,7 @@ several, `health_arrow` of all. Each record must be in exactly one part.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -17,8 +18,9 @@ from sharelag.metrics.placement import Partitions, partition_counts, state_parti
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat, one_batch
 from sharelag.schemas.arrow import keys as texts
-from sharelag.wire.decode import decode_arrow, topic_mask
+from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.generations import TODAY
 
 #: Kinds of records: column -> label.
 KINDS = {
@@ -29,6 +31,8 @@ KINDS = {
     "tombstones": "tombstone",
     "update_tombstones": "tombstone of an update",
 }
+#: Records of older generations of the format: column -> label.
+OLDER = {f"generation_{number}": f"G{number}" for number in range(TODAY)}
 _OF_A_KIND = (
     ["snapshots", "snapshots_with_count"],
     ["updates", "updates_with_count"],
@@ -38,7 +42,9 @@ _STATE_PARTITION = ["topic", "partition"]
 _SHARE_PARTITION = ["group_id", "topic_id", "share_partition"]
 #: Aggregate by column; rows of share partitions and rows of a whole state partition use different
 #: ones.
-_TOTALS = dict.fromkeys(["rows", "bytes", "rejects", "finished", *KINDS, "unknown_tags"], "sum")
+_TOTALS = dict.fromkeys(
+    ["rows", "bytes", "rejects", "finished", *KINDS, *OLDER, "unknown_tags"], "sum"
+)
 _RANGES = {
     "first_offset": "min",
     "last_offset": "max",
@@ -116,7 +122,7 @@ def health_counts(raw: Arrow) -> pa.Table:
     pyarrow.Table
         `COUNTS`.
     """
-    chosen = raw.filter(topic_mask(raw, STATE_TOPIC))
+    chosen = of_state(raw)
     records, rejects, _ = decode_arrow(chosen, STATE_TOPIC)
     return combine(pa.concat_tables([_sizes(chosen), _rejects(rejects), _records(records)]))
 
@@ -191,6 +197,7 @@ def _records(records: pa.RecordBatch) -> pa.Table:
         "tombstones": removal,
         "update_tombstones": pc.and_(tombstone, update),
         "unknown_tags": pc.greater(pc.list_value_length(records.column("unknown_tags")), 0),
+        **_older(records.column("generation")),
     }
     lasts = {"last_snapshot": snapshot, "last_tombstone": removal, "last_state": state}
     nothing = pa.scalar(None, pa.int64())
@@ -201,6 +208,14 @@ def _records(records: pa.RecordBatch) -> pa.Table:
         | {name: mask.cast(pa.int64()) for name, mask in kinds.items()}
         | {name: pc.if_else(mask, offset, nothing) for name, mask in lasts.items()}
     )
+
+
+def _older(generation: pa.Array) -> dict[str, pa.Array]:
+    if generation.null_count == len(generation):
+        return {}
+    return {
+        name: pc.equal(generation, number).fill_null(False) for number, name in enumerate(OLDER)
+    }
 
 
 def _ones(count: int) -> pa.Array:
@@ -306,8 +321,35 @@ def _ratio(part: pa.ChunkedArray, whole: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _generations(summed: pa.Table) -> pa.ChunkedArray:
     names = KINDS | {"unknown_tags": "unknown tags"}
-    rows = summed.select(list(names)).to_pylist()
-    return pa.chunked_array(
-        [[[names[name] for name, count in row.items() if count] for row in rows]],
-        pa.list_(pa.string()),
+    kinds = summed.select([*names, *OLDER]).to_pylist()
+    return pa.chunked_array([[_labels(row, names) for row in kinds]], pa.list_(pa.string()))
+
+
+def _labels(counts: dict[str, int | None], names: Mapping[str, str]) -> list[str]:
+    """Return the kinds of today's records, if there are any, and the older generations."""
+    older = [label for name, label in OLDER.items() if counts[name]]
+    if "G0" in older and "G1" in older:
+        older.remove("G1")  # a checkpoint, the same in both: G0's deltas show whose it is
+    today = sum(counts[name] or 0 for name in KINDS) > sum(counts[name] or 0 for name in OLDER)
+    return [label for name, label in names.items() if today and counts[name]] + older
+
+
+def formats(health: Arrow) -> str:
+    """Return which generations of the format were seen, such as ``G4, 1 partition G3``.
+
+    Parameters
+    ----------
+    health : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.HEALTH`.
+    """
+    labels = set(OLDER.values())
+    seen = Counter(
+        label
+        for kinds in health.column("generations").to_pylist()
+        for label in {kind if kind in labels else f"G{TODAY}" for kind in kinds}
     )
+    if not seen:
+        return "unknown: there are no records"
+    (first, _), *others = sorted(seen.items(), key=lambda item: (-item[1], -int(item[0][1:])))
+    parts = [f"{count} partition{'s' if count > 1 else ''} {name}" for name, count in others]
+    return ", ".join([first, *parts])

@@ -41,6 +41,20 @@ from sharelag.tables.reasons import (
 #: The columns of offsets that `lag_columns` needs in addition to those of windows.
 OFFSET_KEYS = ["topic_id", "partition"]
 OFFSET_COLUMNS = [*OFFSET_KEYS, "topic", "log_start_offset", "end_offset", "as_of"]
+#: Lag with nothing but what Kafka computes it from: columns of `sharelag.schemas.LAG`.
+BRIEF = pa.schema(
+    [
+        schemas.LAG.field(name)
+        for name in (
+            *("group_id", "topic", "topic_id", "partition", "leader_epoch", "start_offset"),
+            *("end_offset", "delivery_complete_count", "lag", "lag_reason", "as_of"),
+        )
+    ]
+)
+_NO_BATCHES = {
+    "runs": pa.scalar([], schemas.WINDOWS.field("runs").type),
+    "from_snapshot": pa.scalar(True),
+}
 ROLLUP_KEYS = {"group": ["group_id"], "topic": ["group_id", "topic", "topic_id"]}
 #: Column of the roll-up, column of the lag table, aggregate.
 ROLLUP_SUMS = [
@@ -77,6 +91,33 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     return lag.sort_by(
         [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
     )
+
+
+def brief_arrow(positions: Arrow, offsets: Arrow) -> pa.RecordBatch:
+    """Return the lag of every share partition, without what its batches say.
+
+    Parameters
+    ----------
+    positions : pyarrow.RecordBatch or pyarrow.Table
+        Columns of `sharelag.schemas.WINDOWS`, or those that
+        `sharelag.replay.positions.latest_positions` gives.
+    offsets : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OFFSETS`.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `BRIEF`: the columns of the same name of what `lag_arrow` gives of the windows.
+    """
+    windows = as_table(positions)
+    for field in schemas.WINDOWS:
+        if field.name not in windows.column_names:
+            # No column of `BRIEF` rests on these.
+            empty = pa.repeat(
+                _NO_BATCHES.get(field.name, pa.scalar(None, field.type)), len(windows)
+            )
+            windows = windows.append_column(field, empty)
+    return lag_arrow(windows, offsets).select(BRIEF.names)
 
 
 def lag_columns(joined: Arrow) -> pa.RecordBatch:

@@ -20,14 +20,10 @@ Partitions: TypeAlias = int | Mapping[str, int] | None
 #: One problem of the state topic.
 FINDINGS = pa.schema(
     [
-        (
-            "finding",
-            pa.string(),
-        ),  # misplaced, non_durable_state, undecodable, missing or holds_pruning
-        (
-            "group_id",
-            pa.string(),
-        ),  # null for problems of a whole partition of the state topic
+        # misplaced, non_durable_state, undecodable, missing or holds_pruning
+        ("finding", pa.string()),
+        # null for problems of a whole partition of the state topic
+        ("group_id", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("record_topic", pa.string()),

@@ -109,6 +109,26 @@ def progress_arrow(
     )
 
 
+def usual_rates(lag: Arrow, observed: Arrow, past_offsets: Arrow, as_of: datetime) -> pa.Table:
+    """Return the rates of every share partition over the whole span, whatever has changed in it.
+
+    Parameters
+    ----------
+    lag, observed, past_offsets, as_of
+        As for `progress_arrow`.
+
+    Returns
+    -------
+    pyarrow.Table
+        The share partition and the rate columns of `sharelag.schemas.PROGRESS`, in the order of the
+        lag table.
+    """
+    ends = known_ends(lag, past_offsets, milliseconds(as_of))
+    seen = beside(keys(lag, _SHARE_PARTITION), _unambiguous(observed), _SHARE_PARTITION)
+    columns = {name: flat(lag.column(name)) for name in _SHARE_PARTITION}
+    return pa.table(columns | rate_columns(rates(lag, seen, ends, since_change=False)))
+
+
 def _empty(lag: Arrow, groups: Arrow | None) -> NDArray[np.bool_]:
     """Whether each row's group is known to have no members."""
     if groups is None:

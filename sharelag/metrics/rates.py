@@ -4,18 +4,20 @@
     completion_rate = finished / span                       redelivery_rate = redelivered / span
     drain           = effective lag / (completion_rate - arrival_rate)
 
-Rates are in offsets per second, so transaction markers and compacted offsets count as they do in
-Kafka's lag. Records that retention deleted unread count as finished once Kafka's start offset has
-passed them, because the state topic does not distinguish them.
+Both rates are those since the last change of either (`sharelag.metrics.regime`), unless nothing was
+finished since or the end at the change is unknown: what a burst or a
+deployment has ended says nothing of what comes. They are in offsets per second, so transaction
+markers and compacted offsets count as they do in Kafka's lag. Records that retention deleted unread
+count as finished once Kafka's start offset has passed them, because the state topic does not
+distinguish them.
 
 The interval of the drain time is the 95 % confidence interval of the mean rate over the parts of
-the span (Student's t). Rates describe the past: they allow no forecast for a group that has lost
+that time (Student's t). Rates describe the past: they allow no forecast for a group that has lost
 its members or finished nothing lately.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +28,7 @@ from sharelag.metrics.age import Oldest
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import Ends, end_at, first_time
 from sharelag.metrics.observed import BINS
+from sharelag.metrics.regime import last_change, mean_since
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat
 
@@ -47,8 +50,6 @@ DRAINS_OF = {
     UNKNOWN: "too little is known about what arrived and what was finished",
 }
 
-#: The 97.5 % point of Student's t distribution with BINS - 1 degrees of freedom.
-STUDENT_T = 2.262157162798
 #: Rates that differ by less are equal: both are quotients of integers.
 _SAME = 1e-9
 #: Milliseconds, about 285,000 years: the maximum of a drain time.
@@ -62,11 +63,13 @@ _Bools = NDArray[np.bool_]
 class Rates:
     """Offsets per second for each row of a lag table, 0 where unknown."""
 
-    observed_ms: NDArray[np.int64]
+    span_ms: NDArray[np.int64]  # of all that was observed
+    observed_ms: NDArray[np.int64]  # of arrival and completion: since they last changed
     observed: _Bools
     arrival: _Floats
     has_arrival: _Bools
     completion: _Floats
+    any_finished: _Bools  # in all of the span
     redelivery: _Floats
     deviation: _Floats  # half-width of the confidence interval of the completion rate
     # nothing is missing in the span; otherwise completion and redelivery are lower bounds
@@ -75,7 +78,7 @@ class Rates:
     has_finished: _Bools
 
 
-def rates(lag: Arrow, observed: Arrow, ends: Ends) -> Rates:
+def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) -> Rates:
     """Return the rates of each share partition over its observed span.
 
     Parameters
@@ -88,21 +91,39 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends) -> Rates:
     ends : Ends
         Of the same lag table. Arrivals are counted from the beginning of the span, or from the
         first known end if that is later.
+    since_change : bool
+        Only since the rates last changed; else over the whole span. Over the whole span, too, where
+        the end at the change is unknown but an earlier one is known, and where nothing was finished
+        since: whether that is a pause or the end is for its length to say.
     """
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
     span = np.where(seen, end - begin, 1)
-    arrival, has_arrival = _arrivals(lag, ends, begin)
     parts = _parts(observed) * (1000 * BINS / span)[:, np.newaxis]
+    has_usual = _arrivals(lag, ends, begin)[1]
+    since = np.zeros(len(span), np.int64)
+    if since_change:
+        since = last_change(parts, _arriving(ends, begin, span))
+        has_arrival = _arrivals(lag, ends, begin + span * since // BINS)[1]
+        is_silent = mean_since(parts, since)[0] == 0
+        since = np.where((has_usual & ~has_arrival) | is_silent, 0, since)
+    completion, deviation = mean_since(parts, since)
+    observed_ms = span - span * since // BINS
+    # Two parts may be equal by chance: what was counted in them is not that certain.
+    counted = 2 * np.sqrt(completion * 1000 / np.maximum(observed_ms, 1))
+    deviation = np.where(since > 0, np.maximum(deviation, counted), deviation)
+    arrival, has_arrival = _arrivals(lag, ends, begin + span * since // BINS)
     last_finished, has_finished = numbers(observed, "last_finished")
     return Rates(
-        observed_ms=np.where(seen, span, 0),
+        span_ms=np.where(seen, span, 0),
+        observed_ms=np.where(seen, observed_ms, 0),
         observed=seen,
         arrival=np.where(has_arrival & seen, arrival, 0),
         has_arrival=has_arrival & seen,
-        completion=numbers(observed, "finished")[0] * 1000 / span,
+        completion=np.where(since > 0, completion, numbers(observed, "finished")[0] * 1000 / span),
+        any_finished=numbers(observed, "finished")[0] > 0,
         redelivery=numbers(observed, "redelivered")[0] * 1000 / span,
-        deviation=STUDENT_T * parts.std(axis=1, ddof=1) / math.sqrt(BINS),
+        deviation=deviation,
         whole=seen & (numbers(observed, "breaks")[0] == 0),
         last_finished=last_finished,
         has_finished=has_finished & seen,
@@ -147,14 +168,14 @@ def drain_columns(
     """
     left, known = numbers(lag, "effective_lag")
     busy = known & (left > 0) & ~old.idle & found.observed
-    nothing = busy & (found.completion == 0)
-    long = np.maximum(patience, found.observed_ms / BINS)
+    nothing = busy & ~found.any_finished
+    long = np.maximum(patience, found.span_ms / BINS)
     since = np.where(
-        found.has_finished, as_of - found.last_finished, np.where(nothing, found.observed_ms, 0)
+        found.has_finished, as_of - found.last_finished, np.where(nothing, found.span_ms, 0)
     )
     waits = np.where(old.dated, as_of - old.timestamp, since)
     nobody = is_empty & known & (left > 0) & ~old.idle
-    stalled = busy & found.whole & (found.observed_ms >= long) & (since >= long) & (waits >= long)
+    stalled = busy & found.whole & (found.span_ms >= long) & (since >= long) & (waits >= long)
     moves = busy & ~nothing & found.has_arrival
     point = _duration(left, found.completion, found.arrival)
     low = _duration(left, found.completion + found.deviation, found.arrival)
@@ -180,13 +201,20 @@ def drain_columns(
 
 
 def _arrivals(lag: Arrow, ends: Ends, begin: NDArray[np.int64]) -> tuple[_Floats, _Bools]:
-    (now, ended), (asked, timed) = numbers(lag, "end_offset"), numbers(lag, "as_of")
+    (now, ended), (requested, timed) = numbers(lag, "end_offset"), numbers(lag, "as_of")
     first, has_first = first_time(ends)
     since = np.maximum(begin, first)
     then, has_then = end_at(ends, since)
     # After an end that went back (an unclean election), arrivals are unknown.
-    known = ended & timed & has_first & has_then & (asked > since) & (now >= then)
-    return np.where(known, now - then, 0) * 1000 / np.where(known, asked - since, 1), known
+    known = ended & timed & has_first & has_then & (requested > since) & (now >= then)
+    return np.where(known, now - then, 0) * 1000 / np.where(known, requested - since, 1), known
+
+
+def _arriving(ends: Ends, begin: NDArray[np.int64], span: NDArray[np.int64]) -> _Floats:
+    """Return offsets that arrived in each part of the span; NaN where unknown."""
+    edges = [end_at(ends, begin + span * n // BINS) for n in range(BINS + 1)]
+    values = np.stack([np.where(known, end, np.nan) for end, known in edges], axis=1)
+    return np.diff(values, axis=1)
 
 
 def _parts(observed: Arrow) -> _Floats:

@@ -24,10 +24,8 @@ RECLAIMABLE = pa.schema(
         ("partition", pa.int32()),
         ("groups", pa.int64()),  # share groups that have a state of it
         ("log_start_offset", pa.int64()),
-        (
-            "start_offset",
-            pa.int64(),
-        ),  # the lowest among them; null: that of one of them is unknown
+        # the lowest among them; null: that of one of them is unknown
+        ("start_offset", pa.int64()),
         ("group_id", pa.string()),  # the group with that offset; of several the first by name
         ("reclaimable", pa.int64()),  # offsets from the log start to there
         ("as_of", schemas.TIMESTAMP),

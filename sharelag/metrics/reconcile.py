@@ -187,9 +187,8 @@ def _true(t: _Terms, seen: pa.Table, true: _Known) -> list[_Difference]:
 def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     lag = _number(kafkas, "lag")
     there = _number(kafkas, "partition").known
-    ours = (
-        flat(t.rows.column("topic_id")).is_valid().to_numpy(zero_copy_only=False)
-    )  # not a row that only Kafka has
+    # not a row that only Kafka has
+    ours = flat(t.rows.column("topic_id")).is_valid().to_numpy(zero_copy_only=False)
     both = lag.known & t.lag.known
     elsewhen = _differ(t.rows, kafkas, "as_of") | _differ(t.rows, kafkas, "start_offset")
     rest = lag.values - t.lag.values
@@ -230,7 +229,7 @@ def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
 
 
 def _beside(rows: pa.Table, other: Arrow, topic: str) -> pa.Table:
-    """Return the rows of the other table in the order of ours; null without a match."""
+    """Return the rows of the other table in the order of the first; null without a match."""
     place = ("group_id", topic, "partition")
     return beside(keys(rows, place), other, place)
 

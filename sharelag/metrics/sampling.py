@@ -15,10 +15,6 @@ def evenly_spaced(values: ArrayLike, most: int) -> list[int]:
         Distinct values.
     most : int
         Maximum number of values.
-
-    Returns
-    -------
-    list of int
     """
     ordered = np.sort(np.asarray(values, np.int64))
     return [int(ordered[place]) for place in evenly_spaced_indices(len(ordered), most)]

@@ -26,10 +26,8 @@ SIGNS = pa.schema(
         ("first_record", TIMESTAMP),
         ("last_record", TIMESTAMP),
         ("is_born", pa.bool_()),  # created by the first record in the span
-        (
-            "missing",
-            pa.int64(),
-        ),  # records with others possibly missing before them, or with unknown changes
+        # records with others possibly missing before them, or with unknown changes
+        ("missing", pa.int64()),
     ]
 )
 
@@ -72,9 +70,9 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
         ("record_timestamp", "min"),
         ("record_timestamp", "max"),
     ]
-    asked = [*((name, "sum") for name in (*_SUMS, "missing")), *ends, *firsts]
+    requested = [*((name, "sum") for name in (*_SUMS, "missing")), *ends, *firsts]
     # Threads would change the order.
-    found = table.group_by(_KEY, use_threads=False).aggregate(asked)
+    found = table.group_by(_KEY, use_threads=False).aggregate(requested)
     born = pc.and_(
         found.column("replaced_first"), pc.equal(found.column("snapshot_epoch_first"), 0)
     )

@@ -58,32 +58,24 @@ SKEW = pa.schema(
         ("lag", pa.float64()),
         ("lag_gini", pa.float64()),
         ("lag_max_mean", pa.float64()),
-        (
-            "lag_hoover",
-            pa.float64(),
-        ),  # the share of the lag that would have to move to make it even
+        # the share of the lag that would have to move to make it even
+        ("lag_hoover", pa.float64()),
         ("partitions", pa.int64()),
         ("unknown_lags", pa.int64()),
-        (
-            "busy_partitions",
-            pa.float64(),
-        ),  # the share of partitions with more arrivals than the average one
+        # the share of partitions with more arrivals than the average one
+        ("busy_partitions", pa.float64()),
         ("busy_arrived", pa.float64()),  # their share of the arrivals
         ("busy_lag", pa.float64()),  # their share of the lag
         ("finished_gini", pa.float64()),  # inequality of finished offsets
         ("members", pa.int64()),
         ("idle_members", pa.int64()),  # without assigned partitions
         ("unattended_partitions", pa.int64()),  # without members
-        (
-            "starved_partitions",
-            pa.float64(),
-        ),  # the share of partitions with fewer members than the average one
+        # the share of partitions with fewer members than the average one
+        ("starved_partitions", pa.float64()),
         ("starved_lag", pa.float64()),
         ("max_partitions", pa.int64()),  # of one member
-        (
-            "loaded_members",
-            pa.float64(),
-        ),  # the share of members with more partitions than the average one
+        # the share of members with more partitions than the average one
+        ("loaded_members", pa.float64()),
         ("loaded_lag", pa.float64()),
         ("as_of", TIMESTAMP),
     ]
@@ -226,9 +218,9 @@ class _Groups:
         mean = known_sums(values, code, self.size) / np.maximum(number, 1)
         return np.asarray(values - mean[code] > 1e-9 * np.abs(mean[code]))
 
-    def _part(self, chosen: _Bools, weight: _Floats, told_by: _Floats, code: _Ints) -> _Floats:
+    def _part(self, chosen: _Bools, weight: _Floats, shown_by: _Floats, code: _Ints) -> _Floats:
         """Return the share of the weight of the chosen, among those with a known choice."""
-        known = ~np.isnan(told_by) & ~np.isnan(weight)
+        known = ~np.isnan(shown_by) & ~np.isnan(weight)
         whole = known_sums(np.where(known, weight, np.nan), code, self.size)
         part = known_sums(np.where(known, weight * chosen, np.nan), code, self.size)
         return part / np.where(whole > 0, whole, np.nan)

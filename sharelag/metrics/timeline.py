@@ -79,10 +79,10 @@ def _last_rows(
     width = max(int(time.max()), int(moments[-1])) - low + 2
     place = np.arange(len(begins), dtype=np.int64).repeat(np.diff(np.append(begins, len(code))))
     sorted_by = np.maximum.accumulate(place * width + (time - low))
-    asked = (
+    requested = (
         np.arange(len(begins), dtype=np.int64)[:, None] * width + (moments - low)[None, :]
     ).ravel()
-    found = np.searchsorted(sorted_by, asked, side="right") - 1
+    found = np.searchsorted(sorted_by, requested, side="right") - 1
     there = found >= np.repeat(begins, len(moments))
     return found[there], np.tile(np.arange(len(moments)), len(begins))[there]
 

@@ -34,14 +34,10 @@ ARCHIVED = pa.schema(
         ("topic", pa.string()),  # null: no offsets for the topic id
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        (
-            "effective_lag",
-            pa.int64(),
-        ),  # unfinished offsets in the log; the following are part of them
-        (
-            "archived",
-            pa.int64(),
-        ),  # estimate of those as old as the TTL or older; null: no earlier end is known
+        # unfinished offsets in the log; the following are part of them
+        ("effective_lag", pa.int64()),
+        # estimate of those as old as the TTL or older; null: no earlier end is known
+        ("archived", pa.int64()),
         ("archived_low", pa.int64()),  # lower bound; null: nothing is known about such old records
         ("archived_high", pa.int64()),  # upper bound
         ("as_of", schemas.TIMESTAMP),

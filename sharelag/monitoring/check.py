@@ -43,6 +43,7 @@ CHECKED = pa.schema(
         ("warn", pa.float64()),
         ("critical", pa.float64()),
         ("since", schemas.TIMESTAMP),  # the latest start of the level; null: none, or unknown
+        ("due", schemas.TIMESTAMP),  # when it gets worse if it goes on like this; null: not soon
         ("at_this_level", pa.int64()),  # share partitions of the group that are at least as bad
         ("silenced_until", schemas.TIMESTAMP),  # not null: does not count
         ("summary", pa.string()),
@@ -158,14 +159,15 @@ def _rows(rule: Rule, found: Series, known: Sequence[str]) -> Iterator[dict[str,
     order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))
     groups, first = np.unique(found.group[order].astype(str), return_index=True)
     for group, place in zip(groups, order[first], strict=True):
-        alike = (found.group == group) & (severity >= severity[place])
-        alike &= found.not_started == found.not_started[place]
-        yield _of_group(rule, found, judged, int(place), int(alike.sum()))
+        matching = (found.group == group) & (severity >= severity[place])
+        matching &= found.not_started == found.not_started[place]
+        yield _of_group(rule, found, judged, int(place), int(matching.sum()))
 
 
-def _of_group(rule: Rule, found: Series, judged: Judged, place: int, alike: int) -> dict[str, Any]:
-    value, since = float(found.values[place, -1]), float(judged.since[place])
-    level = str(judged.level[place])
+def _of_group(
+    rule: Rule, found: Series, judged: Judged, place: int, matching: int
+) -> dict[str, Any]:
+    value, level = float(found.values[place, -1]), str(judged.level[place])
     return _row(
         rule,
         level,
@@ -173,13 +175,29 @@ def _of_group(rule: Rule, found: Series, judged: Judged, place: int, alike: int)
         topic=found.topic[place],
         partition=found.partition[place],
         value=value * rule.sign if np.isfinite(value) else None,
-        since=None if np.isnan(since) else datetime.fromtimestamp(since / 1000, UTC),
-        at_this_level=alike,
+        since=_moment(judged.since[place]),
+        due=_moment(judged.due[place]),
+        at_this_level=matching,
         summary=_summary(rule, found, judged, place),
     )
 
 
+def _moment(milliseconds: float) -> datetime | None:
+    return None if np.isnan(milliseconds) else datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
 def _summary(rule: Rule, found: Series, judged: Judged, place: int) -> str:
+    due = float(judged.due[place])
+    words = _so_far(rule, found, judged, place)
+    if np.isnan(due):
+        return words
+    # What was measured now and then may have begun a while earlier.
+    how = "within" if found.since is None else "in"
+    rest = duration(max(due - float(found.at[-1]), 0))
+    return f"{words}; would be {judged.due_level[place]} {how} {rest}"
+
+
+def _so_far(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     value, since = float(found.values[place, -1]), float(judged.since[place])
     words = _describe(rule, value)
     if found.not_started[place]:

@@ -30,6 +30,8 @@ class Judged:
     level: NDArray[Any]
     is_unknown: Bools  # the level is the rule's `unknown`
     since: Floats  # milliseconds: latest start of the level; NaN: not reached, or unknown
+    due: Floats  # milliseconds: when a worse level will have lasted long enough; NaN: none is near
+    due_level: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class _Lasting:
     fires: Bools
     may_fire: Bools
     since: Floats
+
+    def due(self, rule: Rule) -> Floats:
+        """When the level will have lasted long enough, if it goes on; NaN: never, or unknown."""
+        waits = ~self.fires & ~self.may_fire
+        return np.where(waits, self.since + _milliseconds(rule), np.nan)
 
 
 def judge(rule: Rule, found: Series) -> Judged:
@@ -49,7 +56,13 @@ def judge(rule: Rule, found: Series) -> Judged:
     level[critical.fires] = CRITICAL
     level[found.not_started] = of_rule(rule.not_started)
     since = np.where(critical.fires | np.isnan(warn.since), critical.since, warn.since)
-    return Judged(level, is_unknown & ~found.not_started, since)
+    soon = np.where(
+        critical.fires | found.not_started, np.nan, [critical.due(rule), warn.due(rule)]
+    )
+    is_critical = ~np.isnan(soon[0])
+    due = np.where(is_critical | warn.fires, soon[0], soon[1])
+    due_level = np.where(is_critical, CRITICAL, WARNING)
+    return Judged(level, is_unknown & ~found.not_started, since, due, due_level)
 
 
 def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
@@ -69,9 +82,9 @@ def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
     # Kafka's times are in milliseconds, and so are moments.
     begins = found.at[-1] - _milliseconds(rule) + 1
     reaches = found.at <= begins
-    asked = found.at >= found.at[reaches].max(initial=found.at[0])
-    may_fire = np.asarray(~ended[:, asked].any(axis=1), bool)
-    fires = np.asarray(reached[:, asked].all(axis=1) & reaches.any(), bool)
+    requested = found.at >= found.at[reaches].max(initial=found.at[0])
+    may_fire = np.asarray(~ended[:, requested].any(axis=1), bool)
+    fires = np.asarray(reached[:, requested].all(axis=1) & reaches.any(), bool)
     # The moment after the last one at which it was not reached.
     first = np.where(reached, 0, np.arange(1, steps + 1)).max(axis=1)
     since = np.append(found.at.astype(float), np.nan)[first]

@@ -71,7 +71,7 @@ def past(
     begun : Reading
         The reading of the evidence as of now.
     moments : sequence of datetime
-        Earlier moments. Where the input recorded end offsets at moments of its own, the last of
+        Earlier moments. Where the input recorded end offsets at other moments, the last of
         those before each is used.
     over : timedelta
         The span before each moment over which rates are measured.
@@ -144,6 +144,7 @@ def _then(
         settings=evidence.settings,
         logs=evidence.logs,
         engine=evidence.engine,
+        patience=evidence.patience,
     )
     return Then(Facts(moment), np.asarray(~is_known & bounded & ~absent, bool), absent)
 

@@ -111,7 +111,7 @@ def test_a_broken_package_is_named(packages: Packages, point: str, message: str)
         ('{"lag": lag}', '{}, {"why": ["a"] * 9}', r"returned 9 texts as 'why'"),
     ],
 )
-def test_what_goes_wrong_in_a_cause_is_told_in_a_sentence(
+def test_what_goes_wrong_in_a_cause_is_one_sentence(
     packages: Packages, was: str, becomes: str, message: str
 ) -> None:
     install(packages, code=CODE.replace(was, becomes))

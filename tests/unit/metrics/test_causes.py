@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import explain
+from sharelag.metrics.explain import explain, suspected
 from tests.support.share_evidence import Wrote, evidence, only
 
 COMMITTED = {"share.isolation.level": "read_committed"}
@@ -30,7 +30,7 @@ def causes(*writes: Wrote, **about: Any) -> list[str]:
 def test_a_start_offset_that_went_back() -> None:
     steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109), Wrote(70, 110, 0), Wrote(60, 100, 0)]
     assert causes(*steps, end=120)[0] == "start_went_back"
-    # Going on, or a reset by the group coordinator, is none.
+    # Going on, or a reset by the group coordinator, does not count as a cause.
     assert "start_went_back" not in causes(*steps[:3], end=120)
 
 
@@ -172,3 +172,31 @@ def test_steady_work_is_not_slow() -> None:
     past = {3600 - 360 * n: 400 + 3600 * n for n in range(10)}
     found = causes(*writes, end=36_400, age=40, past=past)
     assert "slow_consumers" not in found
+
+
+def test_a_window_that_ends_in_markers_without_lag_has_no_stuck_head() -> None:
+    """Kafka counts no lag; that the offset at the head was finished is not in the topic."""
+    about: dict[str, Any] = {"end": 110, "next_record": None}
+    stuck = [Wrote(90, 100, 0), Wrote(80, 100, 9, [(101, 109, 2, 1)])]
+    assert causes(*stuck, end=110)[0] == "head_of_line"
+    done = [Wrote(90, 100, 0), Wrote(80, 100, 10, [(101, 109, 2, 1)])]
+    found = evidence(*done, **about)
+    assert found.lag.column("lag").to_pylist() == [0]
+    assert "head_of_line" not in causes(*done, **about)
+    unseen = Evidence(**(vars(found) | {"times": found.times.slice(0, 0)}))
+    assert "head_of_line" not in explain(unseen).column("cause").to_pylist()
+
+
+def test_what_lasts_is_suspected_before_it_counts_as_stuck() -> None:
+    def told(ago: float, **about: Any) -> tuple[list[str], list[str]]:
+        writes = [Wrote(ago + 1, 100, 0), Wrote(ago, 100, 9, [(101, 109, 2, 1)])]
+        found = evidence(*writes, age=ago, end=110, **about)
+        suspicions = [one.words() for one in suspected(found).values()]
+        return explain(found).column("cause").to_pylist(), suspicions
+
+    assert told(5) == ([], [])
+    assert told(12.6) == ([], ["suspected: head of line for 12.6 s; stuck from 30 s on"])
+    assert told(31) == (["head_of_line"], [])
+    long = {"share.record.lock.duration.ms": "60000"}
+    words = "suspected: head of line for 31 s; stuck from 1m 0s on"
+    assert told(31, settings=long) == ([], [words])

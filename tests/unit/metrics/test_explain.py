@@ -1,4 +1,4 @@
-"""Does `explain` name the right cause first, and nothing where nothing is wrong?"""
+"""`explain` names the right cause first, and nothing where nothing is wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sharelag.workbench import investigate
 from sharelag.workbench.explained import explained, summarize_groups
 
 SCENARIOS = sorted(path.parent for path in (CAPTURE.parent / "scenarios").glob("*/expected.json"))
-#: Hours are pressed into seconds in the stories, so that the length of a lock is no measure.
+#: Hours are pressed into seconds in the stories, so the length of a lock says nothing there.
 PATIENCE = timedelta(seconds=2.5)
 NOTHING = schemas.CAUSES.empty_table()
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
@@ -209,3 +209,19 @@ def test_people_read_words_and_escaped_names() -> None:
     assert "limit 100" in text
     quiet = investigate.gather(CaptureInput(CAPTURE.parent / "scenarios" / "quiet"), "local")
     assert "nothing wrong" in "\n".join(explained(quiet, explain(quiet)))
+
+
+def test_nothing_wrong_never_stands_beside_growing_lag() -> None:
+    scenarios = CAPTURE.parent / "scenarios"
+    for name, words in (
+        ("slow", "no cause found yet; lag grows 17.3/s"),
+        ("idle_members", "stalled, no cause found yet"),
+        ("window_full", "suspected: window full for 12.6 s; stuck from 30 s on"),
+        ("keeping_up", "nothing wrong"),
+    ):
+        evidence = investigate.gather(CaptureInput(scenarios / name), "local")
+        patience = timedelta(seconds=30)  # a lock's, not that of the story
+        causes = explain(evidence, patience)
+        assert not causes.num_rows
+        (group,) = summarize_groups(evidence, causes, patience)
+        assert group.state.endswith(words)

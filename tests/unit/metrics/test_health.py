@@ -1,4 +1,4 @@
-"""Do the counts of the state topic add up, and is what is wrong with it named?"""
+"""The counts of the state topic add up, and what is wrong with it is named."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def test_each_measure_over_partitions_topics_and_members() -> None:
         0,
     )
 
-    # An end offset that went back, or that was not known then, tells no arrivals.
+    # An end offset that went back, or that was unknown then, gives no arrivals.
     arrived = row_of(table, "partition", "arrived")
     assert (arrived["items"], arrived["unknown"], arrived["total"], arrived["max"]) == (
         6,
@@ -349,7 +349,7 @@ def test_nothing_gives_nothing() -> None:
     assert row_of(only_groups, "member", "partitions")["total"] == 1
 
 
-def test_the_trend_tells_each_moment_and_what_arrived_in_between() -> None:
+def test_the_trend_has_each_moment_and_what_arrived_in_between() -> None:
     moments = [NOW + timedelta(hours=n) for n in range(3)]
     shapes = [([5, 5], 100), ([10, 0], 150), ([30, 10], 150)]
     lags = {
@@ -427,13 +427,13 @@ def test_lag_with_members_that_have_more_partitions_is_assignment_skew() -> None
     assert verdict([30, 30, 1], [0, 1], [2], arrived=[100] * 3)["verdict"] != ASSIGNMENT_SKEW
 
 
-def test_several_reasons_are_all_told_and_the_clearest_first() -> None:
+def test_several_reasons_are_all_given_and_the_clearest_first() -> None:
     row = verdict([96, 2, 1, 1], [1, 2], [2, 3], [3, 1], arrived=[400, 300, 100, 100])
     assert row["findings"] == [STARVATION, DATA_SKEW]
     assert row["verdict"] == STARVATION
 
 
-def test_an_even_lag_or_none_is_told_apart_from_what_is_not_known() -> None:
+def test_even_lag_and_no_lag_differ_from_unknown_lag() -> None:
     assert verdict([7, 7, 7, 7], *EACH_ITS_OWN, arrived=[700, 1, 1, 1])["verdict"] == EVEN
     assert verdict([0, 0, 0, 0], *EACH_ITS_OWN)["verdict"] == NO_LAG
     assert verdict([9, 0, 0, 0])["verdict"] == NO_MEMBERS

@@ -1,4 +1,4 @@
-"""Does one row say of a span of time what thousands of rows of history say?"""
+"""One row says of a span of time what thousands of rows of history say."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_span_begins_where_the_history_does() -> None:
     )
 
 
-def test_a_state_without_its_snapshot_tells_nothing_until_the_next() -> None:
+def test_a_state_without_its_snapshot_is_unknown_until_the_next() -> None:
     blind = {"from_snapshot": False} | dict.fromkeys(CHANGES)
     rows = [
         line(100, **blind | {"follows": False}),
@@ -178,7 +178,7 @@ def test_since_when_the_head_stands() -> None:
     )
 
 
-def test_what_went_back_is_noticed_unless_it_was_asked_for() -> None:
+def test_what_went_back_is_noticed_unless_it_was_reset() -> None:
     rows = [line(0, 10, **CREATED), line(100, 20, delivery_complete_count=5)]
     start = only(*rows, line(200, 18, finished=None, delivery_complete_count=7), line(300, 19))
     assert (start["start_back"], start["start_back_at"]) == (1, at(200))

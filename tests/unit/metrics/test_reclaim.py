@@ -1,4 +1,4 @@
-"""How much of a log is every share group past, and who holds the rest?"""
+"""Reclaimable is what every share group has passed, and the group that holds the rest is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the lag of the past, made from one history, what Kafka printed at each moment?"""
+"""The lag of the past, made from one history, is what Kafka printed at each moment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.timeline import RECORDS_MISSING, timeline_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import CaptureInput
-from sharelag.workbench import engine
+from tests.support import readings
 from tests.support.kafka.describe import parse_describe
 from tests.support.recorded_moments import MOMENTS, ends
 
@@ -36,7 +36,7 @@ def noted_ends() -> pa.Table:
 
 
 def test_every_moment_of_the_recording_from_one_history() -> None:
-    history = engine.history(CaptureInput(CAPTURE), "local").table.select(schemas.HISTORY.names)
+    history = readings.history(CaptureInput(CAPTURE), "local").table.select(schemas.HISTORY.names)
     history = history.sort_by([(name, "ascending") for name in HISTORY_KEY])
     timeline = timeline_arrow(history, noted_ends(), [moment(path) for path in reversed(MOMENTS)])
     assert timeline.schema == schemas.TIMELINE
@@ -59,7 +59,7 @@ def test_every_moment_of_the_recording_from_one_history() -> None:
 
 
 def test_what_is_not_known_is_null_with_a_reason() -> None:
-    history = engine.history(CaptureInput(CAPTURE), "local").table.select(schemas.HISTORY.names)
+    history = readings.history(CaptureInput(CAPTURE), "local").table.select(schemas.HISTORY.names)
     history = history.sort_by([(name, "ascending") for name in HISTORY_KEY])
     when = pc.max(history.column("record_timestamp")).as_py()
     (no_ends,) = {

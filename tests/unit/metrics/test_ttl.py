@@ -1,7 +1,5 @@
 """Lag older than a record TTL: between two bounds, and exact where all is known."""
 
-# mypy: disable-error-code="misc"
-
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
@@ -90,7 +88,7 @@ def test_between_known_times_it_is_between_two_numbers() -> None:
         42,
         42,
     )
-    # A record that is asked for narrows it.
+    # A record that is fetched narrows it.
     assert archived(state, 100, ends, [time(50, 50, ago(7 * MINUTE))])[1:] == (41, 70)
     assert archived(state, 100, ends, [time(50, 53, ago(5 * MINUTE))])[1:] == (30, 43)
 
@@ -177,7 +175,7 @@ def test_the_two_numbers_hold_what_going_through_the_offsets_gives(seed: int) ->
         states |= dict.fromkeys(
             range(batch.first_offset, batch.last_offset + 1), batch.delivery_state
         )
-    state = windows(snapshot(start, [tuple(batch) for batch in batches]))
+    state = windows(snapshot(start, batches))
     end_offset = (
         max(end_offset, *(batch.last_offset + 1 for batch in batches), 0) if batches else end_offset
     )

@@ -1,0 +1,107 @@
+"""One cause, one verdict: the command line, Python, dashboards, checks and reports agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+import sharelag
+from sharelag.cli import cli
+from sharelag.metrics.causes import CAUSES
+from sharelag.monitoring.check import check_reading
+from sharelag.monitoring.checks.rules import parse_rules
+from sharelag.reports.inputs import read
+from sharelag.reports.verdict import verdict
+from sharelag.sources.recorded import folder_of, samples
+from sharelag.workbench import charts
+
+SAMPLES = sorted(samples())
+RULES = parse_rules(
+    "version: 1\nrules: ["
+    + ",".join(
+        f"{{name: {one.name}, measure: cause, causes: [{one.name}], critical: 1}}" for one in CAUSES
+    )
+    + "]"
+)
+
+
+class Told(NamedTuple):
+    """What was said of one cause."""
+
+    group: str
+    cause: str
+    held: int | None
+
+
+def of(rows: Iterable[Any]) -> list[Told]:
+    found = [Told(row["group_id"], row["cause"], row["held"]) for row in rows]
+    return sorted(found, key=lambda one: (one.group, one.cause, one.held or -1))
+
+
+def command(*arguments: str) -> str:
+    ran = CliRunner().invoke(cli, [*arguments, "--engine", "local"], catch_exceptions=False)
+    return ran.stdout
+
+
+def test_all_samples_are_compared() -> None:
+    assert len(SAMPLES) >= 22
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_same_cause_everywhere(name: str) -> None:
+    folder = str(folder_of(name))
+    bench = sharelag.open(name, engine="local")
+    explained = bench.explain()
+    python = of(explained.table.to_pylist())
+    expected = Path(folder, "expected.json")
+    if expected.exists():
+        cause = json.loads(expected.read_text("utf-8"))["cause"]
+        assert [one.cause for one in python] == ([cause] if cause else [])
+
+    lines = command("explain", "--capture", folder, "-o", "json").splitlines()
+    assert of(map(json.loads, lines)) == python
+
+    assert explained.as_of is not None
+    dashboard = charts.cause_records(explained.table, explained.as_of)
+    assert of(dashboard.to_pylist()) == python
+
+    report = verdict(read(capture=folder, engine="local"))
+    mine = [group | one for group in report["groups"] for one in group["causes"]]
+    assert of(mine) == python
+
+    checked = check_reading(bench.reading, RULES).table.to_pylist()
+    broken = {(row["group_id"], row["rule"]) for row in checked if row["level"] == "critical"}
+    assert broken == {(one.group, one.cause) for one in python}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_same_words_everywhere(name: str) -> None:
+    bench = sharelag.open(name, engine="local")
+    words = command("explain", "--capture", str(folder_of(name)))
+    told = " ".join(words.split())
+    for group in bench.explain().summaries:
+        assert f"{group.group} {group.state}" in told
+        if group.causes:
+            assert "nothing wrong" not in group.state
+    progress = bench.progress().table
+    growing = {
+        row["group_id"]
+        for row in progress.to_pylist()
+        if row["drain"] == "stalled" or (row["drain"] == "never" and row["drain_low_ms"] is None)
+    }
+    fine = {one.group for one in bench.explain().summaries if "nothing wrong" in one.state}
+    assert not growing & fine
+
+
+@pytest.mark.parametrize("name", ["demo", "slow"])
+def test_a_group_progresses_alone_as_among_others(name: str) -> None:
+    bench = sharelag.open(name, engine="local")
+    for group in bench.groups:
+        alone = sharelag.open(name, groups=group, engine="local").progress().table
+        assert alone.equals(pa.table(bench.progress(group).table))
