@@ -26,7 +26,7 @@ A row names the work, the rival and two goals, and has a function that prepares 
   rival do a part of the work.
 * ``by`` says which measures the goals are about; the poorest of them is the verdict.
   ``within=True`` turns the ratio round: ours / rival, the smaller the better.
-* What is dear to prepare is kept for the whole run by ``bench.keep(name, open)``.
+* What is dear to prepare is kept for the rows of a module by ``bench.keep(name, open)``.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,7 +54,7 @@ class GateError(Exception):
 
 @dataclass(frozen=True)
 class Measured:
-    """An answer with what is known better than by the clock around the call."""
+    """An answer with what is known better than by the clock around the call; 0: not compared."""
 
     answer: object
     wall: float | None = None
@@ -105,6 +106,12 @@ class Row:
         """The id with the case."""
         return f"{self.id} {self.case}".strip()
 
+    @property
+    def area(self) -> str:
+        """The module that the row is of."""
+        make = self.make.func if isinstance(self.make, partial) else self.make
+        return make.__module__
+
 
 class Bench:
     """What rows need of a run: its size, inputs, a scratch folder, and what they share."""
@@ -147,13 +154,10 @@ class Taken:
         spent = cpu_seconds(self.side.living()) - cpu
         found = answer if isinstance(answer, Measured) else Measured(answer)
         self.units = found.units or self.side.units
-        taken = {
-            "wall": wall if found.wall is None else found.wall,
-            "cpu": spent if found.cpu is None else found.cpu,
-            "peak": found.peak,
-        }
-        for measure, cost in taken.items():
-            if cost is not None:
+        known = {"wall": found.wall, "cpu": found.cpu, "peak": found.peak}
+        for measure, clock in (("wall", wall), ("cpu", spent), ("peak", None)):
+            cost = clock if known[measure] is None else known[measure]
+            if cost is not None and known[measure] != 0:
                 self.costs.setdefault(measure, []).append(max(cost, 1e-9) / self.units)
         return found.answer
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import SHORT, Spread, spread
-from benchmarks.harness import Result, Taken
+from benchmarks.harness import Result, Row, Taken
 from benchmarks.yardsticks import Yardstick
 
 Entry = Mapping[str, Any]
 
 _HEAD = """# Benchmarks
 
-Written by the run itself; `make bench` measures everything again, `make bench QUICK=1` with smaller
-inputs in minutes, `python -m benchmarks P6 P7` some rows.
+Written by the run itself; `make bench` measures everything again, `python -m benchmarks P6 P7` some
+rows, both with `--quick` (`make bench QUICK=1`) with smaller inputs in minutes, for out/.
 
 Both sides of a row run in turn after a round that does not count. A ratio is that of
 the medians, its range that of the rounds. In the same run the answers of both sides are compared: a
@@ -28,7 +29,19 @@ row whose answers are wrong has no ratio. CPU time is that of all processes that
 
 def entry(result: Result) -> dict[str, Any]:
     """Return a result as JSON holds it."""
-    row = result.row
+    return {
+        **_words(result.row),
+        "at": result.at.isoformat(timespec="seconds"),
+        "quick": result.quick,
+        "load": [round(each, 2) for each in result.load],
+        "sides": [_side(taken) for taken in result.sides],
+        "ratios": {name: found._asdict() for name, found in result.ratios.items()},
+        "verdict": result.verdict,
+        "error": result.error,
+    }
+
+
+def _words(row: Row) -> dict[str, Any]:
     return {
         "id": row.id,
         "case": row.case,
@@ -38,13 +51,6 @@ def entry(result: Result) -> dict[str, Any]:
         "aim": row.aim,
         "within": row.within,
         "by": list(row.by),
-        "at": result.at.isoformat(timespec="seconds"),
-        "quick": result.quick,
-        "load": [round(each, 2) for each in result.load],
-        "sides": [_side(taken) for taken in result.sides],
-        "ratios": {name: found._asdict() for name, found in result.ratios.items()},
-        "verdict": result.verdict,
-        "error": result.error,
         "note": row.note,
     }
 
@@ -63,15 +69,40 @@ def merged(path: Path, fresh: Iterable[Entry], yardsticks: Iterable[Yardstick]) 
     """Write results into the file beside those of other rows there; return all of it."""
     known = json.loads(path.read_text()) if path.exists() else {"rows": [], "yardsticks": {}}
     rows = {(one["id"], one["case"]): one for one in [*known["rows"], *fresh]}
-    order = sorted(rows.values(), key=lambda one: (int(one["id"][1:]), one["case"]))
+    order = sorted(rows.values(), key=lambda one: order_of(one["id"], one["case"]))
     known = {
         "machine": machine(),
         "yardsticks": known["yardsticks"] | {one.name: one.entry() for one in yardsticks},
         "rows": order,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(known, indent=1) + "\n")
+    half = path.with_suffix(".half")  # a run that is interrupted leaves a whole file
+    half.write_text(json.dumps(known, indent=1) + "\n")
+    half.replace(path)
     return known
+
+
+def order_of(name: str, case: str) -> tuple[bool, int, str]:
+    """Return where a row stands: P1 to P15, then the interactive ones."""
+    return not name.startswith("P"), int(name[1:]), case
+
+
+def measured_since(path: Path, moment: datetime) -> set[str]:
+    """Return the names of rows with a result that is not older."""
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    return {name_of(row) for row in rows if datetime.fromisoformat(row["at"]) >= moment}
+
+
+def name_of(row: Entry) -> str:
+    """Return the id with the case."""
+    return f"{row['id']} {row['case']}".strip()
+
+
+def current(found: Mapping[str, Any], rows: Iterable[Row]) -> dict[str, Any]:
+    """Return results with the words and goals that rows have now; rows of the past are left out."""
+    known = {row.name: _words(row) for row in rows}
+    kept = [one | known[name_of(one)] for one in found["rows"] if name_of(one) in known]
+    return {**found, "rows": kept}
 
 
 def machine() -> dict[str, Any]:
@@ -115,17 +146,18 @@ def page(found: Mapping[str, Any]) -> str:
 
 
 #: What users care about: in the README.
-_FIVE = (("P1", ""), ("P7", ""), ("P8", ""), ("P10", ""), ("P11", ""))
+_FIVE = ("P7", "P8", "P10", "P10 with 100,000 state records", "P11 poll")
 _MARKS = ("<!-- figures -->", "<!-- end of figures -->")
 
 
 def with_figures(readme: str, found: Mapping[str, Any]) -> str:
     """Return the README with the figures of some rows between its two marks."""
-    rows = {(row["id"], row["case"]): row for row in found["rows"]}
+    rows = {name_of(row): row for row in found["rows"]}
     lines = ["", "| work | against | by wall time | by CPU time |", "|---|---|---|---|"]
     for row in (rows[name] for name in _FIVE if name in rows and not rows[name]["error"]):
         shown = [_ratio(row, measure).partition(" ")[0] for measure in ("wall", "cpu")]
-        work = row["work"] + (" (smaller inputs)" if row["quick"] else "")
+        work = f"{row['work']}, {row['case']}" if row["case"] else row["work"]
+        work += " (smaller inputs)" if row["quick"] else ""
         lines.append(f"| {work} | {row['against']} | {shown[0]} | {shown[1]} |")
     before, _, rest = readme.partition(_MARKS[0])
     after = rest.partition(_MARKS[1])[2]
@@ -133,14 +165,14 @@ def with_figures(readme: str, found: Mapping[str, Any]) -> str:
 
 
 def _line(row: Entry) -> str:
-    name = f"{row['id']} {row['case']}".strip() + (" (quick)" if row["quick"] else "")
+    name = name_of(row) + (" (quick)" if row["quick"] else "")
     goal = f"{'within' if row['within'] else 'at least'} {row['at_least']:g}x, aim {row['aim']:g}x"
     goal += "" if len(row["by"]) > 1 else f" ({row['by'][0]})"
     if row["error"]:
         return f"| {name} | {row['work']} | {row['against']} | | | {goal} | **failed** |"
     shown = {measure: _ratio(row, measure) for measure in ("cpu", "wall")}
     if "peak" in row["by"]:
-        shown["cpu"] = f"memory: {_ratio(row, 'peak')}"
+        shown = {"cpu": f"memory: {_ratio(row, 'peak')}", "wall": ""}
     verdict = f"**{row['verdict']}**" if row["verdict"] == SHORT else row["verdict"]
     return (
         f"| {name} | {row['work']} | {row['against']} | {shown['cpu']} | {shown['wall']} | {goal} "
@@ -157,12 +189,12 @@ def _ratio(row: Entry, measure: str) -> str:
 
 def _shortfalls(rows: Iterable[Entry]) -> list[str]:
     short = [row for row in rows if row["verdict"] == SHORT or row["error"]]
-    lines = ["## What falls short", ""] if short else []
+    whys: dict[str, list[str]] = {}
     for row in short:
-        why = f"failed: {row['error'].splitlines()[0]}" if row["error"] else row["note"]
-        name = f"{row['id']} {row['case']}".strip()
-        lines.append(f"* **{name}**: {why or 'not examined yet'}")
-    return [*lines, ""] if lines else []
+        failed = f"failed: {row['error'].splitlines()[0]}" if row["error"] else ""
+        whys.setdefault(failed or row["note"] or "not examined yet", []).append(name_of(row))
+    lines = [f"* **{', '.join(names)}**: {why}" for why, names in whys.items()]
+    return ["## What falls short", "", *lines, ""] if lines else []
 
 
 def _yardsticks(found: Mapping[str, Entry]) -> list[str]:

@@ -1,7 +1,8 @@
 """A share group as a lean SimPy model: what one writes who needs no more than completions.
 
 One FIFO of available records and one of locks for each partition, and idle consumers that are woken
-one by one. It has no brokers, windows, sessions or assignors, and keeps no tables.
+one by one. It has no brokers, windows, sessions or assignors, and keeps no tables but the lag of
+every second.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import simpy
 #: As `benchmarks.rows.simulator.scenario` says it to sharelag.
 PARTITIONS, CONSUMERS, RATE, SERVICE_S, LOCK_S, ATTEMPTS, POLL = 20, 4, 200.0, 0.01, 5.0, 5, 50
 SILENT, RELEASE = 0.02, 0.08
+#: Records that arrive together every 10 ms, where they do not come one by one.
+BURST = int(RATE * 0.01)
 
 
 @dataclass
@@ -34,7 +37,7 @@ class _Partition:
 
 
 class Model:
-    """One run.
+    """One run; `lag` has a row a second.
 
     Parameters
     ----------
@@ -46,8 +49,10 @@ class Model:
     def __init__(self, by_record: bool, seed: int = 1) -> None:
         self.done = 0
         self._random, self._env = Random(seed), simpy.Environment()
-        for _ in range(PARTITIONS):
-            at = _Partition()
+        self.lag: list[int] = []
+        partitions = [_Partition() for _ in range(PARTITIONS)]
+        self._env.process(self._sample(partitions))
+        for at in partitions:
             self._env.process(self._records(at) if by_record else self._bursts(at))
             self._env.process(self._locks(at))
             for _ in range(CONSUMERS):
@@ -58,6 +63,11 @@ class Model:
         self._env.run(seconds)
         return self.done
 
+    def _sample(self, partitions: list[_Partition]) -> Iterator[Any]:
+        while True:
+            self.lag.append(sum(at.end for at in partitions) - self.done)
+            yield self._env.timeout(1)
+
     def _records(self, at: _Partition) -> Iterator[Any]:
         while True:
             yield self._env.timeout(self._random.expovariate(RATE))
@@ -66,11 +76,10 @@ class Model:
             at.wake()
 
     def _bursts(self, at: _Partition) -> Iterator[Any]:
-        count = int(RATE * 0.01)
         while True:
             yield self._env.timeout(0.01)
-            at.available.extend(range(at.end, at.end + count))
-            at.end += count
+            at.available.extend(range(at.end, at.end + BURST))
+            at.end += BURST
             at.wake()
 
     def _locks(self, at: _Partition) -> Iterator[Any]:

@@ -1,19 +1,18 @@
-# mypy: disable-error-code="attr-defined"
-
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
 
+import psutil
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import harness, results
+from benchmarks import harness, results, supervisor, yardsticks
 from benchmarks.figures import AIM, SHORT, Spread
 from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side, run_row, told
 from benchmarks.processes import command as run_command
@@ -73,7 +72,7 @@ def test_within_turns_the_ratio_round(bench: Bench) -> None:
     assert run_row(row_of(contest, 2.5, 2, within=True), bench).verdict == SHORT
 
 
-def test_the_poorer_of_wall_and_cpu_decides_unless_told_otherwise(bench: Bench) -> None:
+def test_the_poorer_of_wall_and_cpu_decides_by_default(bench: Bench) -> None:
     ours = Side("ours", lambda: Measured(42, wall=1, cpu=4))
     rival = Side("rival", lambda: Measured(42, wall=4, cpu=4))
     row = row_of(Contest(ours, rival, equal))
@@ -81,7 +80,7 @@ def test_the_poorer_of_wall_and_cpu_decides_unless_told_otherwise(bench: Bench) 
     assert run_row(replace(row, by=("wall",)), bench).verdict == AIM
 
 
-def test_memory_is_compared_if_the_sides_tell_it(bench: Bench) -> None:
+def test_memory_is_compared_if_the_sides_measure_it(bench: Bench) -> None:
     ours = Side("ours", lambda: Measured(42, peak=30))
     rival = Side("input", lambda: Measured(42, peak=100))
     found = run_row(
@@ -172,10 +171,10 @@ def test_results_of_other_rows_are_kept_and_the_page_shows_shortfalls(
 
 def test_the_readme_has_figures_of_measured_rows_between_its_marks(bench: Bench) -> None:
     found = run_row(row_of(Contest(costing(1), costing(5), equal)), bench)
-    kept = {"rows": [results.entry(found)]}
+    kept = {"rows": [results.entry(replace(found, row=replace(found.row, id="P11", case="poll")))]}
     before = "# top\n<!-- figures -->\nold\n<!-- end of figures -->\nbottom\n"
     after = results.with_figures(before, kept)
-    assert "| work | rival | 5x | 5x |" in after
+    assert "| work, poll | rival | 5x | 5x |" in after
     assert after.startswith("# top\n<!-- figures -->\n")
     assert after.endswith("-->\nbottom\n")
     assert "old" not in after
@@ -198,16 +197,100 @@ def test_a_failed_row_fails_the_run(
 ) -> None:
     wrong = row_of(Contest(Side("a", int), Side("b", str), equal))
     right = replace(row_of(Contest(costing(1), costing(5), equal)), id="P2")
+    (tmp_path / "docs").mkdir()
+    marks = "<!-- figures -->\n<!-- end of figures -->\n"
+    (tmp_path / "README.md").write_text(marks)
     monkeypatch.setattr(command, "every_row", lambda: [wrong, right])
     monkeypatch.setattr(command, "_ROOT", tmp_path)
     monkeypatch.setattr(command, "_OUT", tmp_path / "out")
-    monkeypatch.setattr(command.yardsticks, "measured", lambda _: [])
-    assert command.main(["P2"]) == 0
+    monkeypatch.setattr(yardsticks, "measured", lambda _: [])
+    monkeypatch.setattr(
+        command,
+        "supervised",
+        lambda rows, _, quick: command.main(
+            ["--here", json.dumps([row.name for row in rows]), *(["--quick"] if quick else [])]
+        ),
+    )
+    assert command.main(["--quick", "P2"]) == 0
+    assert "| P2 (quick) |" in (tmp_path / "out" / "benchmarks.md").read_text()
+    assert not (tmp_path / "docs" / "benchmarks.md").exists()
     assert command.main(["P1", "P2"]) == 1
     assert "FAILED" in capsys.readouterr().out
-    assert (tmp_path / "out" / "benchmarks.md").exists()
+    page = (tmp_path / "docs" / "benchmarks.md").read_text()
+    assert "| P1 | work | rival | | | at least 2x, aim 4x | **failed** |" in page
+    assert "| P2 | work | rival | 5x" in page
     with pytest.raises(SystemExit):
         command.main(["P99"])
+
+
+_WORKER = """
+import json, os, signal, subprocess, sys, time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from benchmarks import results
+from benchmarks.harness import Bench, Contest, Measured, Row, Side, run_row
+file, names = Path(sys.argv[1]), sys.argv[2:]
+@contextmanager
+def make(_):
+    side = Side("s", lambda: Measured(1, wall=1, cpu=1))
+    yield Contest(side, side, lambda *_: None)
+for name in names:
+    if name == "P2":
+        broker = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        (file.parent / "broker").write_text(str(broker.pid))
+        time.sleep(1.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "P4":
+        time.sleep(600)
+    row = Row(name, "work", "rival", 1, 1, make)
+    results.merged(file, [results.entry(run_row(row, Bench(file.parent)))], [])
+"""
+
+
+def test_rows_that_crash_or_hang_cost_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LIMIT", 6.0)
+    file, started = tmp_path / "found.json", []
+
+    def start(rows: Sequence[Row]) -> Popen[bytes]:
+        started.append([row.name for row in rows])
+        return Popen([sys.executable, "-c", _WORKER, str(file), *started[-1]])
+
+    one = row_of(Contest(costing(1), costing(5), equal))
+    rows = [replace(one, id=f"P{number}") for number in (1, 2, 3, 4)]
+    supervisor.supervised(rows, file, False, start)
+    assert started == [["P1", "P2", "P3", "P4"], ["P3", "P4"]]
+    errors = {row["id"]: row["error"] for row in json.loads(file.read_text())["rows"]}
+    assert errors == {
+        "P1": "",
+        "P2": "the process of this row ended with code -9",
+        "P3": "",
+        "P4": "no result within 6 s",
+    }
+    assert not psutil.pid_exists(int((tmp_path / "broker").read_text()))  # it outlived its parent
+
+
+def test_results_have_the_words_and_goals_that_rows_have_now(bench: Bench) -> None:
+    row = row_of(Contest(costing(1), costing(5), equal))
+    kept = {"rows": [results.entry(run_row(row, bench))]}
+    [now] = results.current(kept, [replace(row, note="what binds")])["rows"]
+    assert (now["note"], now["ratios"]) == ("what binds", kept["rows"][0]["ratios"])
+    assert results.current(kept, [replace(row, id="P2")])["rows"] == []
+
+
+def test_a_note_of_several_rows_is_printed_once(bench: Bench, tmp_path: Path) -> None:
+    short = row_of(Contest(costing(1), costing(1.5), equal), note="the disk binds")
+    both = [run_row(replace(short, id=name), bench) for name in ("P1", "P2")]
+    text = results.page(results.merged(tmp_path / "f.json", map(results.entry, both), []))
+    assert "* **P1, P2**: the disk binds" in text
+
+
+def test_a_measure_of_zero_is_not_compared(bench: Bench) -> None:
+    goal = Side("the goal", lambda: Measured(42, wall=2, cpu=0))
+    row = row_of(Contest(costing(1), goal, equal), 1, 0.5, within=True, by=("wall",))
+    assert set(run_row(row, bench).ratios) == {"wall"}
 
 
 def test_the_documented_example_is_of_this_interface() -> None:

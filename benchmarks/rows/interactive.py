@@ -1,0 +1,178 @@
+"""What people wait for in a notebook: imports, the first table, a click."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+
+import sharelag
+from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
+from benchmarks.processes import command, own_python
+from sharelag.cli.demo import CAPTURE
+from sharelag_widgets.dashboards import (
+    FleetView,
+    GroupView,
+    ImbalanceView,
+    PoisonHunt,
+    StateTopicHealth,
+    WhatIfLab,
+    WindowExplorer,
+)
+from sharelag_widgets.dashboards.dashboard import Dashboard
+from sharelag_widgets.dashboards.group_dashboard import GroupDashboard
+
+_BOARDS = (FleetView, StateTopicHealth, GroupView, WindowExplorer, PoisonHunt, ImbalanceView)
+_IMPORTS = "import sharelag, sharelag_widgets; sharelag.open"
+_USUAL = "import pandas, pyarrow, plotly.graph_objects, ipywidgets"
+_FIRST = """
+import sharelag
+bench = sharelag.open("demo")
+print(bench.lag()._repr_html_().count("<tr"))
+bench.close()
+"""
+_LAG = """
+import sys
+from sharelag import cli
+from sharelag.cli import output
+{change}
+sys.argv[1:] = ["lag", "--capture", *sys.argv[1:]]
+cli.main()
+"""
+_WITH_PANDAS = "output._WithoutPandas.find_spec = lambda *_: None"
+#: What people have time for, in seconds: until the first table, for a click, for simulations.
+_PATIENCE, _CLICK, _WHAT_IF = 15.0, 1.0, 10.0
+
+
+def _goal(seconds: float) -> Side:
+    return Side("the goal", lambda: Measured(None, wall=seconds, cpu=0), unit="times")
+
+
+@contextmanager
+def imports(_: Bench) -> Iterator[Contest]:
+    """Import what a notebook does, and what most notebooks import anyway."""
+    yield Contest(
+        Side("import sharelag, sharelag_widgets", partial(command, own_python(_IMPORTS)),
+             unit="times"),
+        Side("import pandas, pyarrow, plotly, ipywidgets", partial(command, own_python(_USUAL)),
+             unit="times"),
+        lambda *_: None,
+    )  # fmt: skip
+
+
+@contextmanager
+def first_table(_: Bench) -> Iterator[Contest]:
+    """Start a process, import, start Spark, and show the first answer."""
+
+    def check(rows: str, _: object) -> None:
+        if int(rows) < 2:
+            raise GateError(f"the first table has {rows} rows")
+
+    ours = Side("sharelag.open, lag", partial(command, own_python(_FIRST)), unit="times")
+    yield Contest(ours, _goal(_PATIENCE), check)
+
+
+@contextmanager
+def _workbench() -> Iterator[sharelag.Workbench]:
+    with sharelag.open("demo") as bench:
+        yield bench
+
+
+@contextmanager
+def clicks(
+    bench: Bench, act: Callable[[Dashboard], Iterator[Callable[[], object]]]
+) -> Iterator[Contest]:
+    """Take the 95th percentile of what one does on every dashboard."""
+    open_bench = bench.keep("demo", _workbench)
+    boards = [kind(open_bench) for kind in _BOARDS]
+
+    def ours() -> Measured:
+        times = [_seconds(step) for board in boards for step in act(board)]
+        return Measured(len(times), wall=float(np.percentile(times, 95)), cpu=0)
+
+    def check(count: int, _: object) -> None:
+        if count < len(boards) // 2:
+            raise GateError(f"{count} clicks only")
+
+    yield Contest(Side("95th percentile of clicks", ours, unit="times"), _goal(_CLICK), check)
+    for board in boards:
+        board.close()
+
+
+def refresh(board: Dashboard) -> Iterator[Callable[[], object]]:
+    """What a click does, without the thread that it does it in; three times."""
+
+    def step() -> None:
+        board.bench = board._read(lambda: False, lambda *_: None)
+
+    for _ in range(3):
+        yield step
+
+
+def another_group(board: Dashboard) -> Iterator[Callable[[], object]]:
+    """Choose each group."""
+    if isinstance(board, GroupDashboard):
+        for group in board.bench.groups:
+            yield partial(setattr, board, "group", group)
+
+
+@contextmanager
+def what_if(bench: Bench) -> Iterator[Contest]:
+    """Press Run with what is chosen at first: two variants, five seeds, two minutes simulated."""
+    lab = WhatIfLab(bench.keep("demo", _workbench))
+
+    def ours() -> str:
+        lab.run()
+        lab.join()
+        return str(lab.state)
+
+    def check(state: str, _: object) -> None:
+        if state != "done":
+            raise GateError(f"the comparison is {state}: {lab.header.failure}")
+
+    yield Contest(Side("run and draw", ours, unit="times"), _goal(_WHAT_IF), check)
+    lab.close()
+
+
+@contextmanager
+def shortcut(_: Bench, without: str) -> Iterator[Contest]:
+    """Run a quick command whole; the rival is the same without one of its shortcuts."""
+    ours, usual = (own_python(_LAG.format(change=one), str(CAPTURE)) for one in ("", without))
+
+    def check(answer: str, other: str) -> None:
+        if answer != other or answer.count("\n") < 2:
+            raise GateError("the two answers differ")
+
+    yield Contest(
+        Side("sharelag lag", partial(command, ours), unit="times"),
+        Side("sharelag lag, without the shortcut", partial(command, usual), unit="times"),
+        check,
+    )
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+ROWS = (
+    Row("I1", "notebook: imports, in a separate process", "import pandas, pyarrow, plotly, "
+        "ipywidgets", 1.5, 1, imports, by=("wall",), within=True),
+    Row("I2", "notebook: from nothing to the first table, with the start of Spark", "15 s", 1, 0.67,
+        first_table, by=("wall",), within=True),
+    Row("I3", "dashboards: refresh, 95th percentile", "1 s", 1, 0.5,
+        partial(clicks, act=refresh), by=("wall",), within=True),
+    Row("I4", "dashboards: another group, 95th percentile", "1 s", 1, 0.5,
+        partial(clicks, act=another_group), by=("wall",), within=True),
+    Row("I5", "what-if dashboard: ten simulations compared and drawn", "10 s", 1, 0.5, what_if,
+        by=("wall",), within=True),
+    Row("I6", "terminal: `sharelag lag` of a recorded cluster, which ends its process at once",
+        "the same, ended by the interpreter", 1, 1.1,
+        partial(shortcut, without="cli.leave = sys.exit"), by=("cpu",)),
+    Row("I7", "terminal: `sharelag lag` of a recorded cluster, which hides pandas from pyarrow",
+        "the same, with pandas", 1, 1.2, partial(shortcut, without=_WITH_PANDAS), by=("cpu",)),
+)  # fmt: skip
