@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from sharelag.metrics.drift import drift_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import ROLLUP_KEYS
+from sharelag.metrics.settings_in_force import settings_in_force
 from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
 from sharelag.model.settings import in_force
@@ -207,7 +208,7 @@ def explained(evidence: Evidence, patience: timedelta | None, base: Result) -> R
         title="Why is there lag?",
         table=causes,
         columns=views.CAUSES.columns,
-        summaries=tuple(summarize_groups(evidence, causes)),
+        summaries=tuple(summarize_groups(evidence, causes, patience)),
         charts={
             "causes": lambda theme: charts.cause_figure(
                 charts.cause_records(causes, evidence.as_of), theme, as_of=evidence.as_of
@@ -331,6 +332,20 @@ def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
         notes=tuple(findings.column("summary").to_pylist()),
         unknown=gaps.of_rejected(answer.rejected),
         engine=answer.engine,
+    )
+
+
+def settings(evidence: Evidence, given: Mapping[str, object], base: Result) -> Result:
+    """The settings in force of each group and of the brokers."""
+    groups = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
+    values = {name: str(value) for name, value in given.items()}
+    table = settings_in_force(evidence.settings, groups, values)
+    return replace(
+        base,
+        title=f"Settings of {len(groups)} share groups and their brokers",
+        table=table,
+        columns=views.SETTINGS.columns,
+        means=views.SETTINGS.means,
     )
 
 

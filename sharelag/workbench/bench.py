@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -264,6 +264,19 @@ class Workbench:
         answer, findings = self._ask("health", lambda: investigate.health_of(self.reading))
         return answers.health(answer, findings, self._base(gathered=False))
 
+    def settings(
+        self, group: str | None = None, given: Mapping[str, object] | None = None
+    ) -> Result:
+        """The settings in force, where they come from, and what conflicts.
+
+        Parameters
+        ----------
+        group : str, optional
+        given : mapping of name to value, optional
+            Values to check as if they were set, by Kafka's names.
+        """
+        return answers.settings(self.evidence(group), given or {}, self._base())
+
     def reconcile(self, described: str | None = None, true: bool = False) -> Result:
         """The lag in several ways, and why they differ.
 
@@ -304,8 +317,8 @@ class Workbench:
         return f"<sharelag workbench: {self.describe()}{when}{chosen}, {self.engine} engine>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        # Somebody looks at it: what is open, and its groups. A cluster that does not answer is no
-        # stack trace.
+        # Somebody looks at it: what is open, and its groups. A cluster that does not answer shows
+        # no stack trace.
         try:
             groups = replace(
                 self.lag(by="group"), title=self.about or f"Share groups of {self.describe()}"
@@ -322,7 +335,7 @@ class Workbench:
         return engines.read(self.source, self.engine, self.as_of, self.choice, self.over)
 
     def _on_spark(self) -> SparkReading:
-        """The reading if it is on Spark, else one of its own that is."""
+        """The reading if it is on Spark, else another one that is."""
         from sharelag.pipeline.reading import SparkReading
 
         reading = self.reading

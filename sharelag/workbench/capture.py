@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, TopicMissingError
-from sharelag.metrics.age import asked_offsets
+from sharelag.metrics.age import requested_offsets
 from sharelag.metrics.lag import lag_arrow
 from sharelag.sources.files.captures import CaptureInfo, check_place, share_records, write_capture
 from sharelag.sources.inputs import KafkaInput, RawInput
@@ -22,11 +22,16 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import engine
 
 _LOG = logging.getLogger(__name__)
-#: At how many moments of the recorded time the ends of topics are asked for.
+#: At how many moments of the recorded time the ends of topics are read.
 _MOMENTS = 60
 
 
-def capture_kafka(config: ClientConfig, folder: Path, overwrite: bool = False) -> CaptureInfo:
+def capture_kafka(
+    config: ClientConfig,
+    folder: Path,
+    overwrite: bool = False,
+    patience: timedelta | None = None,
+) -> CaptureInfo:
     """Capture a running cluster: its records, and what else an investigation would ask it.
 
     Parameters
@@ -36,10 +41,8 @@ def capture_kafka(config: ClientConfig, folder: Path, overwrite: bool = False) -
         Must not exist, unless ``overwrite``.
     overwrite : bool
         Replace a capture that is there (nothing else is ever replaced).
-
-    Returns
-    -------
-    CaptureInfo
+    patience : timedelta, optional
+        How long something may last there before it counts as stuck; by default a lock's duration.
 
     Raises
     ------
@@ -60,9 +63,9 @@ def capture_kafka(config: ClientConfig, folder: Path, overwrite: bool = False) -
     def finish(records: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
         # Only now, after the state has been read: the other way round a lag could seem negative.
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
-        asked = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
-        tables = {"offsets": offsets, **_extras(KafkaInput(config), records, offsets, asked)}
-        return tables, CaptureInfo(cluster, asked, topics, config.public())
+        requested = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
+        tables = {"offsets": offsets, **_extras(KafkaInput(config), records, offsets, requested)}
+        return tables, CaptureInfo(cluster, requested, topics, config.public(), patience=patience)
 
     records = (
         batch for topic, count in topics.items() if count for batch in share_records(config, topic)
@@ -71,7 +74,7 @@ def capture_kafka(config: ClientConfig, folder: Path, overwrite: bool = False) -
 
 
 def _extras(
-    source: KafkaInput, records: Path, offsets: pa.Table, asked: datetime
+    source: KafkaInput, records: Path, offsets: pa.Table, requested: datetime
 ) -> dict[str, pa.Table]:
     """What may be missing: who is not allowed to ask for it still gets a capture."""
     windows = engine.windows(RawInput(str(records)), "local").table
@@ -81,13 +84,13 @@ def _extras(
     groups = sorted(set(windows.column("group_id").to_pylist()))
     found: dict[str, pa.Table] = {}
     asks: dict[str, Callable[[], pa.Table]] = {
-        "past_offsets": lambda: source.past_offsets(ids, _moments(records, asked)),
+        "past_offsets": lambda: source.past_offsets(ids, _moments(records, requested)),
         "logs": lambda: source.logs(ids),
         "times": lambda: source.times(
-            asked_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))
+            requested_offsets(lag, found.get("logs", schemas.LOGS.empty_table()))
         ),
         "committed_times": lambda: source.times(
-            asked_offsets(lag, schemas.LOGS.empty_table()), read_committed=True
+            requested_offsets(lag, schemas.LOGS.empty_table()), read_committed=True
         ),
         "settings": lambda: source.settings(groups, named),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,12 +19,14 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.reading import ORDER, OVER, Reading, named
-from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since
+from sharelag.replay.moment import Choice, Moment, filter_groups, parse_moment, parse_since
 from sharelag.sources.inputs import Input
 
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
 SPARK_FROM_RECORDS = 5_000_000
+#: From this many records on a compiled scan is worth loading the compiler.
+_SCAN_FROM_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,12 @@ class Answer:
         return cls(table, read.counted.rejected, read.engine, left_out)
 
 
-def choose(asked: str, source: Input) -> str:
+def choose(requested: str, source: Input) -> str:
     """Turn ``"auto"`` into the engine that suits the number of records; check any other name."""
-    if asked not in ENGINES:
-        raise InputError(f"unknown engine {asked!r}: choose one of {', '.join(ENGINES)}")
-    if asked != "auto":
-        return asked
+    if requested not in ENGINES:
+        raise InputError(f"unknown engine {requested!r}: choose one of {', '.join(ENGINES)}")
+    if requested != "auto":
+        return requested
     return "spark" if source.size() >= SPARK_FROM_RECORDS else "local"
 
 
@@ -140,14 +142,35 @@ def lag(
         return Answer.of(begun, begun.rollup(by) if by else begun.table("lag"))
 
 
-def history(
-    source: Input,
-    engine: str = "auto",
-    as_of: Moment = None,
-    choice: Choice | None = None,
-    since: datetime | None = None,
-    most: int | None = None,
+def brief(
+    source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None
 ) -> Answer:
+    """The lag of the chosen share partitions and what Kafka computes it from, no other term.
+
+    Many records of now are scanned for where share partitions stand, which needs no windows.
+
+    Returns
+    -------
+    Answer
+        ``table`` is `sharelag.metrics.lag.BRIEF`: columns of the table of `lag`.
+    """
+    from sharelag.metrics.lag import BRIEF, brief_arrow
+    from sharelag.replay import positions
+    from sharelag.wire.fields import STATE_TOPIC
+
+    if as_of is None and source.size() >= _SCAN_FROM_RECORDS and choose(engine, source) == "local":
+        found = positions.latest_positions(source.batches(STATE_TOPIC))
+        if found is not None:
+            choice = choice or Choice()
+            stand = filter_groups(found.table, choice.groups)
+            ends = source.offsets(sorted(set(stand.column("topic_id").to_pylist())))
+            lags = choice.of(pa.Table.from_batches([brief_arrow(stand, ends)]))
+            return Answer(lags, found.rejected, "local")
+    answer = lag(source, engine, as_of, choice)
+    return replace(answer, table=answer.table.select(BRIEF.names))
+
+
+def history_of(begun: Reading, since: datetime | None = None, most: int | None = None) -> Answer:
     """The state of the chosen share partitions after each of their records, from a time on.
 
     Returns
@@ -156,37 +179,8 @@ def history(
         ``table`` is `sharelag.schemas.HISTORY` with the topic's name in ``topic``, sorted by group,
         topic, partition and record; with ``most``, so many of the latest rows.
     """
-    with reading(source, engine, as_of, choice) as begun:
-        return history_of(begun, since, most)
-
-
-def history_of(begun: Reading, since: datetime | None = None, most: int | None = None) -> Answer:
-    """The same of a reading."""
     rows = begun.history(since, most)
     return Answer.of(begun, rows.table, rows.left_out)
-
-
-def diff(
-    source: Input,
-    before: str | Moment,
-    engine: str = "auto",
-    as_of: Moment = None,
-    choice: Choice | None = None,
-) -> Answer:
-    """What changed in the chosen share partitions between two moments.
-
-    Parameters
-    ----------
-    before : str or Moment
-        A moment, or a duration before ``as_of`` such as ``2h``.
-
-    Returns
-    -------
-    Answer
-        ``table`` is `sharelag.schemas.DIFF`, sorted.
-    """
-    with reading(source, engine, as_of, choice, history=False) as begun:
-        return Answer.of(begun, diff_of(begun, before))
 
 
 def diff_of(begun: Reading, before: str | Moment) -> pa.Table:

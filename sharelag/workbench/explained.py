@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.explain import Suspicion, suspected
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import iso
 from sharelag.schemas import Arrow
@@ -23,11 +25,16 @@ from sharelag.tables.reasons import REASONS
 from sharelag.tables.words import lag_sum, terminal
 
 #: Columns of each share partition that the sentences need.
-_DRAINS = ["group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"]
+_DRAINS = [
+    *("group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"),
+    *("arrival_rate", "completion_rate"),
+]
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
 
-def summarize_groups(evidence: Evidence, causes: Arrow) -> Iterator[GroupSummary]:
+def summarize_groups(
+    evidence: Evidence, causes: Arrow, patience: timedelta | None = None
+) -> Iterator[GroupSummary]:
     """Why the groups lag: for each group how it is, then its causes with what shows them.
 
     Parameters
@@ -35,6 +42,8 @@ def summarize_groups(evidence: Evidence, causes: Arrow) -> Iterator[GroupSummary
     evidence : Evidence
     causes : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.CAUSES` of it.
+    patience : timedelta, optional
+        That the causes were found with.
 
     Yields
     ------
@@ -48,6 +57,7 @@ def summarize_groups(evidence: Evidence, causes: Arrow) -> Iterator[GroupSummary
         for row in evidence.groups.to_pylist()
         if row["members"] == 0
     }
+    young = suspected(evidence, patience)
     for group in rollup_arrow(evidence.lag, "group").to_pylist():
         name = group["group_id"]
         nobody = "the group has no members" if name in emptied else ""
@@ -55,21 +65,19 @@ def summarize_groups(evidence: Evidence, causes: Arrow) -> Iterator[GroupSummary
             nobody += f" since {iso(emptied[name])}"
         state = _state(group, progress[name], nobody)
         if not found[name]:
-            state += f", {_nothing_found(lag[name], nobody)}"
+            state += f", {_nothing_found(lag[name], nobody, young.get(name), progress[name])}"
         yield GroupSummary(terminal(name), state, tuple(map(_cause_summary, found[name])))
 
 
-def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
+def explained(
+    evidence: Evidence, causes: Arrow, patience: timedelta | None = None
+) -> Iterator[str]:
     """The same as lines for a terminal, with colours where standard output is one.
 
     Parameters
     ----------
-    evidence, causes
+    evidence, causes, patience
         As for `summarize_groups`.
-
-    Yields
-    ------
-    str
     """
     out = io.StringIO()
     console = Console(
@@ -78,7 +86,7 @@ def explained(evidence: Evidence, causes: Arrow) -> Iterator[str]:
         width=None if sys.stdout.isatty() else 120,
         highlight=False,
     )
-    for group in summarize_groups(evidence, causes):
+    for group in summarize_groups(evidence, causes, patience):
         console.print(Text.assemble((group.group, "bold"), f"  {group.state}"))
         for cause in group.causes:
             _print(console, cause)
@@ -93,12 +101,17 @@ def _state(group: dict[str, Any], progress: list[dict[str, Any]], nobody: str) -
     if ages and max(ages):
         parts.append(f"oldest {duration(max(ages))}")
     if not nobody and (drain := _drain(progress)):
-        parts.append(drain)  # else the rates seen are of those who have left
+        parts.append(drain)  # else the rates seen describe those who have left
     return ", ".join(parts)
 
 
-def _nothing_found(lag: list[dict[str, Any]], nobody: str) -> str:
-    """Nothing is wrong only where everything is known, and somebody works on what there is."""
+def _nothing_found(
+    lag: list[dict[str, Any]],
+    nobody: str,
+    young: Suspicion | None,
+    progress: list[dict[str, Any]],
+) -> str:
+    """Nothing is wrong only where all is known, lag does not grow, and somebody works on it."""
     unknown = [row for row in lag if row["effective_lag"] is None and not _is_empty(row)]
     reasons = sorted(
         {REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS}
@@ -107,8 +120,18 @@ def _nothing_found(lag: list[dict[str, Any]], nobody: str) -> str:
         return f"{nobody or 'nothing found'}, but not all is known" + (
             f": {'; '.join(reasons)}" if reasons else ""
         )
-    # Nobody is missed where nothing waits.
-    return (any(row["effective_lag"] for row in lag) and nobody) or "nothing wrong"
+    if not any(row["effective_lag"] for row in lag):
+        return "nothing wrong"  # a member is not missed where nothing waits
+    return nobody or (young.words() if young else _growth(progress)) or "nothing wrong"
+
+
+def _growth(progress: list[dict[str, Any]]) -> str:
+    """How fast lag grows or that it stands; empty where it does neither, as far as is certain."""
+    kinds = {row["drain"] for row in progress}
+    if any(row["drain"] == "never" and row["drain_low_ms"] is None for row in progress):
+        rates = [(row["arrival_rate"] or 0) - (row["completion_rate"] or 0) for row in progress]
+        return f"no cause found yet; lag grows {sum(rates):.3g}/s" if sum(rates) > 0 else ""
+    return "no cause found yet" if "stalled" in kinds else ""
 
 
 def _is_empty(row: dict[str, Any]) -> bool:

@@ -57,43 +57,9 @@ def gather(
     choice : Choice, optional
     over : timedelta
         The span before that moment which rates are of; shorter where the records begin later.
-
-    Returns
-    -------
-    Evidence
     """
     with reading(source, engine, as_of, choice, over) as begun:
         return begun.evidence
-
-
-def timeline(
-    source: Input,
-    every: timedelta,
-    engine: str = "auto",
-    as_of: Moment = None,
-    choice: Choice | None = None,
-    since: datetime | None = None,
-    over: timedelta | None = None,
-) -> Answer:
-    """The lag of the chosen share partitions at regular moments, as `sharelag.schemas.TIMELINE`.
-
-    Parameters
-    ----------
-    source, engine, as_of, choice
-        As for `gather`.
-    every : timedelta
-    since : datetime, optional
-        The first moment; without it, when the first record was written.
-    over : timedelta, optional
-        At most so long before the last moment.
-
-    Raises
-    ------
-    InputError
-        When that would be more than `MOST_MOMENTS` moments, or too many rows.
-    """
-    with reading(source, engine, as_of, choice) as begun:
-        return timeline_of(begun, regular_moments(begun, every, since, over), every)
 
 
 def regular_moments(
@@ -107,10 +73,10 @@ def regular_moments(
         When there would be more than `MOST_MOMENTS`.
     """
     first = since or begun.counted.first
-    asked = (
+    requested = (
         None if begun.as_of is not None else pc.max(begun.table("offsets").column("as_of")).as_py()
     )
-    last = asked or begun.end
+    last = requested or begun.end
     first = max(first, last - over) if first and over else first
     if first is None or first > last:
         return []
@@ -128,7 +94,7 @@ def timeline_of(
     group: str | None = None,
     most: int | None = None,
 ) -> Answer:
-    """The same of a reading at moments that are ``every`` apart, of one group or all.
+    """The lag of the chosen share partitions at moments that are ``every`` apart, as `TIMELINE`.
 
     Of more rows than ``most`` those of the share partitions with the most lag now; without
     ``most``, more rows than one process should hold are an error.
@@ -163,7 +129,7 @@ def timeline_frame(
 
 def _lags(begun: Reading, moments: Sequence[datetime], every: timedelta) -> Each:
     """Make what works out the lags at some moments from the history of share partitions."""
-    # The ends of the last moment are those that were asked for just now.
+    # The ends of the last moment are those that were read just now.
     past = begun.source.past_offsets(begun.topic_ids, moments[:-1])
     ends = pa.concat_tables([past, begun.table("offsets")])
     return partial(timeline_arrow, past_offsets=ends, moments=known_moments(ends, moments, every))
@@ -175,17 +141,11 @@ def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.T
     return begun.over_history(each, schemas.TIMELINE)
 
 
-def trend(
-    source: Input,
-    every: timedelta,
-    engine: str = "auto",
-    as_of: Moment = None,
-    choice: Choice | None = None,
-    by: str | None = None,
-    over: timedelta | None = None,
+def trend_of(
+    begun: Reading, every: timedelta, by: str | None = None, over: timedelta | None = None
 ) -> Answer:
     """How unevenly lag was spread over partitions and topics over time, as `IMBALANCE`."""
-    answer = timeline(source, every, engine, as_of, choice, over=over)
+    answer = timeline_of(begun, regular_moments(begun, every, over=over), every)
     table = answer.table
     moments = pc.unique(table.column("as_of")).to_pylist()
     lags = {
@@ -196,20 +156,12 @@ def trend(
     return Answer(rows, answer.rejected, answer.engine)
 
 
-def reconcile(
-    source: Input,
-    engine: str = "auto",
-    as_of: Moment = None,
-    choice: Choice | None = None,
-    described: str | None = None,
-    true: bool = False,
-) -> Answer:
+def reconcile_of(begun: Reading, described: str | None = None, true: bool = False) -> Answer:
     """The lag in several ways, and why they differ, as `sharelag.schemas.comparisons.RECONCILED`.
 
     Parameters
     ----------
-    source, engine, as_of, choice
-        As for `gather`.
+    begun : Reading
     described : str, optional
         What ``kafka-share-groups.sh --describe --offsets`` printed.
     true : bool
@@ -220,12 +172,6 @@ def reconcile(
     InputError
         When the backlog cannot be read there, or the text is not that of the command.
     """
-    with reading(source, engine, as_of, choice, history=False) as begun:
-        return reconcile_of(begun, described, true)
-
-
-def reconcile_of(begun: Reading, described: str | None = None, true: bool = False) -> Answer:
-    """The same of a reading."""
     if true and (begun.as_of is not None or not hasattr(begun.source, "config")):
         raise InputError(
             "true lag is counted in the logs of a running cluster as of now: give "
@@ -239,8 +185,8 @@ def reconcile_of(begun: Reading, described: str | None = None, true: bool = Fals
     return Answer.of(begun, begun.reconcile(reported, true))
 
 
-def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
-    """How the state topic does.
+def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
+    """How the state topic does, by another reading if this one has chosen groups.
 
     Returns
     -------
@@ -248,12 +194,6 @@ def health(source: Input, engine: str = "auto") -> tuple[Answer, pa.Table]:
         `sharelag.schemas.HEALTH`, and what should not be so as
         `sharelag.metrics.placement.FINDINGS`.
     """
-    with reading(source, engine, health=True) as begun:
-        return health_of(begun)
-
-
-def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
-    """The same of a reading's input; by another reading if this one is of chosen groups."""
     whole = begun.whole()
     try:
         table = whole.table("health")
@@ -273,12 +213,12 @@ def known_moments(
     """
     times, is_noted = numbers(past_offsets, "as_of")
     noted = np.unique(times[is_noted])
-    asked = np.array([milliseconds(at) for at in moments], np.int64)
-    place = np.searchsorted(noted, asked, side="right") - 1
-    chosen = asked
+    requested = np.array([milliseconds(at) for at in moments], np.int64)
+    place = np.searchsorted(noted, requested, side="right") - 1
+    chosen = requested
     if len(noted):
         near = place >= 0
         if within is not None:
-            near &= asked - noted[place] < within / timedelta(milliseconds=1)
-        chosen = np.where(near, noted[place], asked)
+            near &= requested - noted[place] < within / timedelta(milliseconds=1)
+        chosen = np.where(near, noted[place], requested)
     return pa.array(np.unique(chosen)).view(schemas.TIMESTAMP).to_pylist()  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
 from sharelag.sources.inputs import CaptureInput, Input
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.open import TIMEOUT, open_input
-from sharelag.sources.recorded import DEMO, folder_of, patience_of, samples
+from sharelag.sources.recorded import DEMO, folder_of, samples
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.engine import ENGINES
 from sharelag.workbench.spans import span
@@ -69,8 +69,8 @@ def open_workbench(
     over : str or timedelta
         The span before the moment that rates are of, such as ``2h``.
     patience : str or timedelta, optional
-        For how long something may go on before it is called stuck; without it, as long as a lock of
-        the group lasts.
+        For how long something may go on before it is called stuck; without it, what the capture
+        says, else as long as a lock of the group lasts.
     command_config : path, optional
         Client properties, as Kafka's own commands take them.
     properties : mapping, optional
@@ -79,10 +79,6 @@ def open_workbench(
         Seconds to wait for brokers.
     bars : bool, optional
         Show how far Spark has come; else only in a notebook.
-
-    Returns
-    -------
-    Workbench
 
     Raises
     ------
@@ -111,7 +107,7 @@ def open_workbench(
         engine=engine,
         spark=spark,
         over=span(over),
-        patience=span(patience) if patience else (patience_of(sample) if sample else None),
+        patience=span(patience) if patience else None,
         about=samples().get(sample, "") if sample else "",
         bars=bars,
     )

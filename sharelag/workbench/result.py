@@ -31,7 +31,7 @@ class Result:
     Attributes
     ----------
     title
-        What was asked.
+        The question.
     table
         All rows, in a schema of `sharelag.schemas`; of a long history the latest, which `notes`
         tell.
@@ -106,10 +106,6 @@ class Result:
         kind : str, optional
             One of `charts`; else the first.
         theme : {"light", "dark"}
-
-        Returns
-        -------
-        plotly.graph_objects.Figure
 
         Raises
         ------

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow.compute as pc
+
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import without_timestamps
+from sharelag.schemas.arrow import flat, without_timestamps
 from sharelag.wire.decode import Decoded
 from sharelag.wire.formatter import kafka_json, reject_json
+from sharelag.wire.generations import NAMES
 
 
 def window_rows(table: Arrow) -> list[dict[str, Any]]:
@@ -51,3 +55,13 @@ def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, 
     )
     for row in (*kafka_json(decoded.records), *reject_json(decoded.rejects)):
         yield empty | row
+
+
+def older_generations(records: Arrow) -> Counter[str]:
+    """Count the records of each older generation of the format, such as ``G3``."""
+    if "generation" not in records.schema.names:
+        return Counter()
+    counts = pc.value_counts(flat(records.column("generation")).drop_null()).to_pylist()
+    return Counter(
+        {f"G{each['values']} ({NAMES[each['values']]})": each["counts"] for each in counts}
+    )

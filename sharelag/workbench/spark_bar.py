@@ -1,4 +1,4 @@
-"""Progress of Spark's jobs, for whoever waits in a notebook."""
+"""Progress of Spark's jobs, for people who wait in a notebook."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def summarize(found: Displayable) -> Result:
     Raises
     ------
     InputError
-        It is none of these.
+        It is not one of these.
     """
     if not isinstance(found, Displayable):
         raise InputError(

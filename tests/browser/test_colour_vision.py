@@ -19,7 +19,7 @@ from tests.support.widgets.samples import lag, moving, run, window, windows
 
 PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}
 DEFICIENCIES = ("none", "protanopia", "deuteranopia", "tritanopia", "achromatopsia")
-#: Difference of two colours (CIE76) from which on they are told apart at a glance.
+#: Difference of two colours (CIE76) from which on they differ at a glance.
 APART = 20
 #: How much of a swatch is ink in one of two patterns, and not in the other.
 OTHER_PATTERN = 0.05
@@ -85,14 +85,16 @@ def difference(one: Seen, other: Seen) -> float:
 
 
 def alike(one: Seen, other: Seen) -> bool:
-    """Neither colour nor pattern tells them apart."""
+    """Neither colour nor pattern distinguishes them."""
     return (
         difference(one, other) < APART and float(np.abs(one.ink - other.ink).mean()) < OTHER_PATTERN
     )
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_no_two_of_a_legend_look_alike(theme: str, browser: Browser, tmp_path: Path) -> None:
+def test_no_two_colours_of_a_legend_look_the_same(
+    theme: str, browser: Browser, tmp_path: Path
+) -> None:
     desk = Desk(browser, tmp_path, *views(), paper=PAPERS[theme])
     for deficiency in DEFICIENCIES:
         legends = seen(desk, deficiency)

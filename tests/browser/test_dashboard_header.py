@@ -17,7 +17,7 @@ CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 
 def header(**changes: object) -> tuple[Header, list[str]]:
-    """A header as of now, and what it asked for."""
+    """A header as of now, and what it requested."""
     asked: list[str] = []
     given: dict[str, object] = {
         "title": "Fleet",
@@ -175,7 +175,7 @@ def test_after_a_message_that_cannot_be_shown_the_next_is(browser: Browser, tmp_
     desk.assert_quiet()
 
 
-def test_what_failed_is_told_until_it_can_be_shown(browser: Browser, tmp_path: Path) -> None:
+def test_what_failed_is_reported_until_it_can_be_shown(browser: Browser, tmp_path: Path) -> None:
     view, _ = header(paused=True)
     desk = Desk(browser, tmp_path, view)
     model, alert = "Object.values(window.models)[0]", desk.page.get_by_role("alert")
@@ -254,7 +254,7 @@ def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(
     desk.assert_quiet()
 
 
-# As a dashboard has them: the header in an element of its own, controls of ipywidgets beside it.
+# As a dashboard has them: the header in a separate element, controls of ipywidgets beside it.
 CONTROLS = """() => { const board = document.querySelector('main'), style = document.createElement('style');
     board.className = 'sharelag-dashboard';
     const choice = '<div class="widget-dropdown"><select><option>billing</select></div>';

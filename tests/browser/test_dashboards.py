@@ -1,19 +1,16 @@
 """Dashboards in a real JupyterLab: linked, honest about what-ifs, readable on failure."""
 
-# mypy: disable-error-code="assignment"
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
-import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import sharelag
 from tests.support.browser.desk import ROOT, Watched, axe_violations
-from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
+from tests.support.browser.jupyter import IDLE, Lab, change_theme
 
 SETUP = """import ipywidgets, sharelag
 from sharelag.workbench import Workbench
@@ -42,29 +39,17 @@ CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("lab")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    notebook.metadata["kernelspec"] = {
-        "name": "python3",
-        "display_name": "Python 3",
-        "language": "python",
-    }
-    nbformat.write(notebook, folder / "dashboards.ipynb")
-    with jupyter_lab(folder) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def opened(lab: Lab, browser: Browser) -> Watched:
+def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     """The notebook after a full run."""
+    lab.write("dashboards", CELLS)
     watched = Watched(browser, timezone_id="Europe/Berlin")
     page = lab.open(watched, "dashboards.ipynb")
     page.set_default_timeout(90_000)
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     page.wait_for_function("document.querySelectorAll('.sl-level-2[data-loaded]').length === 14")
     page.wait_for_function(IDLE)
-    return watched
+    yield watched
+    watched.context.close()
 
 
 def cell(page: Page, number: int) -> Locator:
@@ -157,7 +142,7 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     rows = board.locator(".sl-table tbody").inner_text()
     assert "lag-aware-sticky" in rows
     page.wait_for_function(IDLE)
-    said, baseline = results.all_inner_texts(), baselines(board)
+    texts, baseline = results.all_inner_texts(), baselines(board)
     # Other seeds, another result; the same seeds, the same text.
     for seed in ("7", "0"):
         enter(board, "First seed", seed)
@@ -167,7 +152,7 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
         if seed == "7":
             expect(board.locator(".sl-table tbody")).not_to_have_text(rows, use_inner_text=True)
             assert baselines(board) != baseline
-    expect(results).to_have_text(said, use_inner_text=True)
+    expect(results).to_have_text(texts, use_inner_text=True)
     assert baselines(board) == baseline
     # More members are another variant, beside the same baseline.
     enter(board, "Members", "6")

@@ -1,16 +1,15 @@
 """The daily report in a browser: offline, in every theme, on paper, and after a failure."""
 
-# mypy: disable-error-code="arg-type, dict-item, operator"
-
 from __future__ import annotations
 
 import json
 import re
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import nbformat
 import pyarrow.compute as pc
@@ -108,7 +107,7 @@ def test_it_opens_from_disk_with_the_network_off(made: Any, browser: Browser) ->
     seen.assert_quiet()
 
 
-def test_the_head_tells_what_the_report_is_of(made: Any, browser: Browser) -> None:
+def test_the_head_says_what_the_report_is_about(made: Any, browser: Browser) -> None:
     seen = Opened(browser, made.html)
     told = seen.page.inner_text("#about")
     for group in list({group["group_id"] for group in made.verdict["groups"][:6]}):
@@ -268,6 +267,7 @@ def test_every_report_is_drawn_whole_and_readable(
 def nothing_is_cut(seen: Opened) -> None:
     """Neither a narrow screen nor paper can scroll: the whole table has to fit."""
     assert seen.page.evaluate(BOXES) == []
+    media: Literal["screen", "print"]
     for width, media in ((400, "screen"), (690, "print")):  # A4 between its margins
         seen.page.set_viewport_size({"width": width, "height": 975})
         seen.page.emulate_media(media=media)
@@ -378,7 +378,7 @@ def test_the_index_is_readable(scheme: str, made: Any, browser: Browser) -> None
 def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path: Path) -> None:
     told = json.loads(json.dumps(made.verdict))
     told["groups"][0] |= {"group_id": HOSTILE, "drain": HOSTILE}
-    cause = {
+    cause: dict[str, Any] = {
         "topic": HOSTILE,
         "summary": HOSTILE,
         "advice": HOSTILE,
@@ -435,7 +435,7 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
             seen.complaints
         )
         images = seen.page.locator("img").count()
-        # What a notebook shows as HTML stays HTML; nothing in it may run, and nothing be asked for.
+        # What a notebook shows as HTML stays HTML; nothing in it may run or be requested.
         assert images == (1 if name == "report.html" else 0)
         assert [url for url in seen.requests if url.startswith("http")] == []
         assert "alert(2)" in seen.page.inner_text("body")
@@ -458,7 +458,7 @@ def truncated(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:5000])
 
 
-FAILURES = {
+FAILURES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str]] = {
     "unknown group": (whole, {"group": ["nobody"]}, "nobody"),
     "empty": (empty, {}, "no share-group state records"),
     "truncated": (truncated, {}, "is not a Parquet file"),
@@ -502,7 +502,7 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(
     seen.assert_quiet()
 
 
-def test_records_that_are_missing_are_told(browser: Browser, tmp_path: Path) -> None:
+def test_missing_records_are_reported(browser: Browser, tmp_path: Path) -> None:
     """A gap in the state topic is no failure: the newest records count, and it is reported."""
     capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
     for path in (capture / "records").glob("*.parquet"):

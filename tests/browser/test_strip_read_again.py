@@ -1,4 +1,4 @@
-"""Does a strip stay where somebody looks, when its moments are read again?"""
+"""A strip stays where somebody looks when its moments are read again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Do amounts in words stand at the right, as numbers do?"""
-
-# mypy: disable-error-code="attr-defined"
+"""Amounts in words are aligned right, as numbers are."""
 
 from __future__ import annotations
 
@@ -9,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from playwright.sync_api import Browser
 
+from sharelag.schemas import AMOUNT
 from sharelag_widgets import LagTable
-from sharelag_widgets.lag_table import AMOUNT
 from tests.support.browser.desk import Desk
 
 ENDS = """() => Object.fromEntries([...document.querySelectorAll('.sl-table tr[data-place="0"] td')].map((cell, n) => {

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, Locator
@@ -13,7 +11,7 @@ from playwright.sync_api import Browser, Locator
 from sharelag_widgets import AssignmentEditor, LagTable, Selection
 from sharelag_widgets.edits import as_ranges
 from tests.support.browser.desk import ROOT, Desk, Watched, axe_violations
-from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
+from tests.support.browser.jupyter import IDLE, Lab
 from tests.support.widgets.editors import BASE, Gate, editor, fails, partitions, random_edits
 from tests.support.widgets.samples import HOSTILE
 
@@ -71,7 +69,7 @@ def walk_to(desk: Desk, member: str, label: str) -> None:
 
 
 def announced(desk: Desk, begin: str) -> str:
-    """What a screen reader is told, once that begins so: it is told after a pause."""
+    """What a screen reader says, once that begins so: it speaks after a pause."""
     desk.page.wait_for_function(
         "begin => document.querySelector('.sl-editor [aria-live]').textContent.startsWith(begin)",
         arg=begin,
@@ -536,7 +534,9 @@ def test_cancelled_the_result_before_stays(browser: Browser, tmp_path: Path) -> 
     desk.assert_quiet()
 
 
-def test_a_failure_is_told_and_the_result_before_stays(browser: Browser, tmp_path: Path) -> None:
+def test_a_failure_is_reported_and_the_previous_result_stays(
+    browser: Browser, tmp_path: Path
+) -> None:
     gate = Gate()
     view = editor(on_run=gate)
     desk = Desk(browser, tmp_path, view)
@@ -840,21 +840,8 @@ BASELINE = "rows => rows.map(row => row.cells[2].innerText)"
 DONE = "() => document.querySelector('.sl-status')?.textContent === 'Done.'"
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder = tmp_path_factory.mktemp("notebooks")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    notebook.metadata["kernelspec"] = {
-        "name": "python3",
-        "display_name": "Python 3",
-        "language": "python",
-    }
-    nbformat.write(notebook, folder / "what_if.ipynb")
-    with jupyter_lab(folder) as running:
-        yield running
-
-
 def test_in_a_lab_the_simulator_answers_from_its_thread(lab: Lab, browser: Browser) -> None:
+    lab.write("what_if", CELLS)
     watched = Watched(browser)
     page = lab.open(watched, "what_if.ipynb")
     page.evaluate(RUN_CELL, 0)

@@ -1,4 +1,4 @@
-"""Do views of one selection follow each other at once, with and without Python?"""
+"""Views of one selection follow each other at once, with and without Python."""
 
 from __future__ import annotations
 

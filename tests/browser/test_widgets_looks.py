@@ -63,14 +63,14 @@ def test_axe_finds_nothing_and_text_has_contrast(
 def test_the_theme_follows_while_the_page_is_open(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, *everything())
     ready(desk)
-    swatch = ".sl-strip .sl-swatch"
-    before = desk.page.get_attribute(swatch, "data-fill")
+    fills = "[...document.querySelectorAll('.sl-strip .sl-swatch')].map(one => one.dataset.fill)"
+    before = desk.page.evaluate(fills)
     desk.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     desk.page.wait_for_function(
         "[...document.querySelectorAll('.sl')].every(view => view.dataset.theme === 'dark')"
     )
     desk.settle()
-    assert desk.page.get_attribute(swatch, "data-fill") != before
+    assert desk.page.evaluate(fills) != before
     desk.page.wait_for_function(
         "document.querySelector('.gtitle, .xtick text').style.fill.replaceAll(' ', '') === 'rgb(230,233,239)'"
     )
@@ -99,8 +99,8 @@ def test_hidden_for_a_moment_it_is_painted_again(browser: Browser, tmp_path: Pat
         await null; await null; // the views ask for their paint between these two
         requestAnimationFrame(() => { main.style.display = ''; }); }"""
     )
-    swatch = "document.querySelector('.sl-strip .sl-swatch')?.dataset.fill"
-    desk.page.wait_for_function(f"{swatch} === '#D6E8F7'")
+    swatches = "[...document.querySelectorAll('.sl-strip .sl-swatch')]"
+    desk.page.wait_for_function(f"{swatches}.some(one => one.dataset.fill === '#56B4E9')")
     assert desk.page.evaluate(canvases) == before
     desk.assert_quiet()
 
@@ -146,7 +146,7 @@ def test_forced_colours_leave_patterns(browser: Browser, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("theme", PAPERS)
-def test_no_two_states_look_alike_in_the_legend(
+def test_no_two_states_look_the_same_in_the_legend(
     theme: str, browser: Browser, tmp_path: Path
 ) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving()), paper=PAPERS[theme])

@@ -1,4 +1,4 @@
-"""Do the widgets' scripts compute what they should? Node's own test runner says."""
+"""The widgets' scripts pass their tests in Node's test runner."""
 
 from __future__ import annotations
 

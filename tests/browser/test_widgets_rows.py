@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from sharelag_widgets import LagTable, PartitionGrid
 from tests.support.browser.desk import Desk
@@ -73,7 +73,7 @@ def test_filters_and_order(browser: Browser, tmp_path: Path) -> None:
     assert spoken
     assert spoken.replace(THIN, "").endswith(f"Lag {rows.column('lag')[most].as_py()}")
     desk.page.get_by_label("Colour").select_option("verdict")
-    assert desk.page.get_by_label("At least").is_hidden()
+    expect(desk.page.get_by_label("At least")).to_be_hidden()
     verdicts = pc.value_counts(rows.column("verdict")).to_pylist()
     assert sorted(desk.data("steps").values()) == sorted(row["counts"] for row in verdicts)
     desk.assert_quiet()

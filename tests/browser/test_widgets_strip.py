@@ -38,7 +38,7 @@ def table(desk: Desk) -> list[list[str]]:
     return [[cell.replace(THIN, "") for cell in row] for row in rows]
 
 
-def test_every_moment_tells_the_truth(browser: Browser, tmp_path: Path) -> None:
+def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
     rows = moving(40, 1)
     strip = WindowStrip.of(rows)
     desk = Desk(browser, tmp_path, strip)
@@ -359,7 +359,7 @@ def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) ->
     desk.assert_quiet()
 
 
-def test_where_no_offset_is_known_there_is_none_to_go_to(browser: Browser, tmp_path: Path) -> None:
+def test_without_a_known_offset_there_is_nowhere_to_go(browser: Browser, tmp_path: Path) -> None:
     unset: dict[str, Any] = {
         "start_offset": None,
         "effective_start_offset": None,
@@ -670,7 +670,7 @@ def test_the_browsers_own_keys_stay_the_browsers(browser: Browser, tmp_path: Pat
     assert strip.fit == "window"
 
 
-def test_a_failure_is_told_with_what_to_do(browser: Browser, tmp_path: Path) -> None:
+def test_a_failure_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
     strip = WindowStrip.of(moving(3, 1))
     strip.data = b"not ours, whatever it is"
     desk = Desk(browser, tmp_path, strip)

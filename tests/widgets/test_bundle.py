@@ -1,4 +1,4 @@
-"""Is what anywidget gets one module, light, and free of Spark?"""
+"""anywidget gets one module, light and free of Spark."""
 
 from __future__ import annotations
 

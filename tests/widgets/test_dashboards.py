@@ -1,7 +1,5 @@
 """Dashboards follow their controls, each other and time, and say what went wrong."""
 
-# mypy: disable-error-code="assignment, index, union-attr"
-
 from __future__ import annotations
 
 import threading
@@ -43,10 +41,11 @@ from sharelag_widgets.dashboards.trials import (
     numbers,
     shorter,
     simulate_options,
-    watching,
+    watched_comparison,
 )
 from sharelag_widgets.edits import numbers_in
 from sharelag_widgets.selection import SHARE_PARTITION, key_text
+from tests.support.widgets.panels import view_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
@@ -168,11 +167,11 @@ def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:
     assert {*listed} <= {PINS}
     balance = ImbalanceView(demo, "billing")
     balance.over.value = "topic"
-    assert set(balance.table.view.rows.column("over").to_pylist()) == {"topic"}
-    before, filled = balance.curve.view.alt, balance.table.view.rows
+    assert set(view_of(balance.table).rows.column("over").to_pylist()) == {"topic"}
+    text, filled = balance.curve.view.alt, view_of(balance.table).rows
     balance.measure.value = "window_available"
-    assert balance.curve.view.alt != before
-    assert balance.table.view.rows is filled, "only the curve is of that measure"
+    assert balance.curve.view.alt != text
+    assert view_of(balance.table).rows is filled, "only the curve is of that measure"
     explorer = WindowExplorer(demo, "billing")
     title = explorer.heat.view.alt
     explorer.measure.value = list(explorer.measure.options)[3]
@@ -180,7 +179,7 @@ def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:
 
 
 def test_a_point_picks_its_share_partition_everywhere(demo: Workbench) -> None:
-    """As the browser tells it: the key of the point, as JSON."""
+    """As the browser sends it: the key of the point, as JSON."""
     selection = Selection()
     fleet, group = FleetView(demo, selection=selection), GroupView(demo, selection=selection)
     key = next(one.customdata[3] for one in fleet.parts.view.figure.data)
@@ -204,7 +203,7 @@ def test_the_group_with_the_most_lag_comes_first_and_another_can_be_chosen(demo:
     assert view.group == "notifications"
     view.groups.value = "billing"
     assert view.header.title == "Share group: billing"
-    assert set(view.table.view.rows.column("group_id").to_pylist()) == {"billing"}
+    assert set(view_of(view.table).rows.column("group_id").to_pylist()) == {"billing"}
     assert "billing" in view.causes.children[1].value
     view.group = "shipping"
     assert (view.groups.value, view.header.failure) == ("shipping", "")
@@ -222,7 +221,7 @@ def test_picking_a_group_in_the_fleet_shows_it_everywhere(demo: Workbench) -> No
     assert bars(fleet) == 10
     selection.keys = selection.keys[:1]
     assert bars(fleet) == bars(group) == 1
-    assert len(set(explorer.history.view.rows.column("partition").to_pylist())) == 1
+    assert len(set(view_of(explorer.history).rows.column("partition").to_pylist())) == 1
     selection.clear()
     assert bars(fleet) == 30
     assert group.group == "billing"
@@ -238,7 +237,7 @@ def test_a_suspicious_row_marks_its_offsets(poison: Workbench) -> None:
         1,
     )
     assert row["partition"] == hunt.strip.view._moments.keys[0][2]
-    hunt.table.view.picked = np.array([0], np.uint32).tobytes()
+    view_of(hunt.table).picked = np.array([0], np.uint32).tobytes()
     assert hunt.selection.keys == ((row["group_id"], row["topic_id"], row["partition"]),)
     assert hunt.selection.offsets == (104, 104)
 
@@ -286,20 +285,20 @@ def test_a_chart_of_nothing_says_why_and_of_what(demo: Workbench) -> None:
 def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:
     view = GroupView(demo, "billing")
     assert view.table.header.units == "lag and its parts in offsets"
-    assert "group_id" not in view.table.view.names
-    assert view.table.view.hints["lag"] == dict(view.table.header.help)["lag"]
-    assert "KIP-1226" in view.table.view.hints["lag"]
+    assert "group_id" not in view_of(view.table).names
+    assert view_of(view.table).hints["lag"] == dict(view.table.header.help)["lag"]
+    assert "KIP-1226" in view_of(view.table).hints["lag"]
     assert view.members.header.notes == ["The group has no members."]
     told = GroupView(Workbench(WrittenInput([Write(5, 10)]), engine="local"))
     assert told.members.header.notes == []
     assert "members of the groups" in told.members.header.unknown
 
 
-def test_generations_are_told_by_the_partitions_they_are_in(demo: Workbench) -> None:
+def test_generations_are_known_by_the_partitions_they_are_in(demo: Workbench) -> None:
     board = StateTopicHealth(demo)
     rows = {
         row["generation"]: (row["partitions"], row["in"])
-        for row in board.generations.view.rows.to_pylist()
+        for row in view_of(board.generations).rows.to_pylist()
     }
     there = {
         row["partition"]: row["generations"]
@@ -328,18 +327,18 @@ def test_a_refresh_shows_what_is_new_and_keeps_the_old_until_then() -> None:
     bench, source = going_on()
     board = FleetView(bench, live=True)
     assert (board.header.live, board.header.every) == (True, 30)
-    before = board.table.view.rows
+    before = view_of(board.table).rows
     source.writes = [*source.writes, Write(1, 50)]
     source.hold = threading.Event()
     board.header._handle_custom_msg({"refresh": True}, [])
     assert board.header.busy
-    assert board.table.view.rows.equals(before)
+    assert view_of(board.table).rows.equals(before)
     board.refresh_soon()  # one at a time
     source.hold.set()
     assert board._run is not None
     board._run.join()
     assert not board.header.busy
-    assert board.table.view.rows.column("start_offset").to_pylist() == [50]
+    assert view_of(board.table).rows.column("start_offset").to_pylist() == [50]
     assert source.asked.count("__share_group_state") == 2
 
 
@@ -356,13 +355,13 @@ def test_a_recorded_cluster_is_not_live_and_a_running_one_is(poison: Workbench) 
 def test_a_failed_refresh_keeps_what_was_there_and_says_so() -> None:
     bench, source = going_on()
     board = GroupView(bench, live=True)
-    before = board.table.view.rows
+    before = view_of(board.table).rows
     source.gone = True
     board.refresh()
     assert board.header.failure.startswith(
         "Not refreshed; the earlier state is shown: no broker answered"
     )
-    assert board.table.view.rows.equals(before)
+    assert view_of(board.table).rows.equals(before)
     assert board.body.layout.display is None
     board.selection.keys = tuple(
         tuple(row) for row in zip(*before.select(SHARE_PARTITION).to_pydict().values(), strict=True)
@@ -419,7 +418,7 @@ def test_a_cluster_that_does_not_answer_is_a_sentence(kind: type[Dashboard]) -> 
 
 
 @pytest.mark.parametrize("kind", OF_A_GROUP)
-def test_an_unknown_group_is_told_with_those_there_are(kind: Any, poison: Workbench) -> None:
+def test_an_unknown_group_is_an_error_that_lists_the_groups(kind: Any, poison: Workbench) -> None:
     board = kind(poison, "poisn")
     assert "no state of share group 'poisn'" in board.header.failure
     assert board.header.failure.endswith("there are poison; did you mean 'poison'?")
@@ -428,7 +427,7 @@ def test_an_unknown_group_is_told_with_those_there_are(kind: Any, poison: Workbe
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_topic_without_records_is_told(kind: type[Dashboard], tmp_path: Path) -> None:
+def test_a_topic_without_records_is_an_error(kind: type[Dashboard], tmp_path: Path) -> None:
     empty = tmp_path / "empty.parquet"
     pq.write_table(schemas.RAW.empty_table(), empty)
     board = kind(sharelag.open(empty, engine="local"))
@@ -485,7 +484,7 @@ def quick(bench: Workbench) -> WhatIfLab:
 
 
 def rows_of(lab: WhatIfLab) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = lab.table.view.rows.to_pylist()
+    found: list[dict[str, Any]] = view_of(lab.table).rows.to_pylist()
     return found
 
 
@@ -524,7 +523,7 @@ def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
         assert go_on.wait(30)
         return lab.comparison  # too late
 
-    monkeypatch.setattr("sharelag_widgets.dashboards.what_if.compare", slow)
+    monkeypatch.setattr("sharelag_widgets.dashboards.trials.compare", slow)
     lab.run()
     assert entered.wait(30)
     assert (lab.state, lab.header.busy, lab.stop.disabled) == ("running", True, False)
@@ -540,7 +539,7 @@ def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
     assert trial.join(30)
     assert lab.state == "cancelled"
     with pytest.raises(CancelledError):
-        watching(lambda: True, lambda *_: None)(0, 2)
+        watched_comparison({}, (), lambda: True, lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -548,11 +547,14 @@ def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
     [
         ("members", "many", "'many' cannot be read as members: type numbers above 0"),
         ("members", "0", "'0' cannot be read as members"),
+        ("members", "4, 100000", "100,000 members are too many: type at most 1,000"),
         ("locks", "-1", "'-1' cannot be read as lock durations"),
         ("assignors", ("simple",), "nothing differs from the group as it is"),
     ],
 )
-def test_what_cannot_be_tried_is_told(field: str, value: Any, what: str, uneven: Workbench) -> None:
+def test_what_cannot_be_tried_is_an_error(
+    field: str, value: Any, what: str, uneven: Workbench
+) -> None:
     lab = quick(uneven)
     getattr(lab, field).value = value
     lab.run()
@@ -573,8 +575,10 @@ def test_settings_are_tried_by_kafkas_names(uneven: Workbench) -> None:
         numbers("inf", "lock durations", float)
 
 
-def test_a_comparison_is_told_side_by_side() -> None:
+def test_a_comparison_is_shown_side_by_side() -> None:
+    values: dict[str, list[Any]]
     values = {"lag_max": [10, 12, 11], "drain_ms": [1000, 1000, None], "lost": [None, None, None]}
+    others: dict[str, list[Any]]
     others = {"lag_max": [2, 3, 1], "drain_ms": [1000, 1000, 1000], "lost": [None, None, None]}
     names = ["variant", "seed", "error", *values]
     rows = [

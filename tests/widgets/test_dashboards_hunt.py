@@ -1,7 +1,5 @@
 """The hunt for poison lists every offset that may be stuck, and marks the picked one."""
 
-# mypy: disable-error-code="union-attr"
-
 from __future__ import annotations
 
 from typing import Any
@@ -23,6 +21,7 @@ from sharelag_widgets.dashboards.suspects import (
     SUSPECTS,
     suspects,
 )
+from tests.support.widgets.panels import view_of
 from tests.support.written_input import TOPIC_ID, Write, WrittenInput
 
 #: Acknowledged, given back often, archived at once, given back often: all in one share partition.
@@ -40,14 +39,14 @@ def hunt_of(**options: Any) -> PoisonHunt:
 
 def pick(hunt: PoisonHunt, *firsts: int) -> None:
     """As the browser does it: numbers of rows."""
-    rows = hunt.table.view.rows.column("first_offset").to_pylist()
-    hunt.table.view.picked = np.array(
+    rows = view_of(hunt.table).rows.column("first_offset").to_pylist()
+    view_of(hunt.table).picked = np.array(
         sorted(rows.index(first) for first in firsts), np.uint32
     ).tobytes()
 
 
 def picked(hunt: PoisonHunt) -> list[int]:
-    found: list[int] = hunt.table.view.picked_rows.column("first_offset").to_pylist()
+    found: list[int] = view_of(hunt.table).picked_rows.column("first_offset").to_pylist()
     return sorted(found)
 
 

@@ -1,7 +1,5 @@
 """A dashboard keeps its view when it is refreshed, drawn in another theme, or linked."""
 
-# mypy: disable-error-code="attr-defined, method-assign, union-attr"
-
 from __future__ import annotations
 
 from datetime import timedelta
@@ -15,6 +13,7 @@ from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import FleetView, GroupView, PoisonHunt, WindowExplorer
 from sharelag_widgets.dashboards.dashboard import Dashboard
+from tests.support.widgets.panels import view_of
 from tests.support.written_input import NOW, Write, WrittenInput
 
 WRITES = [
@@ -104,16 +103,17 @@ def test_what_failed_is_filled_when_it_is_drawn_again(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt, GroupView])
-def test_what_takes_long_is_asked_by_the_thread_that_reads(kind: type[Dashboard]) -> None:
+def test_what_takes_long_is_computed_by_the_thread_that_reads(kind: type[Dashboard]) -> None:
     board = kind(Workbench(WrittenInput(WRITES)))
     fresh = board._read(lambda: False, lambda *_: None)
+    assert isinstance(fresh.source, WrittenInput)
     asked = list(fresh.source.asked)
     board.bench = fresh
     assert board.header.failure == ""
     assert fresh.source.asked == asked
 
 
-def test_a_group_that_is_gone_is_told_by_what_is_shown() -> None:
+def test_a_group_that_is_gone_is_named_by_what_is_shown() -> None:
     board, _, source = looking(WindowExplorer)
     source.writes = [Write(5, 10, group="another")]
     board.refresh()
@@ -137,14 +137,16 @@ def test_a_header_knows_no_more_than_its_parts(kind: Any, demo: Workbench) -> No
     assert len(board.header.unknown) == len({*board.header.unknown})
 
 
-def test_what_only_a_chart_does_not_know_stands_above_it_while_it_is_drawn(demo: Workbench) -> None:
+def test_what_only_a_chart_does_not_know_stands_above_it_while_it_is_drawn(
+    demo: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     board = WindowExplorer(demo, "analytics")
     heat = [one for one in board.header.unknown if board.heat.header.title in one]
     assert heat
     board.redraw()
     assert [one for one in board.header.unknown if board.heat.header.title in one] == heat
     board.heat.header.facts = []
-    board._draw = lambda: None
+    monkeypatch.setattr(board, "_draw", lambda: None)
     board.redraw()
     assert not [one for one in board.header.unknown if board.heat.header.title in one]
     assert board.header.unknown == board.header.own_unknown
@@ -156,7 +158,7 @@ def test_what_only_a_chart_does_not_know_stands_above_it_while_it_is_drawn(demo:
 def test_groups_are_picked_while_all_their_share_partitions_are(demo: Workbench) -> None:
     selection = Selection()
     fleet = FleetView(demo, selection=selection)
-    table = fleet.groups.view
+    table = view_of(fleet.groups)
 
     def rows() -> list[str]:
         found: list[str] = table.picked_rows.column("group_id").to_pylist()

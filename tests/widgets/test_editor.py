@@ -1,4 +1,4 @@
-"""Does the editor keep what people do, and give it back; and is a run told as it went?"""
+"""The editor keeps what people do and gives it back, and a run is reported as it went."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_what_it_begins_with_can_be_renewed_and_edits_stay() -> None:
     assert (view.baseline, len(view.rows)) == (base, 8)
 
 
-def test_renewed_alike_the_result_still_holds() -> None:
+def test_after_the_same_renewal_the_result_still_holds() -> None:
     view = editor()
     view.run()
     assert view.wait(20)
@@ -326,7 +326,7 @@ def test_what_a_cancelled_run_gives_all_the_same_is_not_taken() -> None:
     assert view.state == "done"
 
 
-def test_a_failure_is_told_in_words_and_the_exception_is_there() -> None:
+def test_a_failure_is_explained_and_the_exception_is_there() -> None:
     view = editor(on_run=fails)
     view.run()
     assert view.wait(20)

@@ -1,4 +1,4 @@
-"""Does a figure cross light, whole, and as often as it changes?"""
+"""A figure is sent small, whole, and as often as it changes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_summary_is_plain_text_and_says_each_name_once() -> None:
     assert PlotView.of(ours).alt == ours.figure(None, "light").layout.meta["title"]
 
 
-def test_plotly_crosses_when_it_is_asked_for() -> None:
+def test_plotly_is_sent_when_it_is_needed() -> None:
     view, sent = PlotView(figure(2)), []
     view.send = lambda content, buffers=None: sent.append((content, buffers))  # type: ignore[method-assign]
     view._handle_custom_msg({"want": "plotly"}, [])

@@ -1,6 +1,4 @@
-"""Do grid and table show the rows they were given, under names that people know?"""
-
-# mypy: disable-error-code="index"
+"""Grid and table show the rows they were given, under names that people know."""
 
 from __future__ import annotations
 
@@ -49,12 +47,13 @@ def test_verdicts_are_counted() -> None:
 
 
 def test_verdicts_look_the_same_in_any_order_and_rare_ones_share_a_look() -> None:
-    few = {"partition": [0, 1, 2], "cause": ["slow", None, "held"]}
+    causes = ["slow", None, "held"]
+    few = pa.table({"partition": [0, 1, 2], "cause": causes})
     for order in ([0, 1, 2], [2, 0, 1]):
-        grid = PartitionGrid.of(pa.table(few).take(order), measures=["cause"])
+        grid = PartitionGrid.of(few.take(order), measures=["cause"])
         assert (_texts(grid), unpacked(grid.data)["cause"]) == (
             ["held", "slow"],
-            [few["cause"][n] for n in order],
+            [causes[n] for n in order],
         )
     many = [f"cause {n}" for n in range(9) for _ in range(20 - n)]
     grid = PartitionGrid.of(
@@ -70,7 +69,7 @@ def _texts(grid: PartitionGrid) -> list[str]:
     return list(grid._columns()["cause"].texts or ())
 
 
-def test_a_table_shows_what_tells_most_first_and_leaves_out_what_says_nothing() -> None:
+def test_a_table_shows_the_most_telling_columns_first_and_leaves_out_empty_ones() -> None:
     table = LagTable.of(lag())
     assert table.names[:6] == [
         "group_id",

@@ -1,4 +1,4 @@
-"""Is what people pick the same everywhere, and can it be made again by code?"""
+"""What people pick is the same everywhere, and code can make the same selection."""
 
 from __future__ import annotations
 

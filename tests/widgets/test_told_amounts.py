@@ -1,4 +1,4 @@
-"""Are the amounts of a what-if written as charts write them, and marked as amounts?"""
+"""The amounts of a what-if are written as charts write them, and marked as amounts."""
 
 from __future__ import annotations
 

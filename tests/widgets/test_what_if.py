@@ -1,7 +1,5 @@
 """The what-if lab stays with one group as of one moment, and keeps edits made by hand."""
 
-# mypy: disable-error-code="assignment"
-
 from __future__ import annotations
 
 import threading
@@ -131,7 +129,7 @@ def test_a_pick_and_a_refresh_do_not_wait_for_each_other(
     assert lab.shows.wait(_SECONDS)  # the dashboard is locked
     lab.is_meeting = False
     browser = threading.Thread(target=editor._handle_msg, args=(message,), daemon=True)
-    browser.start()  # the editor is told of a pick, which the dashboard hears of
+    browser.start()  # the editor gets a pick, and the dashboard hears of it
     for thread in (refresh, browser):
         thread.join(_SECONDS)
         assert not thread.is_alive()
@@ -266,16 +264,15 @@ def test_a_run_of_a_group_that_is_left_is_cancelled(
         entered.set()
         assert go_on.wait(_SECONDS)
 
-    monkeypatch.setattr("sharelag_widgets.dashboards.what_if.compare", slow)
+    monkeypatch.setattr("sharelag_widgets.dashboards.trials.compare", slow)
     selection = Selection()
     lab = lab_of(demo, "billing", selection=selection)
     lab.run()
     assert entered.wait(_SECONDS)
     trial = lab._trial
     other = demo.lag("shipping").table.to_pylist()[0]
-    selection.keys = [
-        (other["group_id"], other["topic_id"], other["partition"])
-    ]  # in a linked view
+    keys: Any = [(other["group_id"], other["topic_id"], other["partition"])]
+    selection.keys = keys  # in a linked view
     assert lab.header.title == "What if: shipping"
     assert (lab.state, lab.header.busy, lab.start.disabled) == ("cancelled", False, False)
     assert lab.bar.description == "Cancelled: another group was chosen"

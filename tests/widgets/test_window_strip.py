@@ -1,4 +1,4 @@
-"""Does a strip hold what the windows say, at every moment, of any form of table?"""
+"""A strip has what the windows say, at every moment, for any form of table."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_end_offsets_that_are_no_later_hold_for_the_last_moment(seconds: float) 
         assert "unread" not in strip.counts(0)
 
 
-def test_a_log_end_of_later_is_a_moment_of_its_own() -> None:
+def test_a_later_log_end_is_another_moment() -> None:
     rows = moving(3, 3).drop_columns(["end_offset"])
     strip = WindowStrip.of(rows, ends=ends(20.5, 1_000_500, 2_000_500))
     columns = unpacked(strip.data)

@@ -98,9 +98,10 @@ class AssignmentEditor(RunView):
             For each member, by topic, its partitions: ``{member: {topic: [partition, ...]}}``.
             Members without any are listed, too.
         on_run : callable, optional
-            ``on_run(assignment, cancelled, progress)`` tries the assignment out, in a thread of its
-            own. It asks ``cancelled()`` now and then and returns early if so, says ``progress(done,
-            total)``, and gives a `Difference`. A `ShareLagError` of it is shown as it is.
+            ``on_run(assignment, cancelled, progress)`` tries the assignment out, in a separate
+            thread. It calls ``cancelled()`` now and then and returns early if so, calls
+            ``progress(done, total)``, and gives a `Difference`. A `ShareLagError` of it is
+            shown as it is.
         on_load : callable, optional
             ``on_load(choice, assignment)`` gives the assignment that an assignor would make of the
             members there are.

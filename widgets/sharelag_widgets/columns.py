@@ -44,12 +44,12 @@ def table_of(rows: Rows) -> pa.Table:
     ----------
     rows : pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame, pyspark.sql.DataFrame, or mapping
     of str to array
-        Spark is asked to collect: choose and limit the rows before.
+        Spark has to collect: choose and limit the rows before.
 
     Raises
     ------
     InputError
-        It is none of them.
+        It is not one of them.
     """
     if isinstance(rows, pa.Table):
         return rows

@@ -29,7 +29,7 @@ class Difference:
         worse than any number), ``verdict`` (``better``, ``worse``, ``same``, ``unclear``; else it
         follows from the others).
     seeds
-        Of all chance, the same for both sides.
+        Random seeds, the same for both sides.
     assumed
         Sentences for people.
     range
@@ -51,7 +51,7 @@ def difference_of(given: Any) -> Difference:
     Raises
     ------
     InputError
-        It is no table, or lacks a column.
+        It is not a table, or lacks a column.
     """
     found = given if isinstance(given, Difference) else Difference(given)
     names = table_of(found.rows).schema.names

@@ -71,7 +71,7 @@ def assignment_of(held: Held, places: Places) -> Assignment:
 
 
 def new_edit(do: str, **about: Any) -> dict[str, Any]:
-    """An edit with an id of its own."""
+    """An edit with a new id."""
     return {"id": uuid.uuid4().hex, "do": do, **about}
 
 

@@ -16,7 +16,7 @@ from .rows_view import RowsView, key_names
 from .selection import Selection, selection_for
 
 _EMPTY = "There are no rows to show."
-#: Of `sharelag.schemas.LAG`, what people read first; the others follow when asked for.
+#: Of `sharelag.schemas.LAG`, what people read first; the others follow when chosen.
 _FIRST = ("group_id", "topic", "partition", "lag", "start_offset", "end_offset")
 
 

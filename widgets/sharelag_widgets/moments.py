@@ -69,7 +69,7 @@ def moments_of(
         How to call a share partition; else its topic (or topic id), partition and group.
     ends : mapping of key to End
         Log ends, where the table has none. One of a time after its share partition's last record
-        makes a moment of its own, since that record knew nothing of it; else it is that of the last
+        makes a separate moment, since that record knew nothing of it; else it is that of the last
         moment.
 
     Raises
@@ -124,7 +124,7 @@ def _with_now(
     times: NDArray[np.float64],
     ends: Sequence[End],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The last row of each share partition again, where its log end is of a later time."""
+    """The last row of each share partition again, where its log end has a later time."""
     last = np.searchsorted(codes, np.arange(len(ends)), side="right") - 1
     later = last[np.array([end.time for end in ends], np.float64) > times[last]]
     place = later + 1

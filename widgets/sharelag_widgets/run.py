@@ -1,4 +1,4 @@
-"""One call of a function in a thread of its own, which can be cancelled."""
+"""One call of a function in a separate thread, which can be cancelled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Run:
         self._act, self._progressed, self._ended = act, progressed, ended
         self._cancelled = threading.Event()
         self._said = -_PAUSE
-        # Whoever closes the notebook does not wait for a simulation.
+        # Who closes the notebook does not wait for a simulation.
         self._thread = threading.Thread(target=self._go, name="sharelag-what-if", daemon=True)
 
     def start(self) -> None:

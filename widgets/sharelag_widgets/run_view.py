@@ -1,4 +1,4 @@
-"""Views that run something in Python, in a thread of its own, and can cancel it."""
+"""Views that run something in Python, in a separate thread, and can cancel it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RunView(RowsView):
         super().__init__(*args, runs=on_run is not None, **traits)
 
     def run(self) -> None:
-        """Begin to try it out, in a thread of its own; a run that is going on is cancelled.
+        """Begin to try it out, in a separate thread; a run that is going on is cancelled.
 
         Raises
         ------

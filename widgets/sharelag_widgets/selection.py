@@ -159,7 +159,7 @@ def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection
     Raises
     ------
     InputError
-        The one given is of other keys.
+        The one given has other keys.
     """
     names = tuple(keys)
     if selection is None:

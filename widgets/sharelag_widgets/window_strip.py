@@ -87,9 +87,9 @@ class WindowStrip(View):
             ``as_of``, ``record_timestamp`` or ``write_timestamp``, whichever the table has first.
         ends : table, optional
             Where ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with
-            that column, a row a share partition, to show what is unread. Ends that are of a time
-            (``as_of``) after a share partition's last record are a moment of their own, with the
-            window that this record left; else they are of the last moment.
+            that column, a row a share partition, to show what is unread. Ends that have a time
+            (``as_of``) after a share partition's last record are a separate moment, with the
+            window that this record left; else they belong to the last moment.
         keys : tuple of str
             The columns that name a share partition.
         labels : dict of key to str, optional

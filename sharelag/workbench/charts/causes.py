@@ -77,10 +77,6 @@ def cause_figure(
         Causes to draw: the worst first.
     as_of : datetime, optional
         Of the evidence; needed only to say that there was no cause then.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records) or as_of
     unit = "How long each cause has lasted; beside it the offsets of lag that it holds."

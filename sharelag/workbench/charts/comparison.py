@@ -55,10 +55,6 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
     records : pyarrow.Table
         `COMPARED`, of one measure.
     theme : {"light", "dark"}
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     rows = records.to_pylist()
     if not rows:

@@ -92,10 +92,6 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
     theme : {"light", "dark"}
     most : int
         Rows to draw: those with the most lag.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
     if not len(records):
@@ -131,7 +127,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
                     for n, value in zip(row, mine.column("offsets").to_pylist(), strict=True)
                 ],
                 hoverinfo="text",
-                # Sums over share partitions are none.
+                # Sums over share partitions have none.
                 customdata=[rows.key(one) for one in mine.to_pylist()] if one_each else None,
             )
         )

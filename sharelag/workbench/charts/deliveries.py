@@ -26,10 +26,8 @@ DELIVERY_COUNTS = pa.schema(
         ("delivery_count", pa.int16()),
         ("offsets", pa.int64()),
         ("share_partitions", pa.int64()),  # with at least one of them
-        (
-            "as_of",
-            schemas.TIMESTAMP,
-        ),  # of the windows, or of the group's last record; null: not known
+        # of the windows, or of the group's last record; null: not known
+        ("as_of", schemas.TIMESTAMP),
     ]
 )
 
@@ -106,10 +104,6 @@ def delivery_count_figure(
     theme : {"light", "dark"}
     limit : int, optional
         ``share.delivery.count.limit`` of the groups, if it is known and the same for all.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
     stateless = (

@@ -59,9 +59,9 @@ def drain_records(progress: Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `DRAIN_FORECAST`: first those in whose group nobody is, then stalled ones, those that never
-        drain, those of which nothing was finished lately, those that drain (the longest first),
-        unknown and drained ones.
+        `DRAIN_FORECAST`: first those whose group has no members, then stalled ones, those that
+        never drain, those of which nothing was finished lately, those that drain (the longest
+        first), unknown and drained ones.
     """
     schemas.require(progress, schemas.PROGRESS, "progress")
     table = as_table(progress)
@@ -82,10 +82,6 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     theme : {"light", "dark"}
     most : int
         Lines to draw, from the first on.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
     unit = "Time until nothing is left, at the observed rates; lines are 95 % confidence intervals."

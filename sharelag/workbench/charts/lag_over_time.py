@@ -21,7 +21,7 @@ from sharelag.schemas import Arrow
 from sharelag.tables.reasons import REASONS
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly
-from sharelag.workbench.charts.palette import MOST_LINES, Theme, line
+from sharelag.workbench.charts.palette import MOST_LINES, PAPER, Theme, line
 
 #: One share partition at one moment.
 LAG_OVER_TIME = pa.schema(
@@ -31,10 +31,8 @@ LAG_OVER_TIME = pa.schema(
         ("lag", pa.int64()),
         ("lag_reason", pa.string()),  # why lag is null
         ("age_ms", pa.int64()),  # null: not known
-        (
-            "age_at_least_ms",
-            pa.int64(),
-        ),  # where the age is not known, as its record is older than the first known end
+        # where the age is not known, as its record is older than the first known end
+        ("age_at_least_ms", pa.int64()),
     ]
 )
 _REASONS = REASONS | {RECORDS_MISSING: "records of the state topic are missing before that moment"}
@@ -74,7 +72,9 @@ def lag_over_time_records(timeline: Arrow) -> pa.Table:
 
 
 def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LINES) -> Any:
-    """Lag above age, a line a share partition.
+    """Lag above age, a line a share partition: steps between the moments at which both are known.
+
+    Where one is unknown the line has a gap, which is shaded.
 
     Parameters
     ----------
@@ -83,12 +83,8 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
     theme : {"light", "dark"}
     most : int
         Share partitions to draw: those with the most lag now, first the worst of each group.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
-    as_of = rows.latest(records)
+    as_of, records = rows.latest(records), rows.at_known_ends(records)
     if not len(records):
         story = Story("No moment of any share partition is known", as_of, "")
         return empty("The timeline is empty: choose another time, or other groups", story, theme)
@@ -121,7 +117,29 @@ def lag_over_time_figure(records: pa.Table, theme: Theme = "light", most: int = 
         yaxis={"title": {"text": "lag (offsets)"}, "domain": [0.55, 1], "rangemode": "tozero"},
         yaxis2={"title": {"text": f"age ({unit})"}, "domain": [0, 0.45], "rangemode": "tozero"},
         hovermode="closest",
+        shapes=_shades(chosen, theme),
     )
+
+
+def _shades(chosen: pa.Table, theme: Theme) -> list[dict[str, Any]]:
+    """The times at which the lag of any line is unknown, from known moment to known moment."""
+    times = chosen.column("as_of").cast(pa.int64()).to_numpy()
+    at, known = chosen.column("row").to_numpy(), chosen.column("lag").is_valid().to_numpy()
+    dark = np.flatnonzero(~known)
+    goes_on = np.append(np.diff(at) == 0, False)  # with the next row
+    begins = np.where(np.roll(goes_on, 1), np.roll(times, 1), times)[dark]
+    ends = np.where(goes_on, np.roll(times, -1), times)[dark]
+    look = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "opacity": 0.12}
+    look |= {"line": {"width": 0}, "fillcolor": PAPER[theme]["soft"]}
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted(set(zip(begins.tolist(), ends.tolist(), strict=True))):
+        if spans and begin < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        elif end > begin:
+            spans.append((begin, end))
+    edges = pa.array([edge for span in spans for edge in span], schemas.TIMESTAMP)
+    words = [text.axis_time(edge) for edge in edges.to_pylist()]
+    return [look | {"x0": words[n], "x1": words[n + 1]} for n in range(0, len(words), 2)]
 
 
 def _traces(
@@ -147,10 +165,15 @@ def _traces(
     scatter = plotly().Scatter
     lag, age, least = (rows.floats(mine, name) for name in ("lag", "age_ms", "age_at_least_ms"))
     return [
-        scatter(**shared, **look, y=rows.optional(lag)),
+        scatter(**shared, **_stepped(look), y=rows.optional(lag)),
         scatter(**shared, **look, y=rows.optional(age / scale), yaxis="y2", showlegend=False),
         scatter(**shared, **faint, y=rows.optional(least / scale), yaxis="y2", showlegend=False),
     ]
+
+
+def _stepped(look: dict[str, Any]) -> dict[str, Any]:
+    """Lag stays until it is known to be another."""
+    return look | {"line": look["line"] | {"shape": "hv"}}
 
 
 def _hover(one: dict[str, Any]) -> list[str]:
@@ -216,7 +239,7 @@ def _unknown(records: pa.Table) -> str:
     lag, age = (records.column(name).null_count for name in ("lag", "age_ms"))
     older = len(records) - records.column("age_at_least_ms").null_count
     parts = [
-        f"{text.counted(lag, 'lag')} of {text.number(len(records))}: a gap" if lag else "",
+        f"{text.counted(lag, 'lag')} of {text.number(len(records))}: shaded" if lag else "",
         f"{text.counted(age - older, 'age')}: a gap" if age - older else "",
         f"{text.counted(older, 'age')} older than the first known end offset: the dotted line "
         "is the least"

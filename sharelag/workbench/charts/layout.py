@@ -45,7 +45,7 @@ class Story:
     facts: tuple[str, ...] = field(
         default_factory=tuple
     )  # what else to know, such as what is left out
-    simulated: bool = False  # then it is of no moment
+    simulated: bool = False  # then it has no moment
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -108,6 +108,8 @@ def figure(
         margin={"t": top, "b": bottom, "l": 60, "r": 24},
         height=top + height + bottom,
         showlegend=legend,
+        # Also where a page brings its own template: at the right it would lie on a colour bar.
+        legend=template(theme)["layout"]["legend"],
         separators=f".{THIN_SPACE}",
         meta={"title": story.title, "facts": list(story.lines)},
     )

@@ -24,10 +24,8 @@ LORENZ = pa.schema(
         ("measure", pa.string()),  # what is spread, such as lag
         ("value", pa.float64()),
         ("item_share", pa.float64()),  # the part of the share partitions up to this one
-        (
-            "value_share",
-            pa.float64(),
-        ),  # and the part of the total that they have together; null: the total is 0
+        # and the part of the total that they have together; null: the total is 0
+        ("value_share", pa.float64()),
         ("gini", pa.float64()),  # of the group; null: the total is 0
         ("items", pa.int64()),  # share partitions of the group
         ("unknown", pa.int64()),  # those among them whose measure is not known
@@ -101,10 +99,6 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
     theme : {"light", "dark"}
     most : int
         Groups to draw: the most uneven.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
     ginis = records.group_by("group_id").aggregate(

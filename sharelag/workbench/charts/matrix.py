@@ -98,14 +98,10 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         Share partitions to draw, those with the most lag, and members, those with the most of
         these.
 
-    Returns
-    -------
-    plotly.graph_objects.Figure
-
     Raises
     ------
     InputError
-        The records are of several groups.
+        The records have several groups.
     """
     groups = pc.unique(records.column("group_id")).to_pylist()
     if len(groups) > 1:

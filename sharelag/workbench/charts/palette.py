@@ -2,6 +2,8 @@
 
 Colour never carries a meaning alone: states have patterns, lines have dashes and symbols. The four
 states of KIP-932 differ in lightness too, so that they stay apart for every kind of colour vision.
+What is left to do stands out: unread is solid, what waits for another delivery is warm, and what is
+done recedes into the paper.
 """
 
 from __future__ import annotations
@@ -38,52 +40,52 @@ def _fills(light: str, dark: str) -> _ByTheme:
 KINDS = {
     "available": Kind(
         "Available",
-        _fills("#CFE3F5", "#D6E8F7"),
-        "",
+        _fills("#E69F00", "#E69F00"),
+        "-",
         "released or timed out, waiting for another delivery",
+        11,
+        0.1,
     ),
     "acquired": Kind(
         "Acquired",
-        _fills("#E69F00", "#E69F00"),
+        _fills("#A8502D", "#B4603C"),
         "/",
         "locked by a member; never persisted by Kafka",
     ),
-    "acknowledged": Kind("Acknowledged", _fills("#00785A", "#0B8A68"), ".", "done"),
+    "acknowledged": Kind("Acknowledged", _fills("#CFE6DB", "#1F3B33"), ".", "done"),
     "archiving": Kind(
         "Archiving", _fills("#B25D8C", "#C77BA5"), "-", "on its way to a dead letter queue"
     ),
     "archived": Kind(
-        "Archived", _fills("#4A1A5C", "#6C3A80"), "x", "rejected, at the delivery limit, or a gap"
+        "Archived", _fills("#4A1A5C", "#7A3F93"), "x", "rejected, at the delivery limit, or a gap"
     ),
     "tx_pending": Kind(
         "Transaction pending",
-        _fills("#5C86D6", "#5C86D6"),
+        _fills("#8C7BD6", "#9B8CE0"),
         "|",
         "acknowledged in an open transaction",
     ),
     "unknown": Kind(
         "No state persisted",
-        _fills("#D9D9D4", "#5B5F66"),
+        _fills("#8A93A3", "#7C8698"),
         "\\",
         "acquired, or never persisted: the topic does not say which",
     ),
     "unread": Kind(
         "Unread",
-        _fills("#F4F5F7", "#23272E"),
-        "-",
+        _fills("#0072B2", "#56B4E9"),
+        "",
         "beyond the window: never delivered, as far as the topic shows",
-        11,
-        0.1,
     ),
     "finished": Kind(
         "Finished",
-        _fills("#7DB8A4", "#4F8676"),
+        _fills("#BFDCCF", "#2B4F44"),
         ".",
         "acknowledged or archived; the start offset has not passed it yet",
         11,
     ),
     "other": Kind(
-        "Another state", _fills("#A33B20", "#C05A3E"), "+", "of a newer Kafka than this sharelag"
+        "Another state", _fills("#D43D2A", "#E0604A"), "+", "of a newer Kafka than this sharelag"
     ),
     "window": Kind(
         "In the window",
@@ -106,7 +108,7 @@ _LINE_COLOURS = {
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
-#: More lines cannot be told apart.
+#: More lines cannot be distinguished.
 MOST_LINES = len(_DASHES)
 
 #: Paper and ink, as the widgets have them.

@@ -65,13 +65,9 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     theme : {"light", "dark"}
     most : int
         Share partitions to draw: those with the most arrivals.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
-    unit = "Offsets a second, over the span that was observed of each share partition."
+    unit = "Offsets a second of each share partition, since its rates last changed."
     if not len(records):
         return empty(
             "There is no share partition: choose other groups",

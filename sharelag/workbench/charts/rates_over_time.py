@@ -23,14 +23,10 @@ RATES_OVER_TIME = pa.schema(
         *rows.SHARE_PARTITION,
         ("begin", schemas.TIMESTAMP),
         ("as_of", schemas.TIMESTAMP),
-        (
-            "arrived",
-            pa.int64(),
-        ),  # offsets by which the end moved; null: an end is not known, or it fell
-        (
-            "finished",
-            pa.int64(),
-        ),  # by which start offset + delivery complete count moved; null likewise
+        # offsets by which the end moved; null: an end is not known, or it fell
+        ("arrived", pa.int64()),
+        # by which start offset + delivery complete count moved; null likewise
+        ("finished", pa.int64()),
         ("arrival_rate", pa.float64()),  # offsets a second
         ("completion_rate", pa.float64()),
     ]
@@ -51,6 +47,7 @@ def rates_over_time_records(timeline: Arrow) -> pa.Table:
         `RATES_OVER_TIME`, a row for every two moments of a share partition that follow each other.
     """
     schemas.require(timeline, schemas.TIMELINE, "timeline")
+    timeline = rows.at_known_ends(as_table(timeline))
     if timeline.num_rows < 2:
         return RATES_OVER_TIME.empty_table()
     code = rows.codes(timeline).indices.to_numpy()
@@ -84,10 +81,6 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
     records : pyarrow.Table
         `RATES_OVER_TIME`.
     theme : {"light", "dark"}
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
     kept, out = _mostly_known(records)

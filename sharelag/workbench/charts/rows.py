@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat
+from sharelag.tables.reasons import NO_END_OFFSET_THEN
 from sharelag.workbench.charts import text
 
 #: The columns that name a share partition, and their types.
@@ -166,3 +167,21 @@ def floats(table: Arrow, name: str) -> Any:
 def optional(values: Any) -> list[float | None]:
     """Numbers for plotly: None where unknown, which is a gap."""
     return [None if value != value else float(value) for value in values]
+
+
+def at_known_ends(table: pa.Table) -> pa.Table:
+    """Rows of a timeline without moments that lie between two at which the log's end was read.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        With ``lag`` and ``lag_reason``, sorted by share partition and moment.
+    """
+    place, code = np.arange(len(table)), codes(table).indices.to_numpy()
+    known = table.column("lag").is_valid().to_numpy()
+    before = np.maximum.accumulate(np.where(known, place, -1)) if len(table) else place
+    after = np.minimum.accumulate(np.where(known, place, len(table))[::-1])[::-1]
+    within = (before >= 0) & (after < len(table))
+    within &= (code[before] == code) & (code[np.minimum(after, len(table) - 1)] == code)
+    unasked = pc.equal(table.column("lag_reason"), NO_END_OFFSET_THEN).fill_null(False)
+    return table.filter(pa.array(~(within & ~known & unasked.to_numpy(zero_copy_only=False))))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag.whatif.autoscaling.cost import COST_AGAINST_AGE, cost_against_age
+from sharelag.whatif.comparison.cost import COST_AGAINST_AGE, cost_against_age
 from sharelag.workbench.charts import text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly
 from sharelag.workbench.charts.palette import Theme, line
 
-#: One variant: `sharelag.whatif.autoscaling.cost.COST_AGAINST_AGE`.
+#: One variant: `sharelag.whatif.comparison.cost.COST_AGAINST_AGE`.
 SCALING_COST = COST_AGAINST_AGE
 
 
@@ -40,10 +40,6 @@ def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Any:
     records : pyarrow.Table
         `SCALING_COST`.
     theme : {"light", "dark"}
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     plain = records.to_pylist()
     story = Story(

@@ -82,10 +82,6 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
     theme : {"light", "dark"}
     most : int
         Windows to draw: the widest.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
     if not len(records):

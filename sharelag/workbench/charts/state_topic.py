@@ -76,10 +76,6 @@ def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 5
     theme : {"light", "dark"}
     most : int
         Partitions to draw: the first ones that have records.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     whole = records.group_by(["topic", "partition"], use_threads=False).aggregate(
         [("records", "sum"), ("prunable", "max")]

@@ -102,7 +102,7 @@ def moment(at: datetime | None) -> str:
 
 
 def axis_time(at: datetime) -> str:
-    """A time for an axis: plotly knows no time zones, so all of ours are UTC."""
+    """A time for an axis: plotly knows no time zones, so all times are UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 

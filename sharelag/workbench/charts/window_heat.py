@@ -133,10 +133,6 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
     theme : {"light", "dark"}
     most : int
         Share partitions to draw: those with the largest value at any time.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
     as_of = rows.latest(records)
     if not len(records):
@@ -209,8 +205,8 @@ def _last_rows(
     width = int(max(time.max(), ends.max()) - time.min()) + 2
     # Clocks of brokers may differ: a record counts from when all before it do.
     sorted_by = np.maximum.accumulate(code[order] * width + (time[order] - time.min()))
-    asked = (np.arange(len(begins))[:, None] * width + (ends - time.min())[None, :]).ravel()
-    found = np.searchsorted(sorted_by, asked, side="right") - 1
+    requested = (np.arange(len(begins))[:, None] * width + (ends - time.min())[None, :]).ravel()
+    found = np.searchsorted(sorted_by, requested, side="right") - 1
     there = found >= np.repeat(begins, len(ends))
     return order[np.maximum(found, 0)], there
 

@@ -22,10 +22,8 @@ WINDOW_STATES = pa.schema(
     [
         *rows.SHARE_PARTITION,
         ("as_of", schemas.TIMESTAMP),
-        (
-            "until",
-            schemas.TIMESTAMP,
-        ),  # the next moment; the last one lasts as long as the one before
+        # the next moment; the last one lasts as long as the one before
+        ("until", schemas.TIMESTAMP),
         ("first_offset", pa.int64()),
         ("last_offset", pa.int64()),  # inclusive
         ("delivery_state", pa.int8()),  # null: no state persisted
@@ -85,14 +83,10 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
         `WINDOW_STATES` of one share partition.
     theme : {"light", "dark"}
 
-    Returns
-    -------
-    plotly.graph_objects.Figure
-
     Raises
     ------
     InputError
-        The records are of several share partitions.
+        The records have several share partitions.
     """
     partitions = len(rows.codes(records).dictionary)
     if partitions > 1:

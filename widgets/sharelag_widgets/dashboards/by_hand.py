@@ -122,7 +122,7 @@ def acts(scenario: Scenario, state: State, chance: Callable[[], Chance]) -> dict
     state : State
         That it was made of.
     chance : callable
-        Is asked at the begin of each run.
+        Called at the begin of each run.
     """
 
     def tried_out(

@@ -1,6 +1,6 @@
 """The base of all dashboards: header, controls, parts, and refreshing in the background.
 
-A dashboard reads in a thread of its own while somebody looks at it: the browser asks for it, so
+A dashboard reads in a separate thread while somebody looks at it: the browser asks for it, so
 that a dashboard that is gone from the page, or in a tab behind others, reads nothing.
 """
 

@@ -79,7 +79,7 @@ class GroupView(GroupDashboard):
         members = self.bench.members(group)
         nobody = (
             ("The group has no members.",)
-            if not len(members.table) and self._is_told(group)
+            if not len(members.table) and self._is_reported(group)
             else ()
         )
         self.members.fill(replace(members, notes=members.notes + nobody))
@@ -87,7 +87,7 @@ class GroupView(GroupDashboard):
     def _prepare_group(self, bench: Workbench, group: str) -> None:
         bench.timeline(group, self.step.value or None)
 
-    def _is_told(self, group: str) -> bool:
+    def _is_reported(self, group: str) -> bool:
         """Whether the group's own records are there; without them nobody knows its members."""
         return group in self.bench.evidence(group).groups.column("group_id").to_pylist()
 

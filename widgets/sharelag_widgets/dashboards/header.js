@@ -1,7 +1,7 @@
 // What stands above a dashboard and above each of its parts: as of when and how old that is, the definition, what is not known.
 
 import { announcer, button, failureOf, make } from "../shared/dom.js";
-import { counted, duration, local, utc } from "../shared/format.js";
+import { counted, duration, local, utc, words } from "../shared/format.js";
 import { watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
@@ -126,7 +126,7 @@ function render({ model, el }) {
     pause.setAttribute("aria-pressed", String(get("paused")));
     ask4help.setAttribute("aria-label", `What does ${get("title")} show?`);
     panel.setAttribute("aria-label", `Help: ${get("title")}`);
-    renew(panel, get("help"), (help) => [make("dl", {}, ...help.flatMap(([term, meaning]) => [make("dt", {}, bdi(term)), make("dd", {}, bdi(meaning))]))]);
+    renew(panel, get("help"), (help) => [make("dl", {}, ...help.flatMap(([term, meaning]) => [make("dt", {}, bdi(words(term))), make("dd", {}, bdi(meaning))]))]);
     ask4help.hidden = !get("help").length;
     write(failure, get("failure"));
     hide(failure, !get("failure"));

@@ -97,7 +97,7 @@ class ChartPart(Part):
 
 
 class TablePart(Part):
-    """A table of a result; what its name says already (``without``) is no column of it."""
+    """A table of a result; what its name says already (``without``) is not among its columns."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class TablePart(Part):
         )
 
     def show(self, rows: pa.Table, meanings: Mapping[str, str], notes: Sequence[str] = ()) -> None:
-        """Show rows that are of no moment."""
+        """Show rows that have no moment."""
         self.header.tell(None, notes=notes, meanings=meanings)
         self._put(rows, rows.column_names, "")
 

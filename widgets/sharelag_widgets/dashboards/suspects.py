@@ -23,10 +23,8 @@ SUSPECTS = pa.schema(
         ("offsets", pa.int64()),
         ("state", pa.string()),  # available, archived, ..., or that none is persisted
         ("delivery_count", pa.int16()),  # null where no state is persisted
-        (
-            "left",
-            pa.int16(),
-        ),  # deliveries until the limit; null where nothing is left to deliver, or nobody knows
+        # deliveries until the limit; null where nothing is left to deliver, or nobody knows
+        ("left", pa.int16()),
         ("why", pa.string()),  # one or more of the words below
     ]
 )

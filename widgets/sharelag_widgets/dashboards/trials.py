@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +15,16 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.views import view
 from sharelag.tables.words import MISSING, THIN_SPACE
-from sharelag.whatif import Comparison, Scenario, assign, variants
+from sharelag.whatif import Comparison, Scenario, assign, compare, variants
 from sharelag.whatif.comparison import rows as trials
 from sharelag.whatif.comparison.rows import measure_words
+from sharelag.whatif.simulation.clock import interruptible
 from sharelag.workbench.charts import text
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
+#: As many as a broker lets join a group at most (group.share.max.size).
+MOST_MEMBERS = 1_000
 #: Digits after the point beyond which a mean of equal numbers differs from them.
 _NOISE = 9
 #: A row a measure and variant, in words.
@@ -61,13 +65,15 @@ OF_MEASURES = {
 }
 
 
-def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[Any]:
+def numbers(
+    given: str, what: str, kind: type[int] | type[float] = int, most: float = math.inf
+) -> list[Any]:
     """Numbers that somebody typed, such as ``8, 16``.
 
     Raises
     ------
     InputError
-        One of them is not a number above 0.
+        One of them is not a number above 0, or is above ``most``.
     """
     try:
         found = [kind(part) for part in given.replace(";", ",").split(",") if part.strip()]
@@ -75,6 +81,8 @@ def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[
         found = [kind(0)]
     if any(not number > 0 or number != number or number == float("inf") for number in found):
         raise InputError(f"{given!r} cannot be read as {what}: type numbers above 0, such as 8, 16")
+    if any(number > most for number in found):
+        raise InputError(f"{max(found):,} {what} are too many: type at most {most:,}")
     return found
 
 
@@ -113,7 +121,7 @@ def simulate_options(
 
 def difference_rows(comparison: Comparison) -> pa.Table:
     """A comparison as `DIFFERENCES`: measures of which nothing is known are left out."""
-    numbers = list(trials.compared_rows(comparison))
+    numbers = list(comparison.rows())
     bases = {row["measure"]: _mean(row) for row in numbers if not _is_tried(row)}
     known = {row["measure"] for row in numbers if row["n"]}
     rows = [
@@ -183,17 +191,30 @@ def shorter(scenario: Scenario, seconds: float) -> Scenario:
     return replace(scenario, duration_ms=round(seconds * 1000))
 
 
-def watching(
-    cancelled: Callable[[], bool], progress: Callable[[int, int], None]
-) -> Callable[[int, int], None]:
-    """Progress for `sharelag.whatif.compare`, which ends it when nobody waits any more."""
+def watched_comparison(
+    chosen: Mapping[str, Scenario],
+    seeds: Sequence[int],
+    cancelled: Callable[[], bool],
+    progress: Callable[[int, int], None],
+) -> Comparison:
+    """Compare scenarios, until nobody waits any more: then a simulation ends in its middle.
 
-    def report(done: int, total: int) -> None:
+    Raises
+    ------
+    CancelledError
+        Nobody waits any more.
+    """
+
+    def check() -> None:
         if cancelled():
             raise CancelledError
+
+    def report(done: int, total: int) -> None:
+        check()
         progress(done, total)
 
-    return report
+    with interruptible(check):
+        return compare(chosen, seeds=seeds, progress=report)
 
 
 def seeds_words(seeds: list[int]) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import traitlets
 
-from sharelag.whatif import Comparison, Scenario, assignor_names, compare
+from sharelag.whatif import Comparison, Scenario, assignor_names
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.workbench.charts import compared_figure, compared_records, text
 
@@ -22,6 +22,7 @@ from .group_dashboard import GroupDashboard
 from .parts import ChartPart, Part, TablePart, choice, put, words_of
 from .trials import (
     MEANS,
+    MOST_MEMBERS,
     OF_MEASURES,
     CancelledError,
     described,
@@ -32,7 +33,7 @@ from .trials import (
     seeds_words,
     shorter,
     simulate_options,
-    watching,
+    watched_comparison,
 )
 
 #: What is looked at first, if it is known.
@@ -47,7 +48,7 @@ class WhatIfLab(GroupDashboard):
     state
         idle, running, done, cancelled or failed.
     comparison
-        The last that came to its end; None before. It is of one group as of one moment, and shown
+        The last that came to its end; None before. It covers one group as of one moment, and shown
         with that group only.
     """
 
@@ -152,7 +153,7 @@ class WhatIfLab(GroupDashboard):
     _compared: State | None = None
 
     def run(self) -> None:
-        """Begin, in a thread of its own; what cannot be run is reported in the header."""
+        """Begin, in a separate thread; what cannot be run is reported in the header."""
         with self._lock:
             if self.state == "running":
                 return
@@ -162,7 +163,7 @@ class WhatIfLab(GroupDashboard):
                 chosen = simulate_options(
                     scenario,
                     self.assignors.value,
-                    numbers(self.members.value, "members"),
+                    numbers(self.members.value, "members", most=MOST_MEMBERS),
                     numbers(self.locks.value, "lock durations", float),
                     numbers(self.limits.value, "delivery limits"),
                 )
@@ -178,9 +179,7 @@ class WhatIfLab(GroupDashboard):
                 "Running",
             )
             self._trial = Run(
-                lambda cancelled, progress: compare(
-                    chosen, seeds=seeds, progress=watching(cancelled, progress)
-                ),
+                lambda cancelled, progress: watched_comparison(chosen, seeds, cancelled, progress),
                 self._progressed,
                 self._ended,
             )

@@ -1,16 +1,17 @@
 // One colour and one pattern for every state of an offset; colour never carries the meaning alone.
 // The four states of KIP-932 differ in lightness too, so that they stay apart for every kind of colour vision.
+// What is left to do stands out: unread is solid, what waits for another delivery is warm, what is done recedes.
 
 /** Kinds of offsets. The first six are Kafka's delivery states by their number on the wire. */
 export const KINDS = [
-  { name: "available", words: "Available", pattern: "plain", means: "released or timed out, waiting for another delivery" },
+  { name: "available", words: "Available", pattern: "dashes", means: "released or timed out, waiting for another delivery" },
   { name: "acquired", words: "Acquired", pattern: "slash", means: "locked by a member; never persisted by Kafka" },
   { name: "acknowledged", words: "Acknowledged", pattern: "dots", means: "done" },
   { name: "archiving", words: "Archiving", pattern: "rows", means: "on its way to a dead letter queue" },
   { name: "archived", words: "Archived", pattern: "cross", means: "rejected, at the delivery limit, or a gap" },
   { name: "tx_pending", words: "Transaction pending", pattern: "bars", means: "acknowledged in an open transaction" },
   { name: "unknown", words: "No state persisted", pattern: "backslash", means: "acquired, or never persisted: the topic does not say which" },
-  { name: "unread", words: "Unread", pattern: "dashes", means: "beyond the window: never delivered, as far as the topic shows" },
+  { name: "unread", words: "Unread", pattern: "plain", means: "beyond the window: never delivered, as far as the topic shows" },
   { name: "finished", words: "Finished", pattern: "specks", means: "acknowledged or archived; the start offset has not passed it yet" },
   { name: "other", words: "Another state", pattern: "plus", means: "of a newer Kafka than this sharelag" },
   { name: "window", words: "In the window", pattern: "mesh", means: "this table has no states offset by offset" },
@@ -18,8 +19,8 @@ export const KINDS = [
 export const UNKNOWN = 6, UNREAD = 7, FINISHED = 8, OTHER = 9, WINDOW = 10;
 
 const FILLS = {
-  light: ["#CFE3F5", "#E69F00", "#00785A", "#B25D8C", "#4A1A5C", "#5C86D6", "#D9D9D4", "#F4F5F7", "#7DB8A4", "#A33B20", "#C9CFD8"],
-  dark: ["#D6E8F7", "#E69F00", "#0B8A68", "#C77BA5", "#6C3A80", "#5C86D6", "#5B5F66", "#23272E", "#4F8676", "#C05A3E", "#454C57"],
+  light: ["#E69F00", "#A8502D", "#CFE6DB", "#B25D8C", "#4A1A5C", "#8C7BD6", "#8A93A3", "#0072B2", "#BFDCCF", "#D43D2A", "#C9CFD8"],
+  dark: ["#E69F00", "#B4603C", "#1F3B33", "#C77BA5", "#7A3F93", "#9B8CE0", "#7C8698", "#56B4E9", "#2B4F44", "#E0604A", "#454C57"],
 };
 
 /** Tiles of eight by eight: lines as x0, y0, x1, y1; dots as x, y, radius. */
