@@ -17,7 +17,8 @@ each other in plain Python as they would compiled, and importing one does not im
 Compiling happens in a copy of the module's globals in which every kernel is its compiled form.
 numba keeps what it compiled beside the source, and knows a changed source by the times of that one
 file. A kernel has the code of other modules in it, and an installed wheel may have the times of
-the one before, so the names of compiled kernels end with a digest of all sources in them.
+the one before, so the names of compiled kernels end with a digest of all sources in them. When one
+is compiled anew, what an older source left is removed.
 
 A kernel must mean the same in both forms. Numbers read from arrays are numpy scalars in plain
 Python, which keep their type where numba widens them to 64 bits. A kernel that only indexes its
@@ -27,14 +28,19 @@ are read, and twice as fast.
 
 from __future__ import annotations
 
+import glob
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar, overload
+
+from sharelag.version import __version__
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -42,6 +48,9 @@ _T = TypeVar("_T")
 #: Loading numba and a cached kernel takes about as long as plain Python takes for so many steps:
 #: half a second of a core.
 WORTH_IT = 500_000
+
+#: Characters of a digest.
+_DIGEST = 12
 
 _lock = threading.RLock()
 _options: dict[Any, dict[str, Any]] = {}
@@ -94,11 +103,21 @@ def ready(function: Callable[_P, _T], work: int) -> Callable[_P, _T]:
     return plain
 
 
-def is_worth_it(work: int) -> bool:
-    """Whether to use compiled kernels for so many steps more: numba is loaded, or it pays now."""
+def is_worth_it(work: int, count: bool = True) -> bool:
+    """Whether to use compiled kernels for so many steps more: numba is loaded, or it pays now.
+
+    Parameters
+    ----------
+    work : int
+        Steps ahead.
+    count : bool
+        Add them to those of this process: many small batches are a large one.
+    """
     global _steps
-    _steps += work  # many small batches are a large one
-    return _steps >= WORTH_IT or "numba" in sys.modules
+    steps = _steps + work
+    if count:
+        _steps = steps
+    return steps >= WORTH_IT or "numba" in sys.modules
 
 
 def compiled(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -124,7 +143,27 @@ def _compile(function: Any) -> None:
     if function not in _compiled:  # else it was made with the others of its module
         again = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
         again.__qualname__ = f"{function.__qualname__}_{digest(function)}"
-        _compiled[function] = numba.njit(**_options[function])(again)
+        try:
+            _compiled[function] = numba.njit(**_options[function])(again)
+            _remove_stale(again, _compiled[function].stats.cache_path)
+        except (RuntimeError, OSError):  # numba finds no source to keep a cache beside
+            _compiled[function] = numba.njit(**_options[function] | {"cache": False})(again)
+
+
+def _remove_stale(function: FunctionType, folder: str | None) -> None:
+    """Remove what was compiled of a kernel's earlier sources, unless this one is compiled already.
+
+    Another process that still uses them has them in memory, or compiles them again.
+    """
+    stem = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
+    if folder is None or any(Path(folder).glob(f"{glob.escape(stem)}-*.nbi")):
+        return
+    is_older = re.compile(re.escape(stem[:-_DIGEST]) + f"[0-9a-f]{{{_DIGEST}}}" + r"-.*\.nb[ic]")
+    for path in Path(folder).glob(f"{glob.escape(stem[:-_DIGEST])}*.nb?"):
+        is_own = path.name.startswith(f"{stem}-")  # of a process that began at the same time
+        if is_older.fullmatch(path.name) and not is_own:
+            with suppress(OSError):  # another process was faster, or may do it
+                path.unlink()
 
 
 def _compiled_globals(scope: dict[str, Any]) -> dict[str, Any]:
@@ -145,11 +184,19 @@ def digest(function: Callable[..., Any]) -> str:
     """Return what changes with any source or number that is compiled into a kernel."""
     scope: dict[str, Any] = function.__globals__
     if id(scope) not in _digests:
-        found = blake2b(digest_size=6)
+        found = blake2b(digest_size=_DIGEST // 2)
         for part in sorted(set(_parts(scope, set()))):
-            found.update(Path(part[1:]).read_bytes() if part[0] == "@" else part.encode())
+            found.update(_source(part[1:]) if part[0] == "@" else part.encode())
         _digests[id(scope)] = found.hexdigest()
     return _digests[id(scope)]
+
+
+def _source(path: str) -> bytes:
+    """Return a module's source; where it is not a file, as in an archive, the version stands in."""
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return __version__.encode()
 
 
 def _parts(scope: dict[str, Any], seen: set[int]) -> Iterator[str]:

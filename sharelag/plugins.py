@@ -3,7 +3,7 @@
 [project.entry-points."sharelag.causes"]
 quota-reached = "our_package:quota_reached"
 
-Nothing is looked up before it is asked for, and nothing is imported before it is used.
+Nothing is looked up before it is needed, and nothing is imported before it is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.metadata import EntryPoint
 
-#: What others can add, each by the entry points of a group of its own.
+#: What others can add, each by entry points of its group.
 GROUPS = {
     "assignor": "sharelag.assignors",
     "cause": "sharelag.causes",

@@ -8,24 +8,11 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
 import click
 
-from sharelag.cli import (
-    capture,
-    check,
-    demo,
-    doctor,
-    explain,
-    export,
-    health,
-    history,
-    lag,
-    report,
-    settings,
-    simulate,
-    windows,
-)
 from sharelag.cli.output import leave, one_line
 from sharelag.version import __version__
 
@@ -52,26 +39,31 @@ def main() -> None:
     leave(status if isinstance(status, int) else 0)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+#: Commands and the modules that they are in; a module is imported when its command is used.
+_HOMES = {
+    **dict.fromkeys(("explain", "progress", "imbalance"), "explain"),
+    **dict.fromkeys(("health", "reconcile"), "health"),
+    **dict.fromkeys(("windows", "decode"), "windows"),
+    **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},
+    **{name: name for name in ("report", "settings", "simulate")},
+}
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name, each imported when it is needed: a quick look needs one."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        found: click.Command = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+@click.group(commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sharelag")
 def cli() -> None:
     """Where is the backlog of a Kafka share group, and why is it there?"""
-
-
-for _family in (
-    lag,
-    windows,
-    history,
-    explain,
-    health,
-    settings,
-    simulate,
-    check,
-    export,
-    report,
-    capture,
-):
-    for _command in _family.COMMANDS:
-        cli.add_command(_command)
-cli.add_command(demo.demo)
-cli.add_command(doctor.doctor)

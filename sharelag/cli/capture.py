@@ -128,10 +128,7 @@ def _keep_current(
     # In the archive, which all machines reach; it has been emptied of what one that was killed has
     # left.
     scratch = views.staging(archive.absolute(), "lag")
-    with stream.watch(config, every=every, heed=tables.write, checkpoints=scratch) as live:
+    with stream.watch(config, every=every, on_update=tables.write, checkpoints=scratch) as live:
         click.echo("sharelag: windows and lag are up to date", err=True)
         while not query.awaitTermination(1):
             live.check()
-
-
-COMMANDS = (capture,)

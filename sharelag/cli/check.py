@@ -53,11 +53,11 @@ class _Check(click.Command):
             "ignore_unknown_options": True,
             "allow_extra_args": True,
         }
-        asked = super().make_context(info_name, list(args), parent, **lenient)
+        requested = super().make_context(info_name, list(args), parent, **lenient)
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
-            raise _unknown(asked, error) from None
+            raise _unknown(requested, error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -107,8 +107,9 @@ def _tell(ctx: click.Context, reason: str) -> None:
 def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
     """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.
 
-    Prints what is not ok; -o json prints everything, one line per rule and group. How long a
-    condition has lasted is read from the records, so no state is kept between runs.
+    Prints what is not ok, or soon will not be; -o json prints everything, one line per rule and
+    group. How long a condition has lasted is read from the records, so no state is kept between
+    runs.
     """
     from sharelag.monitoring.check import check as judge
     from sharelag.monitoring.checks.judge import CODES
@@ -124,7 +125,8 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
         write(lines(rows, "json"))
     else:
         write([_heading(found.level, rows)])
-        write(lines([row for row in rows if row["level"] != "ok"], "human", views.CHECKS.columns))
+        shown = [row for row in rows if row["level"] != "ok" or row["due"]]
+        write(lines(shown, "human", views.CHECKS.columns))
     read_by(found.evidence, source, options["as_of"] is not None)
     return CODES[found.level]
 
@@ -141,6 +143,3 @@ def _heading(level: str, rows: list[dict[str, Any]]) -> str:
         f"{count} {name}" for name, count in (*counts.items(), ("silenced", silenced)) if count
     ]
     return f"{level.upper()}: {', '.join(shown)}"
-
-
-COMMANDS = (check,)

@@ -59,10 +59,6 @@ def doctor(**options: Any) -> int:
 def checks(config: ClientConfig | None = None) -> Iterator[Check]:
     """Look at this machine and, with a configuration, at its cluster.
 
-    Parameters
-    ----------
-    config : ClientConfig, optional
-
     Yields
     ------
     Check
@@ -96,7 +92,10 @@ def checks(config: ClientConfig | None = None) -> Iterator[Check]:
         (STATE_TOPIC, "no lag can be computed"),
         (GROUP_TOPIC, "members stay unknown"),
     ):
-        yield _readable(config, topic, without)
+        check = _readable(config, topic, without)
+        yield check
+        if topic == STATE_TOPIC and check.verdict == "ok":
+            yield _ask("format", lambda: _formats(config))
     yield _ask("topics", lambda: f"{len(kafka.topic_ids(config))} visible, with their ids")
 
 
@@ -210,6 +209,19 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
 
     check = _ask(topic, one_record)
     return check._replace(found=f"{check.found}: {without}") if check.verdict == "fail" else check
+
+
+def _formats(config: ClientConfig) -> str:
+    """The generations of the format, by the last record of each state partition."""
+    from sharelag.metrics.health import formats, gather, health_arrow
+    from sharelag.sources.kafka import topics as kafka
+    from sharelag.wire.fields import STATE_TOPIC
+
+    spans = kafka.offset_ranges(config, STATE_TOPIC)
+    last = {p: (end - 1, end) for p, (first, end) in spans.items() if end > first}
+    if not last:
+        return "unknown: there are no records"
+    return formats(health_arrow(gather(kafka.read_topic(config, STATE_TOPIC, last))))
 
 
 def _ask(what: str, question: Callable[[], str]) -> Check:

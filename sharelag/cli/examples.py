@@ -22,8 +22,8 @@ def example(name: str) -> Path:
 def example_option(name: str, about: str) -> Callable[[_Command], _Command]:
     """An option ``--example`` that prints one and ends."""
 
-    def tell(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-        if asked and not ctx.resilient_parsing:
+    def tell(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
+        if requested and not ctx.resilient_parsing:
             click.echo(example(name).read_text("utf-8"), nl=False)
             ctx.exit()
 

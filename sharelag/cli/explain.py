@@ -54,7 +54,7 @@ def explain(
     evidence, source = _gather(engine, over, options)
     table = causes(evidence, patience)
     if output == "human":
-        write(explained(evidence, table))
+        write(explained(evidence, table, patience))
     else:
         write(lines(plain_rows(table), output))
     read_by(evidence, source, options["as_of"] is not None)
@@ -92,6 +92,7 @@ def imbalance(
     from sharelag.metrics.skew import verdict_words
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
+    from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
 
     if every is not None:
@@ -100,9 +101,11 @@ def imbalance(
                 "--every works with --by partition or topic: past members are not recorded."
             )
         source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-        engine = start(engine, source)
-        with reading_bar(source) as read:
-            answer = investigate.trend(read, every, engine, moment, choice, by, over)
+        with (
+            reading_bar(source) as read,
+            engines.reading(read, start(engine, source), moment, choice) as begun,
+        ):
+            answer = investigate.trend_of(begun, every, by, over)
         rows = plain_rows(answer.table)
         require_rows(choice, moment, groups_in(answer.table), source)
         write(lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
@@ -127,9 +130,9 @@ def imbalance(
 def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
     """Show the age of the lag, how fast it grows or drains, and its retention.
 
-    AGE is the age of the oldest unfinished record; rates are records per second over the span;
-    DRAIN is the estimated time until the lag is gone, with its bounds; MARGIN is the time until
-    unread records are deleted.
+    AGE is the age of the oldest unfinished record; rates are records per second over the span, or
+    since they last changed in it; DRAIN is the estimated time until the lag is gone, with its
+    bounds; MARGIN is the time until unread records are deleted.
     """
     from sharelag.tables.lines import lines, plain_rows
 
@@ -141,6 +144,3 @@ def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
 def _gather(engine: str, over: timedelta, options: dict[str, Any]) -> tuple[Any, Any]:
     with reading_of(engine, over, options) as (begun, source):
         return begun.evidence, source
-
-
-COMMANDS = (explain, progress, imbalance)

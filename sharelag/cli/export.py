@@ -169,6 +169,3 @@ def serve(
             running.serve_forever()
     except KeyboardInterrupt:
         click.echo("sharelag: stopped", err=True)
-
-
-COMMANDS: tuple[click.Command, ...] = (export,)

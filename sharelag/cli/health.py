@@ -49,12 +49,16 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     records that exist and are not aborted.
     """
     from sharelag.tables.lines import lines, plain_rows
+    from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     text = described.read() if described else None
-    with reading_bar(source) as read:
-        answer = investigate.reconcile(read, start(engine, source), moment, choice, text, true)
+    with (
+        reading_bar(source) as read,
+        engines.reading(read, start(engine, source), moment, choice, history=False) as begun,
+    ):
+        answer = investigate.reconcile_of(begun, text, true)
     rows = plain_rows(answer.table)
     require_rows(choice, moment, groups_in(answer.table), source)
     write(lines(rows, output, views.reconciled(described is not None, true).columns))
@@ -68,22 +72,22 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 )
 def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
     """Show the health of the state topic: records, bytes, pruning, misplaced records."""
+    from sharelag.metrics.health import formats
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
+    from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
 
     source = source_of(options | {"as_of": None})
     engine = start(engine, source)
-    with reading_bar(source) as read:
-        answer, findings = investigate.health(read, engine)
+    with reading_bar(source) as read, engines.reading(read, engine, health=True) as begun:
+        answer, findings = investigate.health_of(begun)
     if only_findings:
         write(lines(plain_rows(findings), output, views.FINDINGS.columns))
         summarise(answer, source, None, "state partition")
         return
     write(lines(plain_rows(answer.table), output, views.HEALTH.columns))
+    click.echo(f"sharelag: format of the records: {formats(answer.table)}", err=True)
     for finding in findings.column("summary").to_pylist():
         click.echo(f"sharelag: {terminal(finding)}", err=True)
     summarise(answer, source, None, "state partition")
-
-
-COMMANDS = (health, reconcile)

@@ -89,6 +89,3 @@ def history(
             err=True,
         )
     summarise(answer, source, options["as_of"], unit)
-
-
-COMMANDS = (history,)

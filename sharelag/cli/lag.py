@@ -36,13 +36,16 @@ from sharelag.tables import views
     show_default=True,
     help="A row for each share partition, or sums by group or topic.",
 )
+@click.option("--brief", is_flag=True, help="Only Kafka's columns; the other terms take longer.")
 @click.option(
     "--watch",
     type=Duration(timedelta(milliseconds=100)),
     metavar="DURATION",
     help="Refresh at this interval and show the change; Ctrl-C ends it.",
 )
-def lag(output: str, engine: str, by: str, watch: timedelta | None, **options: Any) -> None:
+def lag(
+    output: str, engine: str, by: str, brief: bool, watch: timedelta | None, **options: Any
+) -> None:
     """Show the lag of share partitions, and its terms.
 
     LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not
@@ -52,6 +55,9 @@ def lag(output: str, engine: str, by: str, watch: timedelta | None, **options: A
     """
     from sharelag.sources.inputs import KafkaInput
 
+    if brief and by != "partition":
+        raise click.UsageError("--brief needs --by partition.")
+    by = "brief" if brief else by
     if watch is None:
         _lag(output, engine, by, options)
         return
@@ -78,10 +84,12 @@ def _lag(
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
-        answer = engines.lag(
-            read, start(engine, source), moment, choice, None if by == "partition" else by
-        )
-    view = views.LAG if by == "partition" else views.ROLLUP
+        chosen = start(engine, source)
+        if by == "brief":
+            answer = engines.brief(read, chosen, moment, choice)
+        else:
+            answer = engines.lag(read, chosen, moment, choice, None if by == "partition" else by)
+    view = {"partition": views.LAG, "brief": views.BRIEF}.get(by, views.ROLLUP)
     if by == "group":
         view = view.without("topic")
     rows = plain_rows(answer.table)
@@ -99,12 +107,11 @@ def _lag(
         if output == "human" and sys.stdout.isatty():
             click.clear()
     write(lines(rows, output, view.columns))
-    summarise(answer, source, options["as_of"], "share partition" if by == "partition" else by)
+    summarise(
+        answer, source, options["as_of"], by if by in ("group", "topic") else "share partition"
+    )
     return now
 
 
 def _minus(now: int | None, before: int | None) -> int | None:
     return None if now is None or before is None else now - before
-
-
-COMMANDS = (lag,)

@@ -50,8 +50,9 @@ INPUT = [
     click.option(
         "--raw",
         metavar="PATH",
-        help="Parquet files with the columns of Spark's Kafka source, a Spark table, or an address "
-        "that an installed package opens.",
+        help="Parquet files with the columns of Spark's Kafka source, a Spark table, a file that "
+        "Kafka's console consumer or kafka-dump-log.sh printed, or an address that an installed "
+        "package opens.",
     ),
     click.option(
         "--segments",

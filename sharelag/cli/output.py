@@ -33,8 +33,8 @@ def start(engine: str, source: Any) -> str:
 class _WithoutPandas(MetaPathFinder):
     """Lets pandas seem not installed.
 
-    pyarrow imports it for the first array it makes, which is a fifth of the whole quick look, and
-    does without where there is none. Spark does need it.
+    pyarrow imports it for the first array it makes, and does without where there is none: a third
+    of a quick command's CPU time (row I7 of the benchmarks). Spark does need it.
     """
 
     def find_spec(self, fullname: str, *_: object) -> None:
@@ -56,8 +56,8 @@ def write(lines: Iterable[str]) -> None:
         leave(0)
 
 
-def _asked_topic(chosen: tuple[str, frozenset[int]]) -> str:
-    """A topic with the partitions of it that were asked for."""
+def _topic_words(chosen: tuple[str, frozenset[int]]) -> str:
+    """A topic with its chosen partitions."""
     topic, partitions = chosen
     return repr(topic) + (
         f" partition {', '.join(map(str, sorted(partitions)))}" if partitions else ""
@@ -65,12 +65,14 @@ def _asked_topic(chosen: tuple[str, frozenset[int]]) -> str:
 
 
 def require_rows(choice: Any, moment: Any, groups: set[str], source: Any) -> None:
-    """Name what was asked for and not found; finding nothing now is an error."""
+    """Name what was chosen and not found; finding nothing now is an error."""
     from sharelag.workbench.engine import group_names
 
     missing = sorted(choice.groups - groups)
-    asked = ", ".join(_asked_topic((name, choice.topics[name])) for name in sorted(choice.topics))
-    where = f"in topic {asked}" if asked else ""
+    requested = ", ".join(
+        _topic_words((name, choice.topics[name])) for name in sorted(choice.topics)
+    )
+    where = f"in topic {requested}" if requested else ""
     known = group_names(source) if missing else []
     said = [
         # A group with state elsewhere is not misspelt.
@@ -170,7 +172,7 @@ def note_settings(settings: Any) -> None:
 
 @contextmanager
 def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Open a reading of what was asked for; gives it with its input."""
+    """Open a reading of what was chosen; gives it with its input."""
     from sharelag.cli.options import choice_of, moment_of, source_of
     from sharelag.workbench import engine as engines
 
@@ -198,8 +200,8 @@ def one_line(error: Exception) -> str:
 def leave(status: int) -> None:
     """End the process."""
     if "pyspark" not in sys.modules:
-        # Python would wait a quarter of a second for the threads of the Kafka client, which the
-        # system ends at once.
+        # Python would take its modules apart one by one, which is a sixth of a quick command's CPU
+        # time (row I6 of the benchmarks), and wait for the threads of the Kafka client.
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)

@@ -338,6 +338,3 @@ def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
     }
     given |= {name: list(given[name]) for name in ("group", "topic") if name in given}
     return given | ({"engine": engine} if engine != "spark" else {})
-
-
-COMMANDS: tuple[click.Command, ...] = (report,)

@@ -21,9 +21,13 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import groups_in, note_settings, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.validate import flags, given_options
 from sharelag.model.settings.catalogue import PROFILES
 from sharelag.tables import views
 from sharelag.tables.words import terminal
+
+#: Options that say what to read of an input.
+_OF_INPUT = ("group", "all_groups", "topic", "engine", "timeout")
 
 
 @click.command()
@@ -55,8 +59,11 @@ def settings(
     kafka_version: str | None,
     consumer_config: Path | None,
     **options: Any,
-) -> None:
-    """Show the settings in force for each group, where they come from, and what conflicts."""
+) -> int:
+    """Show the settings in force for each group, where they come from, and what conflicts.
+
+    With --set or --consumer-config, the exit code is 1 when Kafka would refuse or ignore a value.
+    """
     from sharelag.metrics.settings_in_force import check_given
 
     values = _values(given)
@@ -66,17 +73,24 @@ def settings(
     if consumer_config is not None:
         if values or has_input or kafka_version:
             raise click.UsageError("--consumer-config is checked alone: remove the other options.")
-        _lint(consumer_config, output)
-        return
+        return _lint(consumer_config, output)
     if values and not has_input:
-        _print(check_given(values, kafka_version or "4.3.1"), output)
-        return
+        if ignored := given_options(_OF_INPUT):
+            raise click.UsageError(f"{flags(ignored)} without an input: add one, or remove them.")
+        found = check_given(values, kafka_version or "4.3.1")
+        _print(found, output)
+        return _status(found)
     if kafka_version:
         raise click.UsageError("--kafka-version is for --set without an input: remove it.")
-    _in_force(values, output, engine, options)
+    found = _in_force(values, output, engine, options)
+    return _status(found) if values else 0
 
 
-def _in_force(given: dict[str, str], output: str, engine: str, options: dict[str, Any]) -> None:
+def _status(found: Any) -> int:
+    return int(found.column("problem").null_count < found.num_rows)
+
+
+def _in_force(given: dict[str, str], output: str, engine: str, options: dict[str, Any]) -> Any:
     from sharelag.metrics.settings_in_force import settings_in_force
     from sharelag.workbench.engine import Answer, reading
 
@@ -96,9 +110,10 @@ def _in_force(given: dict[str, str], output: str, engine: str, options: dict[str
         note = f"sharelag: no settings of share group {group!r} are known: a new group has these"
         click.echo(terminal(note), err=True)
     summarise(answer, source, None, "setting")
+    return answer.table
 
 
-def _lint(path: Path, output: str) -> None:
+def _lint(path: Path, output: str) -> int:
     import javaproperties
 
     from sharelag.errors import InputError
@@ -115,6 +130,7 @@ def _lint(path: Path, output: str) -> None:
     write(lines(plain_rows(found), output, views.LINT.columns))
     if not found.num_rows:
         click.echo(f"sharelag: share consumers accept every property of {path}", err=True)
+    return int(found.num_rows > 0)
 
 
 def _print(table: Any, output: str) -> None:
@@ -133,6 +149,3 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise click.UsageError(f"--set gives {twice[0]} more than once: leave one of them out.")
     return {name: value for name, (_, _, value) in zip(names, pairs, strict=True)}
-
-
-COMMANDS = (settings,)

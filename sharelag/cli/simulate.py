@@ -140,11 +140,11 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
     comparison = compared(_runs(tried, options, SEEDS), options["baseline"], options["confidence"])
     chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
-    rows = list(trials.compared_rows(comparison, chosen))
+    rows = list(comparison.rows(chosen))
     if output == "human":
         rows = [trials.for_people(row) for row in rows]
     write(lines(rows, output, views.COMPARED.columns))
-    for sentence in trials.sentences(comparison):
+    for sentence in comparison.sentences():
         click.echo(f"sharelag: {terminal(sentence)}", err=True)
 
 
@@ -153,7 +153,8 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal
     from sharelag.whatif.comparison import rows as trials
-    from sharelag.whatif.search import Goal, fewest_members
+    from sharelag.whatif.goal import Goal
+    from sharelag.whatif.search import fewest_members
 
     goal = Goal.parse(options["fewest_members"], options["confidence"])
     least, most = options["between"]
@@ -164,7 +165,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
             found = fewest_members(
                 scenario, goal=goal, seeds=seeds, between=(least, most), progress=progress
             )
-        rows += list(trials.probe_rows(name, found))
+        rows += found.rows(name)
         sentences.append(f"{name}: {found}")
     if output == "human":
         rows = [trials.probe_for_people(row) for row in rows]
@@ -186,7 +187,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
             moving = should_move(
                 scenario, seeds, confidence=options["confidence"], progress=progress
             )
-        rows += trials.moving_rows(name, moving)
+        rows += moving.rows(name)
     shown = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
     write(lines(shown, output, views.MOVING.columns))
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
@@ -200,6 +201,3 @@ def _list(output: str) -> None:
     from sharelag.whatif.named import names
 
     write(lines([{"scenario": name, "about": about} for name, about in names().items()], output))
-
-
-COMMANDS = (simulate,)

@@ -22,6 +22,13 @@ SEEDS = 20
 _MS = timedelta(milliseconds=1)
 
 
+def _deprecated(_: click.Context, option: click.Parameter, value: Any) -> Any:
+    if value is not None:
+        fix = "use --service, such as --service 20ms"
+        click.echo(f"sharelag: {option.opts[0]} is deprecated: {fix}", err=True)
+    return value
+
+
 class Counts(click.ParamType[list[int]]):
     """Numbers of members such as 8,16; or two bounds."""
 
@@ -79,7 +86,7 @@ SCENARIO = [
         "--service-ms",
         type=Duration(timedelta(), bare="ms"),
         hidden=True,
-        deprecated="use --service, such as --service 20ms",
+        callback=_deprecated,
     ),
     click.option(
         "--over",
@@ -254,12 +261,12 @@ def _named(name: str) -> Scenario:
 def _from_input(options: dict[str, Any]) -> Scenario:
     from sharelag.whatif.from_cluster import scenario_from
     from sharelag.whatif.scenario import Service
-    from sharelag.workbench import engine, investigate
+    from sharelag.workbench import investigate
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         # A sweep starts Spark after this, which does not do without what `start` hides.
-        chosen = (engine.choose if options["sweep"] else start)(options["engine"], source)
+        chosen = options["engine"] if options["sweep"] else start(options["engine"], source)
         evidence = investigate.gather(read, chosen, moment, choice, options["over"])
     require_rows(choice, moment, groups_in(evidence.lag), source)
     mean = options["service"] if options["service_ms"] is None else options["service_ms"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import click
@@ -35,29 +35,27 @@ def require_one_question(options: dict[str, Any]) -> None:
     click.UsageError
         With what to leave out or to add.
     """
-    given = _given()
+    given = given_options()
     if options["scenario"] == "list":
         if others := [name for name in given if name not in ("scenario", "output")]:
-            raise click.UsageError(f"--scenario list runs nothing: remove {_flags(others)}.")
+            raise click.UsageError(f"--scenario list runs nothing: remove {flags(others)}.")
         return
-    if options["scenario"] is not None and (
-        of_input := [name for name in _OF_INPUT if name in given]
-    ):
+    if options["scenario"] is not None and (of_input := given_options(_OF_INPUT)):
         are = "are" if len(of_input) > 1 else "is"
         raise click.UsageError(
-            f"{_flags(of_input)} {are} for an input and cannot be used with --scenario: remove one."
+            f"{flags(of_input)} {are} for an input and cannot be used with --scenario: remove one."
         )
     _require_one(options)
     for name, questions in _OF.items():
         if name in given and not any(options[question] for question in questions):
             raise click.UsageError(
-                f"--{name} needs {_flags(questions, 'or')}: add it, or remove --{name}."
+                f"--{name} needs {flags(questions, 'or')}: add it, or remove --{name}."
             )
     _require_seeds(options)
 
 
 def require_names(options: dict[str, Any]) -> None:
-    """Look whether all that is tried and asked for exists, before an input is read for nothing.
+    """Check that everything named exists, before an input is read for nothing.
 
     Raises
     ------
@@ -71,8 +69,8 @@ def require_names(options: dict[str, Any]) -> None:
     from sharelag.whatif.compare import require_baseline
     from sharelag.whatif.comparison.rows import measures
     from sharelag.whatif.comparison.tables import OVER_OPTIMAL
+    from sharelag.whatif.goal import Goal
     from sharelag.whatif.scenario import Member, Scenario, Topic
-    from sharelag.whatif.search import Goal
 
     # What variants are called does not depend on what they are variants of.
     names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))
@@ -91,10 +89,10 @@ def require_names(options: dict[str, Any]) -> None:
 
 
 def _require_one(options: dict[str, Any]) -> None:
-    asked = [name for name in _QUESTIONS if options[name]]
-    asked += ["sweep"] if options["sweep"] and not options["compare"] else []
-    if len(asked) > 1:
-        raise click.UsageError(f"{_flags(asked)} cannot be combined.")
+    requested = [name for name in _QUESTIONS if options[name]]
+    requested += ["sweep"] if options["sweep"] and not options["compare"] else []
+    if len(requested) > 1:
+        raise click.UsageError(f"{flags(requested)} cannot be combined.")
     if options["fewest_members"] and options["members"]:
         raise click.UsageError(
             "--fewest-members varies the number of members: remove --members, or use --between."
@@ -119,14 +117,18 @@ def _require_seeds(options: dict[str, Any]) -> None:
         )
 
 
-def _given() -> list[str]:
-    """The options given on the command line, in the order of the help."""
+def given_options(among: Collection[str] | None = None) -> list[str]:
+    """The options given on the command line, of some or of all, in the order of the help."""
     context = click.get_current_context()
     names = [one.name for one in context.command.params if one.name is not None]
     return [
-        name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        name
+        for name in names
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        and (among is None or name in among)
     ]
 
 
-def _flags(names: Iterable[str], word: str = "and") -> str:
+def flags(names: Iterable[str], word: str = "and") -> str:
+    """Options by their names on the command line, in one text."""
     return f" {word} ".join(f"--{name.replace('_', '-')}" for name in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,7 +54,9 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
             answer = engines.windows(read, start(engine, source), moment, choice)
             rows, columns = window_rows(answer.table), views.WINDOWS.columns
         else:
-            answer = engines.diff(read, since, start(engine, source), moment, choice)
+            chosen = start(engine, source)
+            with engines.reading(read, chosen, moment, choice, history=False) as begun:
+                answer = engines.Answer.of(begun, engines.diff_of(begun, since))
             rows, columns = plain_rows(answer.table), views.DIFF.columns
     require_rows(choice, moment, groups_in(answer.table), source)
     write(lines(rows, output, columns))
@@ -69,7 +72,13 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
     show_default=True,
     help="Records of __share_group_state, of share groups in __consumer_offsets, or both.",
 )
-def decode(output: str, records: str, **options: Any) -> None:
+@click.option(
+    "--generation",
+    type=click.Choice(["0", "1", "2", "3", "4"]),
+    help="Try state records as those of this generation of the format, then as today's (4); "
+    "without it, each record tells; one that may be damaged is a reject.",
+)
+def decode(output: str, records: str, generation: str | None, **options: Any) -> None:
     """Print the records as JSON, as Kafka's own formatters do.
 
     A record that cannot be decoded is printed as a reject. Records name topics by their ids:
@@ -78,24 +87,25 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag.quick.reading import decoded
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-    from sharelag.workbench.show import decoded_rows
+    from sharelag.workbench.show import decoded_rows, older_generations
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     start("local", source)
     topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[
         records
     ]
-    skipped = 0
+    number = None if generation is None else int(generation)
+    skipped, older = 0, Counter[str]()
 
     def rows() -> Iterator[dict[str, Any]]:
         nonlocal skipped
         for topic in topics:
-            for batch in decoded(source, topic, moment, choice):
+            for batch in decoded(source, topic, moment, choice, number):
                 skipped += batch.skipped
+                older.update(older_generations(batch.records))
                 yield from decoded_rows(batch, columns=output == "csv")
 
     write(lines(rows(), "json" if output == "human" else output))
     click.echo(f"sharelag: {skipped} records of other kinds were skipped", err=True)
-
-
-COMMANDS = (windows, decode)
+    for name, count in sorted(older.items()):
+        click.echo(f"sharelag: {count} records have an older format, {name}", err=True)

@@ -16,7 +16,7 @@ from sharelag.durations import duration
 from sharelag.reports.findings import merge_findings, ranges
 from sharelag.tables.level import LEVELS
 from sharelag.tables.lines import cell, lines
-from sharelag.tables.words import MISSING, THIN_SPACE, terminal
+from sharelag.tables.words import MISSING, THIN_SPACE, is_number, terminal
 
 #: The MIME type of the verdict in an executed notebook.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"
@@ -101,7 +101,7 @@ def table(
             {
                 "text": _text(row, name).removeprefix(f"{day} "),
                 "time": _is_time(row.get(name)),
-                "number": _is_number(row.get(name)),
+                "number": is_number(row.get(name)),
                 "level": _level(name, row),
             }
             for name in columns.values()
@@ -130,10 +130,6 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, str) and bool(_TIME.fullmatch(value))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _level(name: str, row: Mapping[str, Any]) -> str | None:

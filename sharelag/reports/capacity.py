@@ -38,7 +38,7 @@ def headroom(case: Case) -> list[dict[str, Any]]:
     list of dict
         The group with the highest arrival rate first. Rates are records per second, summed over
         the share partitions; unknown if one of them is. ``falls_behind`` is "no", "maybe" (by
-        chance, or what arrived cannot be delivered), "clearly", or None if the rates cannot tell.
+        chance, or what arrived cannot be delivered), "clearly", or None if it is not known.
     """
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}

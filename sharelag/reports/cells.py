@@ -74,8 +74,12 @@ def headline(outcome: Mapping[str, Any]) -> Block:
 
 
 def happened(case: Case, outcome: Mapping[str, Any]) -> Block:
-    """Show what happened since a moment as the headline; carries the verdict as well."""
-    return headline({**outcome, "headline": incident.happened(case, outcome)})
+    """Show what is wrong since when as the headline, and what happened; carries the verdict."""
+    story = {
+        "headline": incident.headline(case, outcome),
+        "story": incident.happened(case, outcome),
+    }
+    return headline({**outcome, **story})
 
 
 def changes(outcome: Mapping[str, Any]) -> Block:

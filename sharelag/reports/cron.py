@@ -109,7 +109,7 @@ def calendar(cron: str, zone: str | None = None) -> str:
 
 
 def _unnamed(fields: list[str]) -> list[str]:
-    """Remove the names of months and days, whose letters are no extensions."""
+    """Remove the names of months and days, whose letters are not extensions."""
     return [re.sub(r"[a-z]{3}", "", field, flags=re.I) for field in fields]
 
 

@@ -146,7 +146,7 @@ def _environment(properties: Mapping[str, str], private: str) -> Iterator[None]:
 
 
 def _message(kind: str, message: str) -> str:
-    """Return the first line of an error; with its kind unless it is one of ours."""
+    """Return the first line of an error; with its kind unless it is one of sharelag's."""
     first = (re.sub(r"\x1b\[[\d;]*m", "", message).strip().splitlines() or [""])[0]
     from sharelag import errors
 

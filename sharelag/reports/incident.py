@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -24,12 +25,35 @@ _SIGNS = {
     "first_archived": "{group} archived offsets of {place}",
     "first_reset": "{place} of {group} was reset",
 }
+#: Words of a headline.
+MOST_WORDS = 20
 #: A lag known this soon counts as known from the beginning.
 _AT_ONCE = timedelta(seconds=2)
 
 
+def headline(case: Case, outcome: Mapping[str, Any]) -> str:
+    """Write the headline of an incident: what, since when, and what to do.
+
+    Returns
+    -------
+    str
+        `MOST_WORDS` words at most; the verdict's where nothing began since then.
+    """
+    begin = case.evidence.as_of - case.known_span
+    found = _first_of_the_worst(outcome, begin)
+    if found is None:
+        return str(outcome["headline"])
+    title, advice, begun = found
+    groups = list(dict.fromkeys(group for _, group in begun))
+    who = groups[0] + (f" and {len(groups) - 1} more" if groups[1:] else "")
+    what = f"{who}: {title.partition(':')[0]} since {_moment(begun[0][0], None)}"
+    do = re.split(r"[;,:]", advice or "")[0]
+    fits = do and len(f"{what} {do}".split()) <= MOST_WORDS
+    return f"{what}; {do}." if fits else f"{what}."
+
+
 def happened(case: Case, outcome: Mapping[str, Any]) -> str:
-    """Write the headline of an incident.
+    """Write what happened since the beginning.
 
     Parameters
     ----------
@@ -143,20 +167,10 @@ def _first_sign(signs: list[dict[str, Any]], begin: datetime, is_whole: bool) ->
 
 def _began(outcome: Mapping[str, Any], begin: datetime) -> str | None:
     """Describe which of the worst current findings began first since then."""
-    found = [
-        (one["level"], begun, one["title"])
-        for one in group_findings(outcome["groups"])
-        if one["level"] in ("critical", "warning")
-        and not one["is_rule"]
-        and (begun := _begun(one["places"], begin))
-    ]
-    if not found:
+    found = _first_of_the_worst(outcome, begin)
+    if found is None:
         return None
-    worst = found[0][0]
-    begun, title = min(
-        ((begun, title) for level, begun, title in found if level == worst),
-        key=lambda one: one[0][0],
-    )
+    title, _, begun = found
     moments: dict[str, str] = {}
     for at, group in begun:
         moments.setdefault(group, _moment(at, begin))
@@ -166,6 +180,27 @@ def _began(outcome: Mapping[str, Any], begin: datetime) -> str | None:
     if more:
         return f"From {moments[first]} on, first {who}, then {more} more: {title}"
     return f"Since {moments[first]}, {who}: {title}"
+
+
+def _first_of_the_worst(
+    outcome: Mapping[str, Any], begin: datetime
+) -> tuple[str, str | None, list[tuple[datetime, str]]] | None:
+    """Return title and advice of the worst finding that began first, and where and when it did."""
+    found = [
+        (one["level"], begun, one)
+        for one in group_findings(outcome["groups"])
+        if one["level"] in ("critical", "warning")
+        and not one["is_rule"]
+        and (begun := _begun(one["places"], begin))
+    ]
+    if not found:
+        return None
+    worst = found[0][0]
+    begun, one = min(
+        ((begun, one) for level, begun, one in found if level == worst),
+        key=lambda pair: pair[0][0],
+    )
+    return one["title"], one["advice"], begun
 
 
 def _begun(places: Iterable[Mapping[str, Any]], begin: datetime) -> list[tuple[datetime, str]]:

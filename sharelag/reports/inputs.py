@@ -99,10 +99,10 @@ def read(
         raw=raw,
         segments=segments,
     )
-    asked = parse_time(as_of) if as_of else None
+    requested = parse_time(as_of) if as_of else None
     bench = open_workbench(
         source,
-        as_of=asked,
+        as_of=requested,
         groups=group,
         topics=topic,
         engine=engine,
@@ -110,7 +110,7 @@ def read(
         bars=False,
     )
     if since:
-        looked_at = (end := asked or _now(bench.source)) - parse_since(
+        looked_at = (end := requested or _now(bench.source)) - parse_since(
             since, lambda: end, parse_time
         )
         if looked_at <= timedelta():
@@ -155,9 +155,9 @@ def require_valid(
             **{name: parameters[name] for name in PLACES}, properties=properties, spelled=spelled
         )
     )
-    asked = parse_time(as_of) if (as_of := parameters.get("as_of")) else datetime.now(UTC)
+    requested = parse_time(as_of) if (as_of := parameters.get("as_of")) else datetime.now(UTC)
     if since := parameters.get("since"):
-        parse_since(since, lambda: asked, parse_time)
+        parse_since(since, lambda: requested, parse_time)
     if rules := parameters.get("rules"):
         read_rules(Path(rules))
     _previous(parameters.get("previous"))

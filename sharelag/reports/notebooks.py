@@ -16,6 +16,7 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.reports.secrets import is_secret_name
+from sharelag.tables.words import is_number
 
 _HERE = Path(__file__).resolve().parent
 #: In a wheel the notebooks are beside this module, in a checkout in notebooks/reports.
@@ -101,12 +102,12 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
             )
     given = {name: _as_json(name, value) for name, value in parameters.items()}
     for name, value in given.items():
-        if _is_duration(known[name]) and not (_is_number(value) or _is_duration(value)):
+        if _is_duration(known[name]) and not (is_number(value) or _is_duration(value)):
             raise InputError(
                 f"the parameter {name!r} must be a duration such as 30s, 5m or 2h, "
                 "or a number of seconds"
             )
-        if _is_number(known[name]) and not _is_number(value):
+        if is_number(known[name]) and not is_number(value):
             raise InputError(f"the parameter {name!r} must be a number")
     return {name: value for name, value in given.items() if value != known[name]}
 
@@ -120,7 +121,7 @@ def require_units(path: Path, typed: Mapping[str, Any]) -> None:
         A parameter that is a duration was given as a number.
     """
     for name, default in declared(path).items():
-        if _is_duration(default) and _is_number(typed.get(name)):
+        if _is_duration(default) and is_number(typed.get(name)):
             raise InputError(
                 f"the parameter {name!r} is a duration and needs a unit, such as 30s, 5m or 2h: "
                 f"{typed[name]} has none"
@@ -131,10 +132,6 @@ def _is_duration(value: Any) -> bool:
     with suppress(InputError):
         return isinstance(value, str) and parse_duration(value) >= timedelta()
     return False
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _as_json(name: str, value: Any) -> Any:

@@ -25,11 +25,6 @@ def reclaimable(case: Case) -> list[dict[str, Any]]:
 def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
     """Estimate what a record TTL would archive, by group, the largest lag first.
 
-    Parameters
-    ----------
-    case : Case
-    ttl : timedelta
-
     Returns
     -------
     list of dict

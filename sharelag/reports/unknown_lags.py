@@ -20,10 +20,6 @@ _MAY_HAVE_COME = "nothing was ever fetched, and it is unknown whether records ar
 def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
     """Judge each group by its unknown lags.
 
-    Parameters
-    ----------
-    evidence : Evidence
-
     Returns
     -------
     dict of str to list of (str, str)

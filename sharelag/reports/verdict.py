@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
-from sharelag.metrics.explain import explain
+from sharelag.metrics.explain import Suspicion, explain, suspected
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED, UNKNOWN
 from sharelag.model import iso
@@ -44,10 +44,6 @@ _FINE = "No problems found."
 def verdict(case: Case) -> dict[str, Any]:
     """Judge the share groups of a report.
 
-    Parameters
-    ----------
-    case : Case
-
     Returns
     -------
     dict
@@ -60,6 +56,7 @@ def verdict(case: Case) -> dict[str, Any]:
     """
     causes, progress = rows_by_group(explain(case.evidence)), rows_by_group(case.evidence.progress)
     checked, dark = _judged(case), unknown_lags(case.evidence)
+    young = suspected(case.evidence)
     groups = [
         _group(
             row,
@@ -67,6 +64,7 @@ def verdict(case: Case) -> dict[str, Any]:
             causes[row["group_id"]],
             checked.get(row["group_id"], []),
             dark.get(row["group_id"], []),
+            young.get(row["group_id"]),
         )
         for row in rollup_arrow(case.evidence.lag, "group").to_pylist()
     ]
@@ -155,10 +153,12 @@ def _group(
     causes: list[dict[str, Any]],
     judged: list[dict[str, Any]],
     dark: list[tuple[str, str]],
+    young: Suspicion | None,
 ) -> dict[str, Any]:
     gone = drain(mine)
     if gone in _NEVER and not causes:
-        judged = [*judged, _OWN_RULE | {"summary": f"{_NEVER[gone]}, and no cause was found"}]
+        why = f"; {young.words()}" if young else ", and no cause was found"
+        judged = [*judged, _OWN_RULE | {"summary": f"{_NEVER[gone]}{why}"}]
     # A group is ok only if everything about it is known.
     own = [
         _OWN_RULE | {"rule": "lag", "level": level, "summary": words}

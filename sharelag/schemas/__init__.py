@@ -92,10 +92,6 @@ Arrow: TypeAlias = pa.RecordBatch | pa.Table
 def spark_schema(schema: pa.Schema) -> StructType:
     """Spark's form of one of the schemas above.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-
     Returns
     -------
     pyspark.sql.types.StructType
@@ -154,7 +150,7 @@ def _spark_types(schema: pa.Schema) -> dict[str, str]:
 
 
 def _plain(kind: pa.DataType) -> str:
-    """One name for types that are treated alike: large and view variants, units of timestamps."""
+    """One name for types that count as the same: large and view variants, units of timestamps."""
     if pa.types.is_timestamp(kind):
         return "timestamp"
     if pa.types.is_dictionary(kind):

@@ -14,34 +14,26 @@ LAG = pa.schema(
         ("topic", pa.string()),  # null: no offsets for the topic id
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        (
-            "leader_epoch",
-            pa.int32(),
-        ),  # as persisted and as kafka-share-groups.sh prints it: null without a start offset
+        # as persisted and as kafka-share-groups.sh prints it: null without a start offset
+        ("leader_epoch", pa.int32()),
         ("start_offset", pa.int64()),
-        (
-            "effective_start_offset",
-            pa.int64(),
-        ),  # past finished offsets, and not below the log start
+        # past finished offsets, and not below the log start
+        ("effective_start_offset", pa.int64()),
         ("log_start_offset", pa.int64()),
         ("window_end_offset", pa.int64()),
         ("end_offset", pa.int64()),
         ("delivery_complete_count", pa.int32()),
         ("lag", pa.int64()),  # end - start - count, never negative (KIP-1226)
-        (
-            "effective_lag",
-            pa.int64(),
-        ),  # unfinished offsets still in the log, by the batches themselves
+        # unfinished offsets still in the log, by the batches themselves
+        ("effective_lag", pa.int64()),
         ("unread", pa.int64()),  # beyond the window: never persisted
         ("window_available", pa.int64()),  # released or timed out: waiting for another delivery
         ("window_unknown", pa.int64()),  # acquired, or never persisted: Kafka does not write which
-        (
-            "window_complete",
-            pa.int64(),
-        ),  # acknowledged or archived, but not yet passed by the start offset
+        # acknowledged or archived, but not yet passed by the start offset
+        ("window_complete", pa.int64()),
         ("lag_reason", pa.string()),  # why lag is null
         ("notes", pa.list_(pa.string())),  # what to know about this row
-        ("as_of", TIMESTAMP),  # when the end offset was asked
+        ("as_of", TIMESTAMP),  # when the end offset was read
     ]
 )
 
@@ -94,14 +86,10 @@ TIMELINE = pa.schema(
 DIFF = pa.schema(
     [
         *_SHARE_PARTITION,
-        (
-            "change",
-            pa.string(),
-        ),  # new, gone, reset (initialised anew or altered), moved, same, or unknown (pruned)
-        (
-            "finished",
-            pa.int64(),
-        ),  # offsets finished between them; null where the states cannot be compared
+        # new, gone, reset (initialised anew or altered), moved, same, or unknown (pruned)
+        ("change", pa.string()),
+        # offsets finished between them; null where the states cannot be compared
+        ("finished", pa.int64()),
         ("start_offset_before", pa.int64()),
         ("start_offset_after", pa.int64()),
         ("effective_start_offset_before", pa.int64()),
@@ -122,16 +110,12 @@ PROGRESS = pa.schema(
         ("as_of", TIMESTAMP),
         ("oldest_offset", pa.int64()),  # the first that is not finished; null: none, or not known
         ("oldest_timestamp", TIMESTAMP),
-        (
-            "oldest_from",
-            pa.string(),
-        ),  # record: read from it; interpolated: between known times of its neighbours
+        # record: read from it; interpolated: between known times of its neighbours
+        ("oldest_from", pa.string()),
         ("age_ms", pa.int64()),  # lag in time; 0 when nothing is left to do
-        ("observed_ms", pa.int64()),  # the span that the rates are of
-        (
-            "breaks",
-            pa.int64(),
-        ),  # places in it where records are missing: with any, the rates are lower bounds
+        ("observed_ms", pa.int64()),  # the span that the rates cover: since they last changed
+        # places in it where records are missing: with any, the rates are lower bounds
+        ("breaks", pa.int64()),
         ("arrival_rate", pa.float64()),  # records a second
         ("completion_rate", pa.float64()),
         ("redelivery_rate", pa.float64()),
@@ -142,10 +126,8 @@ PROGRESS = pa.schema(
         ("drain_low_ms", pa.int64()),  # from the observed variation of the rates
         ("drain_high_ms", pa.int64()),  # null where it may be never
         ("retention_ms", pa.int64()),  # of the topic; -1 keeps for ever
-        (
-            "margin_ms",
-            pa.int64(),
-        ),  # until the oldest unfinished record may be deleted; null: never, or not known
+        # until the oldest unfinished record may be deleted; null: never, or not known
+        ("margin_ms", pa.int64()),
         ("lost", pa.int64()),  # unfinished offsets that the log has deleted already
     ]
 )
@@ -205,27 +187,19 @@ HEALTH = pa.schema(
         ("tombstones", pa.int64()),
         ("rejects", pa.int64()),
         ("bytes", pa.int64()),  # of keys and values
-        (
-            "missing",
-            pa.int64(),
-        ),  # offsets between the first and the last that were not among the records
+        # offsets between the first and the last that were not among the records
+        ("missing", pa.int64()),
         ("share_partitions", pa.int64()),  # alive
         ("updates_per_snapshot", pa.float64()),
         ("finished", pa.int64()),  # offsets finished by these records, where known
         ("bytes_per_finished", pa.float64()),
         ("misplaced", pa.int64()),  # records whose key hashes to another partition
-        (
-            "needed_from",
-            pa.int64(),
-        ),  # the oldest last snapshot: what is below, the coordinator may prune
+        # the oldest last snapshot: what is below, the coordinator may prune
+        ("needed_from", pa.int64()),
         ("prunable", pa.int64()),  # records below that are still there
-        (
-            "pinned_by",
-            pa.string(),
-        ),  # the share partition that snapshot is of: group:topic id:partition
-        (
-            "generations",
-            pa.list_(pa.string()),
-        ),  # kinds of records seen, such as "update v0 with count"
+        # the share partition that snapshot is of: group:topic id:partition
+        ("pinned_by", pa.string()),
+        # kinds of records seen, such as "update v0 with count"
+        ("generations", pa.list_(pa.string())),
     ]
 )

@@ -31,18 +31,12 @@ SCANNED = pa.schema(
         ("partition", pa.int32()),
         ("unfinished", pa.int64()),  # offsets, as in the effective lag
         ("records", pa.int64()),  # committed, or not part of a transaction
-        (
-            "undecided",
-            pa.int64(),
-        ),  # records at or beyond the last stable offset: an open transaction holds them
-        (
-            "aborted",
-            pa.int64(),
-        ),  # records of aborted transactions: only read_uncommitted groups are given them
-        (
-            "no_record",
-            pa.int64(),
-        ),  # transaction markers, and what compaction removed; the log does not say which
+        # records at or beyond the last stable offset: an open transaction holds them
+        ("undecided", pa.int64()),
+        # records of aborted transactions: only read_uncommitted groups are given them
+        ("aborted", pa.int64()),
+        # transaction markers, and what compaction removed; the log does not say which
+        ("no_record", pa.int64()),
         ("deleted", pa.int64()),  # below the log start by now
         ("last_stable_offset", pa.int64()),  # when the log was read
         ("as_of", TIMESTAMP),  # of the end offset
@@ -63,15 +57,11 @@ RECONCILED = pa.schema(
         ("partition", pa.int32()),
         ("described_lag", pa.int64()),  # as Kafka's command printed it
         ("lag", pa.int64()),  # end - start - count, recomputed
-        (
-            "naive_lag",
-            pa.int64(),
-        ),  # end - start: that of a consumer group that had committed the start offset
+        # end - start: that of a consumer group that had committed the start offset
+        ("naive_lag", pa.int64()),
         ("effective_lag", pa.int64()),  # unfinished offsets still in the log, by the batches
-        (
-            "true_lag",
-            pa.int64(),
-        ),  # without transaction markers, aborted records and compacted offsets
+        # without transaction markers, aborted records and compacted offsets
+        ("true_lag", pa.int64()),
         ("matches", pa.bool_()),  # whether Kafka's lag is the recomputed one; null: not described
         ("differences", pa.list_(DIFFERENCE)),
         ("as_of", TIMESTAMP),

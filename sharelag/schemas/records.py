@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
+#: The years 1 to 9999, which is what Python and Spark know, in milliseconds.
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 #: One Kafka record, with the columns of Spark's own Kafka source.
 RAW = pa.schema(
@@ -33,10 +35,8 @@ STATE_BATCH = pa.struct(
 UNKNOWN_TAG = pa.struct(
     [
         ("path", pa.string()),  # "" for the record itself, else the array: "state_batches"
-        (
-            "element",
-            pa.int32(),
-        ),  # index in that array (over the whole record); null for the record itself
+        # index in that array (over the whole record); null for the record itself
+        ("element", pa.int32()),
         ("tag", pa.int32()),
         ("data", pa.binary()),
     ]
@@ -62,14 +62,17 @@ RECORDS = pa.schema(
         ("snapshot_epoch", pa.int32()),
         ("state_epoch", pa.int32()),  # snapshots only
         ("leader_epoch", pa.int32()),
-        (
-            "start_offset",
-            pa.int64(),
-        ),  # null: not known yet (snapshot) or unchanged (update); -1 in Kafka
+        # null: not known yet (snapshot) or unchanged (update); -1 in Kafka
+        ("start_offset", pa.int64()),
         ("create_timestamp", TIMESTAMP),  # snapshots only
         ("write_timestamp", TIMESTAMP),  # snapshots only
         ("state_batches", pa.list_(STATE_BATCH)),
         ("delivery_complete_count", pa.int32()),  # null: not written (brokers before 4.2) or -1
+        ("generation", pa.int8()),  # null: the format of today; 0 to 3: an older design of it
+        (
+            "older_fields",
+            pa.map_(pa.string(), pa.int64()),
+        ),  # what only an older design has: end_offset, back_offset, delta_index; else null
         ("unknown_tags", pa.list_(UNKNOWN_TAG)),
     ]
 )
@@ -141,12 +144,10 @@ OFFSETS = pa.schema(
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
         ("log_start_offset", pa.int64()),
-        (
-            "end_offset",
-            pa.int64(),
-        ),  # high watermark: read_uncommitted, also for read_committed groups
+        # high watermark: read_uncommitted, also for read_committed groups
+        ("end_offset", pa.int64()),
         ("leader_epoch", pa.int32()),
-        ("as_of", TIMESTAMP),  # null: offsets of the moment that was asked for are not known
+        ("as_of", TIMESTAMP),  # null: offsets of the chosen moment are not known
     ]
 )
 
@@ -157,10 +158,8 @@ LOGS = pa.schema(
         ("topic", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        (
-            "last_stable_offset",
-            pa.int64(),
-        ),  # the end for read_committed groups; below the end: open transactions
+        # the end for read_committed groups; below the end: open transactions
+        ("last_stable_offset", pa.int64()),
         ("cleanup_policy", pa.string()),  # delete, compact, or both with a comma
         ("retention_ms", pa.int64()),
         ("retention_bytes", pa.int64()),
@@ -174,11 +173,9 @@ TIMES = pa.schema(
         ("topic", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        ("asked_offset", pa.int64()),  # the offset that was asked for ...
-        (
-            "offset",
-            pa.int64(),
-        ),  # ... and that of the first record there or after; null: there is none
+        ("asked_offset", pa.int64()),  # the offset that was looked up ...
+        # ... and that of the first record there or after; null: there is none
+        ("offset", pa.int64()),
         ("timestamp", TIMESTAMP),  # of that record
     ]
 )

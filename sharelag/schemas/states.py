@@ -12,7 +12,7 @@ from sharelag.schemas.records import (
 )
 
 #: One share partition as of one moment. Should its records stand in several state partitions or
-#: topics (a mirror, another cluster's, a misplaced record), each of them is a state of its own, as
+#: topics (a mirror, another cluster's, a misplaced record), each of them is a separate state, as
 #: it is to Kafka.
 WINDOWS = pa.schema(
     [
@@ -23,24 +23,18 @@ WINDOWS = pa.schema(
         ("state_epoch", pa.int32()),
         ("leader_epoch", pa.int32()),
         ("start_offset", pa.int64()),  # as persisted; null: not known yet
-        (
-            "effective_start_offset",
-            pa.int64(),
-        ),  # past the leading finished offsets; null: unknown
-        (
-            "window_end_offset",
-            pa.int64(),
-        ),  # exclusive: after the last persisted batch; a durable lower bound
+        # past the leading finished offsets; null: unknown
+        ("effective_start_offset", pa.int64()),
+        # exclusive: after the last persisted batch; a durable lower bound
+        ("window_end_offset", pa.int64()),
         ("delivery_complete_count", pa.int32()),  # null: not known
         ("create_timestamp", TIMESTAMP),  # null: no snapshot seen
         ("write_timestamp", TIMESTAMP),
         ("batches", pa.list_(STATE_BATCH)),  # exactly as Kafka's coordinator holds them
         ("runs", pa.list_(STATE_BATCH)),  # for people: clipped, sorted, neighbours merged
         ("from_snapshot", pa.bool_()),  # false: only updates were seen, so the state is partial
-        (
-            "rejected_records",
-            pa.int32(),
-        ),  # records of this share partition that could not be replayed
+        # records of this share partition that could not be replayed
+        ("rejected_records", pa.int32()),
         ("record_topic", pa.string()),  # the last record this state rests on ...
         ("record_partition", pa.int32()),
         ("record_offset", pa.int64()),
@@ -59,10 +53,8 @@ HISTORY = pa.schema(
         ("record_partition", pa.int32()),
         ("record_offset", pa.int64()),
         ("record_timestamp", TIMESTAMP),
-        (
-            "record_kind",
-            pa.string(),
-        ),  # snapshot, update, tombstone (no state after it), or rejected by replay
+        # snapshot, update, tombstone (no state after it), or rejected by replay
+        ("record_kind", pa.string()),
         ("snapshot_epoch", pa.int32()),
         ("state_epoch", pa.int32()),
         ("leader_epoch", pa.int32()),
@@ -73,32 +65,22 @@ HISTORY = pa.schema(
         ("window_available", pa.int64()),  # offsets that were released or timed out
         ("window_complete", pa.int64()),  # offsets finished at or after the start offset
         ("runs", pa.int32()),  # how many, from the effective start offset on
-        (
-            "max_delivery_count",
-            pa.int16(),
-        ),  # of the offsets that are not finished; 0 when none was given back
-        (
-            "head_delivery_count",
-            pa.int16(),
-        ),  # of the effective start offset; 0 when it was not given back
+        # of the offsets that are not finished; 0 when none was given back
+        ("max_delivery_count", pa.int16()),
+        # of the effective start offset; 0 when it was not given back
+        ("head_delivery_count", pa.int16()),
         # What changed since the row before; null where that is not known (see `follows`) or the
         # state was replaced.
         ("finished", pa.int64()),  # offsets acknowledged, archived, or passed by the start offset
-        (
-            "archived",
-            pa.int64(),
-        ),  # offsets archived in the batches: rejected, at the limit, or gaps
+        # offsets archived in the batches: rejected, at the limit, or gaps
+        ("archived", pa.int64()),
         ("released", pa.int64()),  # offsets given back: their delivery failed or timed out
         ("redelivered", pa.int64()),  # deliveries that ended, beyond the first of their offset
         ("replaced", pa.bool_()),  # the record replaced the state: created, reset or altered
-        (
-            "from_snapshot",
-            pa.bool_(),
-        ),  # false: the state is partial, since no snapshot, or a gap after it, was seen
-        (
-            "follows",
-            pa.bool_(),
-        ),  # false: records may be missing between the row before and this one
+        # false: the state is partial, since no snapshot, or a gap after it, was seen
+        ("from_snapshot", pa.bool_()),
+        # false: records may be missing between the row before and this one
+        ("follows", pa.bool_()),
     ]
 )
 
@@ -108,43 +90,31 @@ OBSERVED = pa.schema(
         ("group_id", pa.string()),
         ("topic_id", pa.string()),
         ("partition", pa.int32()),
-        ("begin", TIMESTAMP),  # the span asked for, or what there is evidence of within it
+        ("begin", TIMESTAMP),  # the requested span, or what there is evidence of within it
         ("end", TIMESTAMP),
         ("records", pa.int64()),  # rows of history in the span
-        (
-            "breaks",
-            pa.int64(),
-        ),  # rows among them before which records may be missing, or whose state is partial
+        # rows among them before which records may be missing, or whose state is partial
+        ("breaks", pa.int64()),
         ("replacements", pa.int64()),  # times the state was created or reset
         ("finished", pa.int64()),  # sums over the rows where it is known
         ("archived", pa.int64()),
         ("released", pa.int64()),
         ("redelivered", pa.int64()),
-        (
-            "finished_bins",
-            pa.list_(pa.int64()),
-        ),  # finished in ten equal parts of the span, for its variation
-        (
-            "last_finished",
-            TIMESTAMP,
-        ),  # of the last row that finished anything; also before the span
+        # finished in ten equal parts of the span, for its variation
+        ("finished_bins", pa.list_(pa.int64())),
+        # of the last row that finished anything; also before the span
+        ("last_finished", TIMESTAMP),
         ("last_released", TIMESTAMP),
-        (
-            "release_every_ms",
-            pa.int64(),
-        ),  # median time between rows that gave offsets back; null: fewer than three
+        # median time between rows that gave offsets back; null: fewer than three
+        ("release_every_ms", pa.int64()),
         ("head_offset", pa.int64()),  # the effective start offset at the end
         ("head_since", TIMESTAMP),  # since when; also before the span; null without a head
-        (
-            "head_is_older",
-            pa.bool_(),
-        ),  # true: it was so already in the first row seen, so since that or longer
+        # true: it was so already in the first row seen, so since that or longer
+        ("head_is_older", pa.bool_()),
         ("head_delivery_count", pa.int16()),
         ("max_delivery_count", pa.int16()),  # of the offsets not finished at the end
-        (
-            "start_back",
-            pa.int64(),
-        ),  # times the start offset fell although the state was not replaced
+        # times the start offset fell although the state was not replaced
+        ("start_back", pa.int64()),
         ("start_back_at", TIMESTAMP),  # the last of them
         ("count_back", pa.int64()),  # times start offset + delivery complete count fell, likewise
         ("count_back_at", TIMESTAMP),
@@ -184,10 +154,8 @@ GROUPS = pa.schema(
             "deleting_topics",
             pa.list_(pa.struct([("topic_id", pa.string()), ("topic_name", pa.string())])),
         ),
-        (
-            "emptied",
-            TIMESTAMP,
-        ),  # when the last member left; null while there are members, or when not seen
+        # when the last member left; null while there are members, or when not seen
+        ("emptied", TIMESTAMP),
         ("changed", TIMESTAMP),  # its last record
     ]
 )

@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import yaml
 
 from sharelag.durations import duration
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
@@ -57,6 +56,8 @@ def lines(
     if output == "json":
         yield from (json.dumps(row, ensure_ascii=False) for row in rows)
     elif output == "yaml":
+        import yaml
+
         for row in rows:
             yield yaml.safe_dump(
                 [dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None

@@ -37,7 +37,7 @@ class Presentation:
     Attributes
     ----------
     title
-        What was asked.
+        The question.
     when
         The moment that it is of, in words.
     table
@@ -57,7 +57,7 @@ class Presentation:
     means
         What columns mean, where that is other than in `sharelag.tables.columns`.
     charts
-        Names of the charts that there are of it.
+        Names of its charts.
     """
 
     title: str

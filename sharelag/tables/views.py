@@ -19,7 +19,7 @@ class View:
     headings
         Of columns that are called otherwise here.
     meanings
-        Of columns that mean something of their own here.
+        Of columns that have a special meaning here.
     """
 
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class View:
         return replace(self, names=tuple(name for name in self.names if name not in names))
 
     def after(self, name: str, *others: str) -> View:
-        """The view with other columns after one of its own."""
+        """The view with other columns after one of its columns."""
         at = self.names.index(name) + 1
         return replace(self, names=(*self.names[:at], *others, *self.names[at:]))
 
@@ -65,6 +65,7 @@ LAG = view(
     "group_id topic partition leader_epoch start_offset lag end_offset unread "
     "window_available window_unknown window_complete notes"
 )
+BRIEF = view("group_id topic partition leader_epoch start_offset lag end_offset")
 ROLLUP = view(
     "group_id topic partitions lag max_lag unread window_available window_unknown window_complete"
 )
@@ -175,11 +176,11 @@ EVIDENCE = view(
     value="ROWS",
 )
 
-# ---- views that depend on what was asked ---------------------------------------------------------
+# ---- views that depend on the options ---------------------------------------------------------
 
 
 def reconciled(described: bool, true: bool) -> View:
-    """`RECONCILED` without what nobody asked for: Kafka's own lag, and the records themselves."""
+    """`RECONCILED` without what was not requested: Kafka's own lag, and the records themselves."""
     without = [] if described else ["described_lag"]
     return RECONCILED.without(*without, *([] if true else ["true_lag"]))
 

@@ -26,6 +26,11 @@ def number(value: float, thousands: str = "") -> str:
     return text.replace(",", thousands)
 
 
+def is_number(value: object) -> bool:
+    """Whether a value is a number; a truth value is not one."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
     """The lag of many share partitions, and of how many it is not known."""
     known = MISSING if lag is None else number(lag, thousands)
@@ -34,7 +39,12 @@ def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
 
 def terminal(text: str) -> str:
     """Escape what would act on a terminal: control and direction characters."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    kept = (c if c.isprintable() or c == THIN_SPACE else _escaped(c) for c in text)
+    return "".join(kept)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def moment(at: datetime | None) -> str:

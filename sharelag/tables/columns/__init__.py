@@ -81,7 +81,7 @@ def meaning_of(name: str, table: str = "", null: str = "null") -> str:
     ----------
     name : str
     table : str, optional
-        One of `sharelag.pipeline.tables.TABLES`, where some columns mean something of their own.
+        One of `sharelag.pipeline.tables.TABLES`, where some columns have a special meaning.
     null : str
         What stands there where a value is not known.
 

@@ -18,9 +18,13 @@ COLUMNS = {
         "time that the oldest unfinished record has been waiting; 0 when nothing is left to do",
         "AGE",
     ),
-    "observed_ms": Column(Format.DURATION, "span over which the rates are measured"),
-    "arrival_rate": Column(Format.RATE, "records that arrive a second, over the span", "ARRIVE/S"),
-    "completion_rate": Column(Format.RATE, "offsets finished a second, over the span", "FINISH/S"),
+    "observed_ms": Column(Format.DURATION, "span of the rates: since they last changed"),
+    "arrival_rate": Column(
+        Format.RATE, "records that arrive a second, since the rates last changed", "ARRIVE/S"
+    ),
+    "completion_rate": Column(
+        Format.RATE, "offsets finished a second, since the rates last changed", "FINISH/S"
+    ),
     "redelivery_rate": Column(
         Format.RATE, "deliveries a second beyond the first of their offset", "REDELIVER/S"
     ),

@@ -47,7 +47,7 @@ COLUMNS = {
     "retention_bytes": Column(
         Format.BYTES, "retention of each partition of the topic; -1: no limit"
     ),
-    "asked_offset": Column(Format.OFFSET, "offset that was asked for"),
+    "asked_offset": Column(Format.OFFSET, "offset that was looked up"),
     "scope": Column(Format.TEXT, "group, topic or broker"),
     "entity": Column(Format.TEXT, "name of the group or topic; null for the brokers"),
     "name": Column(Format.TEXT, "name of the setting, as in kafka-configs.sh"),

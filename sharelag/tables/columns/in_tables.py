@@ -58,11 +58,11 @@ IN_TABLES: dict[str, dict[str, str]] = {
     "offsets": _OF_LOG
     | {
         "leader_epoch": "of the partition's leader",
-        "as_of": "when it was asked; null: of that moment nothing is known",
+        "as_of": "when it was read; null: of that moment nothing is known",
     },
     "past_offsets": _OF_LOG
     | {"leader_epoch": "of the partition's leader", "as_of": "moment that the row describes"},
-    "logs": _OF_LOG | {"as_of": "when it was asked"},
+    "logs": _OF_LOG | {"as_of": "when it was read"},
     "times": _OF_LOG
     | {
         "offset": "of the first record there or after; null: there is none",
@@ -80,7 +80,7 @@ IN_TABLES: dict[str, dict[str, str]] = {
         "finished": "offsets that these records finished, where known",
     },
     "lag": {
-        "as_of": "when the end offset was asked",
+        "as_of": "when the end offset was read",
         "topic": "name of the topic; null where it is not known",
     },
     "progress": {

@@ -10,6 +10,7 @@ COLUMNS = {
     "at_this_level": Column(
         Format.COUNT, "share partitions of the group at this level or worse", "#PARTITIONS"
     ),
+    "due": Column(Format.TIME, "when it gets worse if it goes on like this"),
     "silenced_until": Column(Format.TIME, "end of the silence; until then the rule does not count"),
     "started": Column(Format.TIME, "when the report was made", "MADE"),
     "report": Column(Format.TEXT, "name of the report"),

@@ -22,6 +22,12 @@ COLUMNS = {
     "unknown_tags": Column(
         Format.LIST, "tagged fields that this version does not know, with their bytes"
     ),
+    "generation": Column(
+        Format.COUNT, "design of the format: null is that of today, 0 to 3 are older ones"
+    ),
+    "older_fields": Column(
+        Format.LIST, "fields that only an older design has, such as back_offset"
+    ),
     "reason": Column(Format.TEXT, "why it could not be decoded"),
     "records": Column(Format.COUNT, "records of the state topic"),
     "snapshots": Column(Format.COUNT, "records that hold a whole state"),

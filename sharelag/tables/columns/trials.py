@@ -40,7 +40,7 @@ COLUMNS = {
     "difference_low": Column(Format.RATIO, "lower bound of the difference", "AT-LEAST"),
     "difference_high": Column(Format.RATIO, "upper bound of the difference", "AT-MOST"),
     "ratio": Column(Format.RATIO, "geometric mean of variant / baseline, run for run"),
-    "met": Column(Format.TEXT, "whether the goal is met, at the confidence that was asked for"),
+    "met": Column(Format.TEXT, "whether the goal is met, at the given confidence"),
     "answer": Column(Format.TEXT, "the fewest members that meet the goal"),
     "consumer_group": Column(Format.RATIO, "mean over the runs as a consumer group"),
     "share_group": Column(Format.RATIO, "mean over the same runs as a share group"),

@@ -132,7 +132,7 @@ def test_csv_disarms_formulas(capture: Path) -> None:
 
 
 @pytest.mark.row("LAG-13")
-def test_sums_tell_what_they_leave_out(capture: Path) -> None:
+def test_sums_say_what_they_leave_out(capture: Path) -> None:
     by_group = sharelag("lag", "--capture", str(capture), "--by", "group").stdout.splitlines()
     assert by_group[0].split()[:4] == ["GROUP", "#PARTITIONS", "LAG", "MAX-LAG"]
     assert "- (+1 unknown)" in by_group[1]
@@ -352,7 +352,7 @@ def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_
         assert message in answer.stderr
 
 
-def test_records_that_could_not_be_replayed_are_told(tmp_path: Path) -> None:
+def test_records_that_could_not_be_replayed_are_reported(tmp_path: Path) -> None:
     records = [
         encode_record(SHARE_SNAPSHOT, row(0, [(1, 10, 0, 1)])),
         encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)])),

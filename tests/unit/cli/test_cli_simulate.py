@@ -1,4 +1,4 @@
-"""Does `simulate` answer people and machines, from a capture and by name?"""
+"""`simulate` answers people and machines, from a capture and by name."""
 
 from __future__ import annotations
 
@@ -537,3 +537,10 @@ def test_a_bar_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
         assert progress is not None
         progress(3, 7)
     assert "3/7" in screen.getvalue()
+
+
+def test_the_former_name_of_service_says_what_to_write() -> None:
+    given = ("--capture", SLOW, "--service-ms", "3", "--duration", "1s")
+    answer = run(*given, "--engine", "local", "--show-scenario")
+    assert answer.exit_code == 0
+    assert "sharelag: --service-ms is deprecated: use --service, such as" in answer.stderr

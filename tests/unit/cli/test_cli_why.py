@@ -45,7 +45,7 @@ def test_history_has_a_row_a_record() -> None:
     assert heading[:5] == ["TIME", "GROUP", "TOPIC", "PARTITION", "RECORD"]
 
 
-def test_history_at_regular_moments_tells_the_lag() -> None:
+def test_history_at_regular_moments_has_the_lag() -> None:
     lines = rows("history", "--capture", STUCK, "--every", "2s")
     assert list(lines[0]) == schemas.TIMELINE.names
     of_0 = [line for line in lines if line["partition"] == 0 and line["lag"] is not None]
@@ -94,7 +94,7 @@ def test_explain_names_causes_with_their_evidence() -> None:
     assert table[0]["cause"] == "head_of_line"
 
 
-def test_progress_tells_age_rates_and_drain() -> None:
+def test_progress_shows_age_rates_and_drain() -> None:
     slow = str(SCENARIOS / "slow")
     lines = rows("progress", "--capture", slow)
     assert list(lines[0]) == schemas.PROGRESS.names
@@ -116,7 +116,7 @@ def test_a_capture_without_settings_says_what_is_assumed(tmp_path: Path) -> None
     assert answer.stdout.startswith("billing  lag 2,390 in 10 share partitions")
 
 
-def test_imbalance_tells_figures_and_a_verdict() -> None:
+def test_imbalance_shows_figures_and_a_verdict() -> None:
     hot = str(SCENARIOS / "hot_partition")
     lines = rows("imbalance", "--capture", hot, "--by", "partition")
     assert list(lines[0]) == schemas.IMBALANCE.names
@@ -160,10 +160,19 @@ def test_what_changed_between_two_moments() -> None:
     assert {line["change"] for line in lines} >= {"reset", "moved"}
 
 
+def test_the_brief_lag_is_that_of_the_whole_table() -> None:
+    brief, whole = rows("lag", "--capture", STUCK, "--brief"), rows("lag", "--capture", STUCK)
+    assert brief
+    assert brief == [{name: line[name] for name in brief[0]} for line in whole]
+    assert "lag" in brief[0]
+    assert "unread" not in brief[0]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ["lag", "--capture", STUCK, "--watch", "1"],
+        ["lag", "--capture", STUCK, "--brief", "--by", "group"],
         ["explain"],
         ["history", "--capture", STUCK, "--every", "0s"],
         ["history", "--capture", STUCK, "--every", "999999999999d"],

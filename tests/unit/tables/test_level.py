@@ -1,4 +1,4 @@
-"""Is there one order of levels, and does it say what checks, causes and reports need?"""
+"""There is one order of levels, and it has what checks, causes and reports need."""
 
 from __future__ import annotations
 
