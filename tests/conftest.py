@@ -92,15 +92,10 @@ def remote() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One Chromium for the tests of a module."""
-    from playwright.sync_api import expect, sync_playwright
+    from tests.support.browser.chromium import running_browser
 
-    from tests.support.browser.chromium import FLAGS, find_chromium
-
-    expect.set_options(timeout=60_000)  # a busy machine takes its time
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+    with running_browser() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture

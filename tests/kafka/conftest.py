@@ -21,7 +21,7 @@ def kafka_jars() -> Path:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    """A running broker. Tests share it, so each takes topics and groups of its own."""
+    """A running broker. Tests share it, so each uses other topics and groups."""
     with KafkaBroker() as running:
         yield running
 

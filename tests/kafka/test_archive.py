@@ -1,7 +1,5 @@
 """An archive holds every record exactly once, whenever its job is killed or topics are pruned."""
 
-# mypy: disable-error-code="attr-defined, index, list-item, var-annotated"
-
 from __future__ import annotations
 
 import os
@@ -136,7 +134,7 @@ def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
 
 @contextmanager
 def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[subprocess.Popen[str]]:
-    """The job in processes of its own, all of which are killed at the end."""
+    """The job in separate processes, all of which are killed at the end."""
     command = [
         sys.executable,
         "-m",
@@ -171,7 +169,9 @@ def test_killed_at_random_moments(
     produce(
         broker.bootstrap_servers, topic, [(PARTITIONS - 1, b"k", b"v%d" % n) for n in range(300)]
     )
-    seen, at_kill, gap = 0, [], None
+    seen = 0
+    at_kill: list[int] = []
+    gap: tuple[str, int, int, int] | None = None
     with _produced_meanwhile(broker, topic):
         for kill in range(cases(3, 20)):
             with _job(broker, folder, topic):
@@ -215,6 +215,7 @@ def test_killed_at_random_moments(
         if row["partition"] < PARTITIONS - 1 or row["offset"] >= 400
     ]
     assert kept == expected
+    assert gap is not None
     assert len(_archived(folder, topic)) == len(expected) + gap[2]
     assert _gaps(folder) == [gap]
     # The same to anybody who opens the folder, before and after small files are merged.
@@ -282,7 +283,7 @@ def test_pruned_under_a_stopped_archive_and_then_killed(
     _delete_below(broker, topic, 1, 250)
     _delete_below(broker, topic, 2, 300)  # nothing is left of it
     with monkeypatch.context() as patch:
-        patch.setattr(job.views, "commit", fails(views.commit))
+        patch.setattr(views, "commit", fails(views.commit))
         with pytest.raises(StreamingQueryException, match="_KilledError"):
             _follow(broker, folder, topic)
     gaps = [(topic, 1, 100, 250), (topic, 2, 100, 300)]
@@ -339,6 +340,7 @@ def test_state_and_members_as_they_are_and_lag_of_the_past(
         assert got.to_pylist() == wanted.to_pylist()
         assert got.column("end_offset").to_pylist() == [30] * PARTITIONS
     first = source.as_of()
+    assert first is not None
     assert {row["topic"] for row in _rows(_plainly(folder))} == {STATE_TOPIC, GROUP_TOPIC}
     kinds = {row["key"][:2] for row in _archived(folder, GROUP_TOPIC)}
     assert kinds <= {kind.to_bytes(2, "big") for kind in range(10, 16)}
@@ -404,7 +406,7 @@ def test_end_offsets_are_sampled_while_no_records_come(
         query.stop()
 
 
-# ---- what is refused, and what is not told -------------------------------------------------------
+# ---- what is refused, and what is unknown --------------------------------------------------------
 
 
 def test_what_cannot_be_followed(

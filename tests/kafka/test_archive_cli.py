@@ -1,4 +1,4 @@
-"""Is an archive made by the command line an input like any other, and does it tell the past?"""
+"""An archive made by the command line is an input like any other, and knows the past."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import AcknowledgeType, Message
+from pyspark.sql import SparkSession
 
-from tests.support.command import sharelag_process as sharelag
+from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     create_topics,
@@ -20,6 +21,8 @@ from tests.support.kafka.workload import (
     share_consume,
 )
 
+#: The commands that need Spark find that of this process.
+pytestmark = pytest.mark.usefixtures("spark")
 TOPIC, GROUP = "archived-orders", "archived"
 
 
@@ -35,7 +38,7 @@ def lag(*arguments: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def archived(
-    broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory
+    broker: KafkaBroker, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[Any], list[Any]]:
     """An archive that was added to twice, and the live lag at both times."""
     servers, folder = broker.bootstrap_servers, tmp_path_factory.mktemp("cli") / "archive"
@@ -68,7 +71,7 @@ def test_lag_of_the_archive_is_that_of_the_cluster(
     assert all(row["lag"] is not None for row in now)
 
 
-def test_the_archive_tells_the_past(archived: tuple[Path, list[Any], list[Any]]) -> None:
+def test_the_archive_knows_the_past(archived: tuple[Path, list[Any], list[Any]]) -> None:
     """As of the first sample of end offsets, which is known exactly."""
     folder, before, _ = archived
     sampled = sorted(row["as_of"] for row in lag("--capture", str(folder)))

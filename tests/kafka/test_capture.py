@@ -152,6 +152,7 @@ def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
         "kafka version",
         "share.version",
         STATE_TOPIC,
+        "format",
         GROUP_TOPIC,
         "topics",
     ]
@@ -160,6 +161,7 @@ def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
     assert kafka.cluster_id(config) in found["broker"].found
     assert found[STATE_TOPIC].found.startswith("4 partitions, ")
     assert found[STATE_TOPIC].found.endswith(" offsets, readable")
+    assert found["format"].found == "G4"
 
 
 def test_the_doctor_says_when_share_groups_were_never_used() -> None:

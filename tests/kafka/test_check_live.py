@@ -96,7 +96,7 @@ def rule_file(folder: Path, text: str = RULES) -> str:
     return str(file)
 
 
-def test_each_trouble_is_told_of_its_group_and_no_other(
+def test_each_trouble_is_reported_for_its_group_and_no_other(
     broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path
 ) -> None:
     command = (
@@ -143,9 +143,10 @@ def test_each_trouble_is_told_of_its_group_and_no_other(
     people = sharelag(*command)
     assert people.returncode == 2
     assert people.stdout.splitlines()[0] == "CRITICAL: 6 critical, 5 warning, 37 ok"
-    assert [line.split()[0] for line in people.stdout.splitlines()[2:]] == ["critical"] * 6 + [
-        "warning"
-    ] * 5
+    lines = people.stdout.splitlines()[2:]
+    assert [line.split()[0] for line in lines[:11]] == ["critical"] * 6 + ["warning"] * 5
+    # What is fine so far is there only if it would be worse after a while.
+    assert all(line.startswith("ok ") and "would be " in line for line in lines[11:])
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
         assert of_controller in config.read_text()
         config.write_text(
             config.read_text().replace(of_controller, "")
-        )  # who is none may not listen as one
+        )  # only a controller may listen as one
         stack.enter_context(second)
         admin = AdminClient({"bootstrap.servers": servers})
         wait_until(

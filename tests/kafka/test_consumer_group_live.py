@@ -1,4 +1,4 @@
-"""The simulated consumer group takes as long as a real one, and assigns partitions alike."""
+"""The simulated consumer group takes as long as a real one, and assigns partitions the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEGIN_MS = 30_000
 
 
 class Worker:
-    """A consumer in a thread of its own, which works on each record for a while."""
+    """A consumer in a separate thread, which works on each record for a while."""
 
     def __init__(self, bootstrap: str) -> None:
         self.done: list[tuple[float, int, int]] = []  # when, partition, offset
@@ -74,6 +74,7 @@ def workers(bootstrap: str) -> Iterator[list[Worker]]:
             one.close()
 
 
+@pytest.mark.exhaustive
 def test_a_consumer_group_is_bounded_by_its_partitions(broker: KafkaBroker) -> None:
     """Three members, two partitions: one waits, the others take as long as the simulation."""
     create_topics(broker.bootstrap_servers, {TOPIC: PARTITIONS})

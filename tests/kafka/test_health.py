@@ -62,7 +62,7 @@ def test_needed_from_is_what_kafkas_coordinator_counts(
         )
         (health,) = health_arrow(counts).to_pylist()
         kafkas = answer["lastRedundantOffset"]
-        # Kafka tells nothing where there is nothing below to delete.
+        # Kafka says nothing where there is nothing below to delete.
         assert (health["needed_from"] or None) == kafkas, records
         assert health["share_partitions"] == len(answer["states"])
         told += kafkas is not None

@@ -174,7 +174,7 @@ def test_every_record_is_where_kafkas_hash_puts_it(worked: KafkaBroker) -> None:
             assert row["record_partition"] == state_partition(key, partitions)
 
 
-def test_a_capture_tells_what_the_cluster_told(worked: KafkaBroker, tmp_path: Any) -> None:
+def test_a_capture_gives_what_the_cluster_gave(worked: KafkaBroker, tmp_path: Any) -> None:
     made = sharelag(
         "capture", "--bootstrap-server", worked.bootstrap_servers, str(tmp_path / "live")
     )

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from sharelag.tables.lines import plain_rows
-from tests.support.command import sharelag_process as sharelag
+from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,
@@ -70,7 +71,7 @@ def _without_as_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @contextmanager
 def _following(broker: KafkaBroker, archive: Path, place: Path) -> Iterator[None]:
-    """The command in processes of its own, all of which are killed at the end."""
+    """The command in separate processes, all of which are killed at the end."""
     code = "from sharelag.cli import main; main()"
     options = [
         "--every",
@@ -133,7 +134,9 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
     ] == told
 
 
-def test_until_now_and_what_is_refused(broker: KafkaBroker, group: str, tmp_path: Path) -> None:
+def test_until_now_and_what_is_refused(
+    broker: KafkaBroker, spark: SparkSession, group: str, tmp_path: Path
+) -> None:
     place, servers = tmp_path / "now", broker.bootstrap_servers
     follow = [
         "capture",

@@ -94,7 +94,7 @@ def _delete_below(broker: KafkaBroker, topic: str, partition: int, offset: int) 
 
 
 def _wait_until_stable(config: ClientConfig, topic: str, offsets: list[int]) -> None:
-    """The markers of a transaction are written after its producer was told that it has ended."""
+    """The markers of a transaction are written after its producer heard that it has ended."""
 
     def stable() -> bool:
         return bool(
@@ -184,7 +184,7 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
         _at(7): {0: 8, 1: 3, 2: 0},
         _at(99): {0: 10, 1: 10, 2: 0},
     }
-    # Kafka's tool tells where the first later record is; where there is none, the log ends.
+    # Kafka's tool says where the first later record is; where there is none, the log ends.
     for moment in (_at(3.5), _at(7)):
         later = _kafkas_offsets(broker, topic, milliseconds(moment) + 1)
         assert later == {p: end for p, end in ends[moment].items() if p != 2}
@@ -192,7 +192,7 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
         assert same.column("end_offset").to_pylist() == list(ends[moment].values())
 
 
-def test_what_is_known_is_not_asked_again_and_outlives_the_records(
+def test_what_is_known_is_not_read_again_and_outlives_the_records(
     broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
@@ -229,7 +229,7 @@ def test_what_is_known_is_not_asked_again_and_outlives_the_records(
     assert ends(tomorrow) == [11]
 
 
-def test_a_log_that_is_deleted_to_its_end_does_not_tell_where_it_ended(
+def test_a_log_that_is_deleted_to_its_end_does_not_say_where_it_ended(
     broker: KafkaBroker, topic: str
 ) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
@@ -358,7 +358,7 @@ def test_what_we_may_not_see_is_unknown(
     times = logs.record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
     assert [(r["topic"], r["offset"]) for r in times.to_pylist()] == [(open_, 3), (hidden, None)]
     assert f"not authorized to read {hidden}" in caplog.text
-    # Who asks to look at the records is told what is missing.
+    # The scan of the records says what is missing.
     windows = replay_arrow(decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, []))])).records)
     with pytest.raises(AuthorizationError, match=f"--operation Read .*{hidden}"):
         logs.scan(config, windows, kafka.list_offsets(config, {hidden: KEY.topic_id}))

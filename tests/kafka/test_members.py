@@ -34,7 +34,7 @@ ORDERS, RETURNS = "members-orders", "members-returns"
 CROWD, LEFT, RESET, DELETED, HOSTILE = (
     f"members-{name}" for name in ("crowd", "left", "reset", "deleted", "<b>&'x':0:")
 )
-#: What the coordinator of this version begins with when no record tells an epoch.
+#: What the coordinator of this version begins with when no record has an epoch.
 INITIAL_EPOCH = 1
 
 
@@ -243,7 +243,7 @@ def test_the_spread_of_partitions_is_what_the_command_adds_up_to(groups: KafkaBr
     assert over_partitions["max_mean"] == max(each) / statistics.fmean(each)
 
 
-def test_spark_tells_the_same(groups: KafkaBroker, spark: SparkSession) -> None:
+def test_spark_gives_the_same(groups: KafkaBroker, spark: SparkSession) -> None:
     table = records(groups)
     frame = spark.createDataFrame(table).repartition(5)
     for ours, theirs in ((members_arrow, pipeline.members), (groups_arrow, pipeline.groups)):

@@ -1,4 +1,4 @@
-"""Is `sharelag.offsets` what the cluster tells of its topics, now and of the past?"""
+"""`sharelag.offsets` is what the cluster reports about its topics, now and in the past."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def topic(broker: KafkaBroker) -> str:
 
 
 def _rows(frame: DataFrame) -> list[tuple[object, ...]]:
-    """All but when they were asked for, sorted."""
+    """All but the time of the request, sorted."""
     schemas.require(frame, schemas.OFFSETS, "offsets")
     return sorted(tuple(row)[:-1] for row in frame.select(schemas.OFFSETS.names).collect())
 
 
-def test_they_are_what_kafka_tells(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
+def test_they_are_what_kafka_reports(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
     servers, names = broker.bootstrap_servers, [topic, f"{topic}-empty"]
     rows = _rows(sharelag.offsets(spark, servers, topics=names))
     first, end = log_start_offsets(servers, names), end_offsets(servers, names)

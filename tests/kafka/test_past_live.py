@@ -146,7 +146,7 @@ def test_history_of_a_live_cluster(broker: KafkaBroker, noted: dict[datetime, li
 def test_watch_shows_what_changed_until_it_is_interrupted(
     broker: KafkaBroker, noted: dict[datetime, list[Any]]
 ) -> None:
-    """The second round begins a heading of its own, with a change for each row."""
+    """The second round begins with another heading and a change for each row."""
     arguments = [
         "lag",
         "--bootstrap-server",

@@ -1,4 +1,4 @@
-"""What does a real Prometheus make of our metrics?"""
+"""A real Prometheus stores our metrics as the lag table has them."""
 
 from __future__ import annotations
 

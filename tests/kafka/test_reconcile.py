@@ -108,7 +108,7 @@ def reset(broker: KafkaBroker, *topics: str) -> None:
 
 
 def wait_for_end(config: ClientConfig, topic: str, end: int) -> None:
-    """The markers of a transaction are written after its producer was told that it has ended."""
+    """The markers of a transaction are written after its producer heard that it has ended."""
     wait_until(lambda: kafka.offset_ranges(config, topic)[0][1] == end, f"{topic} ends at {end}")
 
 

@@ -1,6 +1,4 @@
-"""Do we combine and replay exactly as Kafka's combiner and share coordinator do?"""
-
-# mypy: disable-error-code="arg-type, operator"
+"""We combine and replay exactly as Kafka's combiner and share coordinator do."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from tests.support.records import state_records
 
 def test_combine_gives_kafkas_batches(oracle_combiner: Oracle, cases: Any) -> None:
     random = Random("combine")
-    questions = [
+    questions: list[dict[str, Any]] = [
         {
             "existing": generators.state_batches(random),
             "new": generators.state_batches(random),

@@ -126,6 +126,7 @@ def test_a_capture_holds_no_secret_and_gives_the_same_report(
     assert_no_secret(texts)
 
 
+@pytest.mark.exhaustive
 def test_plain_papermill_runs_the_notebook_too(
     secured: KafkaBroker, tmp_path: Path, remote: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Does the rig itself tell the truth?"""
+"""The test rig does what tests rely on."""
 
 from __future__ import annotations
 
@@ -136,6 +136,7 @@ def test_records_left_alone_come_back_after_their_lock(
     ]
 
 
+@pytest.mark.exhaustive
 def test_restart_and_kill_keep_data_and_address() -> None:
     with KafkaBroker() as broker:
         bootstrap = broker.bootstrap_servers

@@ -1,7 +1,5 @@
 """The command line against a secured cluster: what people see when it works and when not."""
 
-# mypy: disable-error-code="misc"
-
 from __future__ import annotations
 
 import json
@@ -9,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from csv import DictReader
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -27,7 +26,7 @@ from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.features import broker_features
 from sharelag.sources.kafka.topics import topic_names
 from sharelag.wire.fields import STATE_TOPIC
-from tests.support.command import sharelag_process as sharelag
+from tests.support.command import sharelag
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.workload import (
     accept,
@@ -85,10 +84,11 @@ def _allow(broker: KafkaBroker, rules: list[tuple[str, str, AclOperation]]) -> N
         config = client_config(
             broker.secure_bootstrap_servers, None, _properties(user, USERS[user])
         )
-        wait_until(
-            lambda config=config, topic=topic: topic in topic_names(config),
-            f"{user} may see {topic}",
-        )
+        wait_until(partial(_sees, config, topic), f"{user} may see {topic}")
+
+
+def _sees(config: ClientConfig, topic: str) -> bool:
+    return topic in topic_names(config)
 
 
 def _properties(user: str, password: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
@@ -275,7 +275,7 @@ def _config(broker: KafkaBroker, user: str, password: str) -> ClientConfig:
     )
 
 
-def test_features_are_told_before_anybody_has_logged_in(secured: KafkaBroker) -> None:
+def test_features_are_known_before_anybody_has_logged_in(secured: KafkaBroker) -> None:
     found = broker_features(_config(secured, "alice", WRONG))
     assert found.share_version == 1
     assert found.has_complete_count

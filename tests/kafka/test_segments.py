@@ -1,4 +1,4 @@
-"""Do a broker's own files tell what the broker tells?"""
+"""A broker's own files give the records that the broker gives."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_lag_is_the_brokers(stopped: tuple[pa.Table, pa.Table, Path]) -> Non
     assert all(row["as_of"] for row in ours.to_pylist())
 
 
-def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_told(
+def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_an_error(
     stopped: tuple[pa.Table, pa.Table, Path], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(stopped[2], tmp_path / "log"))
@@ -85,7 +85,7 @@ def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_told(
         list(read_segments(folder, STATE_TOPIC))
 
 
-def test_what_is_no_log_directory_is_told(tmp_path: Path) -> None:
+def test_other_folders_than_log_directories_are_an_error(tmp_path: Path) -> None:
     for folder, message in (
         (tmp_path / "gone", "no folder"),
         (tmp_path, "has no topic partitions"),

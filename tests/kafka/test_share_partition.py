@@ -1,7 +1,5 @@
 """Our share partition acts as Kafka's class does, and our coordinator writes what it writes."""
 
-# mypy: disable-error-code="misc"
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -180,7 +178,8 @@ def _answer(topic: StateTopic, op: dict[str, Any]) -> dict[str, Any]:
             topic.initialize(key, now, op["stateEpoch"], op["startOffset"])
         elif op["op"] == "write":
             runs = written(
-                WrittenRun(*batch, per_offset=batch[0] == batch[1]) for batch in op["batches"]
+                WrittenRun(first, last, state, count, per_offset=first == last)
+                for first, last, state, count in op["batches"]
             )
             assert [list(batch) for batch in Write(0, 0, 0, 0, 0, runs).batches] == op["batches"]
             topic.write(

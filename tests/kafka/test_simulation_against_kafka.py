@@ -97,7 +97,7 @@ def _new_group(scenario: Scenario) -> Scenario:
 
 @contextmanager
 def _requests() -> Iterator[list[dict[str, Any]]]:
-    """Note what is asked of the share coordinator, as the oracle wants to be asked."""
+    """Note the requests to the share coordinator, in the form of the oracle."""
     asked: list[dict[str, Any]] = []
     initialize, write, read = StateTopic.initialize, StateTopic.write, StateTopic.read
 

@@ -110,7 +110,7 @@ def test_a_tombstone_has_no_value_and_an_empty_value_is_one(
     assert [row["value"] for row in _read(_config(broker), topic)] == [None, b""]
 
 
-def test_the_time_of_appending_is_told_apart(broker: KafkaBroker, topic: str) -> None:
+def test_the_time_of_appending_is_distinguished(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1}, {"message.timestamp.type": "LogAppendTime"})
     produce(broker.bootstrap_servers, topic, numbered(1, 1))
     assert [row["timestampType"] for row in _read(_config(broker), topic)] == [1]
@@ -326,7 +326,7 @@ def test_offsets_of_the_past(broker: KafkaBroker, topic: str) -> None:
         )  # Kafka does not remember it
         return table.column("end_offset").to_pylist()
 
-    # Partition 1 begins with the newer record: where it ended before cannot be told. Partition 2 is
+    # Partition 1 begins with the newer record: where it ended before is unknown. Partition 2 is
     # empty.
     assert ends(old - 1) == [0, None, 0]
     assert ends(old + 1) == [1, None, 0]

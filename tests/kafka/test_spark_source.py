@@ -316,7 +316,7 @@ def growing(broker: KafkaBroker, spark: SparkSession) -> str:
     return name
 
 
-def test_a_stream_goes_on_where_it_was_in_pieces_of_the_size_asked_for(
+def test_a_stream_goes_on_where_it_was_in_pieces_of_the_requested_size(
     spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
 ) -> None:
     options = {

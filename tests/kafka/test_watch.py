@@ -1,6 +1,4 @@
-"""Does lag move in a process that watches a live broker, and is it Kafka's?"""
-
-# mypy: disable-error-code="list-item, misc"
+"""Lag moves in a process that watches a live broker, and it is Kafka's."""
 
 from __future__ import annotations
 
@@ -96,7 +94,7 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
     before = spark.conf.get("spark.sql.shuffle.partitions")
     register(spark)  # as who reads a cluster otherwise has done
     with stream.watch(
-        servers, groups=group, every=0.5, spark=spark, heed=lambda _, lag: heard.append(lag)
+        servers, groups=group, every=0.5, spark=spark, on_update=lambda _, lag: heard.append(lag)
     ) as live:
         assert _total(live.lag) == 10
         produce(
@@ -180,14 +178,14 @@ def test_a_topic_without_records_has_no_lag_until_one_comes(
         assert came.column("lag_reason").to_pylist() == ["unknown_topic"]
 
 
-def test_what_goes_wrong_is_told(broker: KafkaBroker, spark: SparkSession, group: str) -> None:
+def test_what_goes_wrong_is_reported(broker: KafkaBroker, spark: SparkSession, group: str) -> None:
     servers = broker.bootstrap_servers
 
     def refuse(*_: pa.Table) -> None:
         raise InputError("the table is full: make room")
 
     with pytest.raises(InputError, match="the table is full"):
-        stream.watch(servers, groups=group, heed=refuse)
+        stream.watch(servers, groups=group, on_update=refuse)
     gone = stream.Live(client_config(servers), spark, frozenset(), 1.0, None, None, f"{group}-gone")
     with pytest.raises(TopicMissingError):
         gone.wait()

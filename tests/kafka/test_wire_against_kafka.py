@@ -1,4 +1,4 @@
-"""Do we read records as Kafka's own generated classes do, good and damaged ones?"""
+"""We read records as Kafka's own generated classes do, good and damaged ones."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sharelag.model import SharePartition
 from sharelag.wire import decode_arrow, encode, state_partition
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
+from sharelag.wire.generations import TODAY
 from tests.support import generators
 from tests.support.kafka.oracles import Oracle
 
@@ -29,7 +30,7 @@ def raw(topic: str, records: list[generators.Record]) -> pa.RecordBatch:
 
 def ours(topic: str, records: list[generators.Record]) -> list[dict[str, Any] | str]:
     """For each record its key and value as Kafka prints them, "reject", or "skipped"."""
-    decoded = decode_arrow(raw(topic, records), topic)
+    decoded = decode_arrow(raw(topic, records), topic, generation=TODAY)
     answers: list[dict[str, Any] | str] = ["skipped"] * len(records)
     for row in kafka_json(decoded.records):
         answers[row["offset"]] = {"key": row["key"], "value": row["value"]}

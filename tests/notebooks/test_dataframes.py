@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from nbformat import NotebookNode
-from playwright.sync_api import Browser
 
 from sharelag.cli.demo import CAPTURE
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
-from tests.support.browser.jupyter import jupyter_lab
 from tests.support.connect import no_session
-from tests.support.notebooks.running import Ran, Running
-from tests.support.notebooks.shipped import complaints, copy_of, read, texts
+from tests.support.notebooks.shipped import complaints, papermill, texts
 
 NAME = "11_dataframes_and_sql"
 #: What Java and Spark say whenever they start; a kernel shows it below the cell that starts them.
@@ -32,18 +26,25 @@ OF_THEIR_START = re.compile(
 )
 
 
-@pytest.fixture(scope="module", params=["classic", "connect"])
-def ran(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, browser: Browser
-) -> Iterator[Ran]:
-    """The notebook after a run in JupyterLab, as it is."""
+@pytest.fixture(
+    scope="module", params=[pytest.param("classic", marks=pytest.mark.exhaustive), "connect"]
+)
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
+    """The notebook after a run as it is, where the ``python3`` of the system has no packages."""
     remote = request.getfixturevalue("remote") if request.param == "connect" else ""
     folder = tmp_path_factory.mktemp(request.param)
-    copy_of(NAME, folder)
-    with jupyter_lab(folder, remote) as lab:
-        running = Running(lab, browser, [NAME])
-        yield running.finished(NAME)
-        running.close(NAME)
+    return papermill(NAME, folder, remote, env=_without_packages(folder))
+
+
+def _without_packages(folder: Path) -> dict[str, str]:
+    """An environment whose ``python3`` fails, and that does not name another for Spark's workers."""
+    python3 = folder / "bin" / "python3"
+    python3.parent.mkdir()
+    python3.write_text("#!/bin/sh\necho no package here >&2\nexit 1\n")
+    python3.chmod(0o755)
+    named = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS")
+    env = {name: value for name, value in no_session().items() if name not in named}
+    return env | {"PATH": f"{python3.parent}:{os.environ['PATH']}"}
 
 
 def shown(notebook: NotebookNode, word: str) -> str:
@@ -52,16 +53,19 @@ def shown(notebook: NotebookNode, word: str) -> str:
     return "\n".join(texts(NotebookNode(cells=[cell])))
 
 
-def test_it_runs_and_complains_of_nothing(ran: Ran) -> None:
-    print(f"{ran.seconds:.1f} s")
-    said = [OF_THEIR_START.sub("", text) for text in complaints(ran.saved)]
+def test_it_runs_and_complains_of_nothing(ran: NotebookNode) -> None:
+    said = [OF_THEIR_START.sub("", text) for text in complaints(ran)]
     assert [text for text in said if text.strip()] == []
-    ran.watched.assert_quiet()
 
 
-def test_lag_is_what_one_process_says(ran: Ran) -> None:
+def test_workers_run_the_python_that_has_what_they_need(ran: NotebookNode) -> None:
+    decoded = shown(ran, "sharelag.decode(raw)").splitlines()
+    assert [line.split()[0] for line in decoded[-5:]] == list("01234")
+
+
+def test_lag_is_what_one_process_says(ran: NotebookNode) -> None:
     rows = engine.lag(CaptureInput(CAPTURE), "local", by="group").table.to_pylist()
-    table = shown(ran.saved, "share_partitions")
+    table = shown(ran, "share_partitions")
     for row in rows:
         (line,) = [line for line in table.splitlines() if f" {row['group_id']} " in line]
         lag = "NaN" if row["lag"] is None else str(row["lag"])
@@ -71,17 +75,15 @@ def test_lag_is_what_one_process_says(ran: Ran) -> None:
         ]
 
 
-def test_owners_are_joined(ran: Ran) -> None:
+def test_owners_are_joined(ran: NotebookNode) -> None:
     rows = engine.lag(CaptureInput(CAPTURE), "local", by="group").table.to_pylist()
     lags = {row["group_id"]: row["lag"] for row in rows}
-    (line,) = [
-        line for line in shown(ran.saved, "owners.createOr").splitlines() if " payments " in line
-    ]
+    (line,) = [line for line in shown(ran, "owners.createOr").splitlines() if " payments " in line]
     assert float(line.split()[2]) == lags["billing"] + lags["fraud-check"]
 
 
-def test_the_plan_has_the_steps_that_the_text_names(ran: Ran) -> None:
-    plan = shown(ran.saved, "lag.explain")
+def test_the_plan_has_the_steps_that_the_text_names(ran: NotebookNode) -> None:
+    plan = shown(ran, "lag.explain")
     steps = [
         re.sub(r"[^A-Za-z].*$|^[^A-Za-z]*", "", line.lstrip(" :+-"))
         for line in plan.splitlines()[1:]
@@ -96,29 +98,3 @@ def test_the_plan_has_the_steps_that_the_text_names(ran: Ran) -> None:
         "BroadcastExchange",  # of the offsets,
         "Exchange",  # one row a topic partition
     ]
-
-
-def test_workers_do_not_run_a_python_that_lacks_what_they_need(tmp_path: Path) -> None:
-    """As if the system's ``python3`` had none of our packages: here it has none at all."""
-    python3 = tmp_path / "python3"
-    python3.write_text("#!/bin/sh\necho no package here >&2\nexit 1\n")
-    python3.chmod(0o755)
-    code = [cell.source for cell in read(NAME).cells if cell.cell_type == "code"]
-    (last,) = [number for number, text in enumerate(code) if "sharelag.decode(raw)" in text]
-    script = tmp_path / "cells.py"
-    script.write_text("\n".join(code[: last + 1]) + "\nprint(records.count())\n")
-    env = no_session() | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"):
-        env.pop(name, None)
-    answer = subprocess.run(
-        [sys.executable, str(script)],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert answer.returncode == 0, answer.stderr[-2000:]
-    assert int(answer.stdout.split()[-1]) > 1000
-    assert "[Stage" not in answer.stderr

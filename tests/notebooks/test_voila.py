@@ -96,8 +96,8 @@ def test_every_notebook_is_a_page(name: str, voila: str, browser: Browser) -> No
     watched.context.close()
 
 
-def test_a_failure_is_a_sentence_with_what_to_do(voila: str, browser: Browser) -> None:
-    watched = Watched(browser)
+def test_a_failure_is_a_sentence_and_dark_where_the_system_is(voila: str, browser: Browser) -> None:
+    watched = Watched(browser, color_scheme="dark")
     page = watched.page
     page.set_default_timeout(120_000)
     page.goto(f"{voila}/voila/render/{FAILS}.ipynb")
@@ -108,4 +108,8 @@ def test_a_failure_is_a_sentence_with_what_to_do(voila: str, browser: Browser) -
         re.compile(r"^\s*InputError: there is nothing at .no/such/place.: give a cluster"),
         timeout=120_000,
     )
+    body = page.locator("body")
+    expect(body).to_have_attribute("data-jp-theme-light", "false")
+    page.emulate_media(color_scheme="light")
+    expect(body).to_have_attribute("data-jp-theme-light", "true")
     watched.context.close()

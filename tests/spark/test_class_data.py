@@ -11,6 +11,7 @@ import pytest
 from sharelag.cli.demo import CAPTURE
 from sharelag.sources.spark import class_data
 from tests.support.connect import no_session
+from tests.support.kafka.jvm import find_java
 
 #: Says whether the archive is a part of Java's memory, and that Spark works.
 _SESSION = """
@@ -44,7 +45,23 @@ def test_what_is_recorded_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert done.stdout == "True 3\n", done.stderr
 
 
-def test_what_does_not_fit_is_passed_over(tmp_path: Path) -> None:
+def test_java_passes_over_what_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "spark.jsa"
+    archive.write_bytes(b"of another Java")
+    monkeypatch.setattr(class_data, "archive", lambda: archive)
+    options = class_data.options()
+    assert f"-XX:SharedArchiveFile={archive}" in options
+    done = subprocess.run(
+        [find_java(), *options, "-version"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "rchive" not in done.stdout + done.stderr
+
+
+@pytest.mark.exhaustive
+def test_spark_passes_over_what_does_not_fit(tmp_path: Path) -> None:
     archive = tmp_path / "spark.jsa"
     archive.write_bytes(b"of another Java")
     done = session_with(archive)
@@ -67,12 +84,36 @@ def test_it_is_bound_to_the_versions_of_both(
     )
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param(("lag", "--no-such-option"), id="usage"),
+        pytest.param(
+            ("lag", "--capture", "nowhere", "--engine", "spark"),
+            id="after Spark has started",
+            marks=pytest.mark.exhaustive,
+        ),
+    ],
+)
 def test_nothing_is_recorded_where_the_job_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(class_data, "archive", lambda: tmp_path / "spark.jsa")
-    assert (
-        class_data.record("lag", "--capture", str(tmp_path / "nowhere"), "--engine", "spark")
-        is None
-    )
+    assert class_data.record(*question) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_failed_job_has_recorded_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if Java had written the classes of a job that failed, which may be too few."""
+    monkeypatch.setattr(class_data, "archive", lambda: tmp_path / "spark.jsa")
+    writes = (
+        "import os, sys; "
+        "sys.exit(open(os.environ['SPARK_SUBMIT_OPTS'].split('=')[1].split()[0], 'w').close() or 1)"
+    )
+    monkeypatch.setattr(class_data, "_COMMAND", writes)
+    assert class_data.record("lag") is None
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(class_data, "_COMMAND", writes.replace("or 1", "or 0"))
+    assert class_data.record("lag") == tmp_path / "spark.jsa"

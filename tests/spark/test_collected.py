@@ -1,7 +1,5 @@
 """Answers on Spark bring a row a share partition to this process, however many records."""
 
-# mypy: disable-error-code="arg-type, assignment"
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -98,9 +96,10 @@ def questions(bench: Any, folder: Path) -> None:
 def report(bench: Any, folder: Path) -> None:
     case = Case(bench, bench.evidence())
     told = cells.verdict(case)
-    for section in (cells.headline, cells.changes, cells.groups, cells.causes, cells.unknown):
-        section(told)
-    for section in (
+    of_verdict = (cells.headline, cells.changes, cells.groups, cells.causes, cells.unknown)
+    for words in of_verdict:
+        words(told)
+    figures: tuple[Callable[[Case], object], ...] = (
         cells.lag_over_time,
         cells.parts,
         cells.drain,
@@ -118,8 +117,9 @@ def report(bench: Any, folder: Path) -> None:
         cells.moved,
         cells.window_heat,
         cells.deliveries,
-    ):
-        section(case)
+    )
+    for figure in figures:
+        figure(case)
     cells.archived(case, 60)
     cells.keeping_up(case, told)
 
@@ -143,13 +143,33 @@ def exports(bench: Any, folder: Path) -> None:
 
 
 def own_frames(bench: Any, folder: Path) -> None:
+    own = _of_frames(bench)
+    assert len(own.lag()) == 12
+    for result in (own.windows(), own.history(), own.timeline(every=10.0)):
+        assert len(result)
+
+
+def all_of_own_frames(bench: Any, folder: Path) -> None:
+    questions(_of_frames(bench), folder)
+
+
+def _of_frames(bench: Any) -> Any:
     raw = bench.frames.raw
     ends = raw.sparkSession.read.parquet(str(Path(bench.source.folder) / "offsets.parquet"))
-    questions(sharelag.open(raw=raw, offsets=ends, over=OVER), folder)
+    return sharelag.open(raw=raw, offsets=ends, over=OVER)
 
 
 @pytest.mark.parametrize(
-    "ask", [questions, report, check, exports, own_frames], ids=lambda ask: ask.__name__
+    "ask",
+    [
+        questions,
+        pytest.param(report, marks=pytest.mark.exhaustive),
+        check,
+        exports,
+        own_frames,
+        pytest.param(all_of_own_frames, marks=pytest.mark.exhaustive),
+    ],
+    ids=lambda ask: ask.__name__,
 )
 def test_what_is_collected_does_not_grow_with_the_records(
     spark: SparkSession,

@@ -1,7 +1,5 @@
 """All tables of an input as DataFrames, by name: contents, cost, and what is collected."""
 
-# mypy: disable-error-code="attr-defined, index, misc, union-attr"
-
 from __future__ import annotations
 
 import gc
@@ -22,11 +20,12 @@ from sharelag import schemas
 from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.pipeline.collecting import collected
+from sharelag.pipeline.reading import SparkReading
 from sharelag.pipeline.tables import TABLES
 from sharelag.replay.moment import parse_time
 from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.spark.frames import FrameInput
-from sharelag.workbench import engine
+from tests.support import readings
 
 THEN = "2026-11-21T11:44:31Z"
 #: Tables of a row a share partition, or a summary, and where the same stands on the other engine.
@@ -66,7 +65,7 @@ QUESTIONS: dict[str, Callable[[Any], pa.Table]] = {
 
 
 def rows(table: pa.Table) -> list[str]:
-    """Rows in an order of their own."""
+    """Rows in a defined order."""
     return sorted(map(repr, table.to_pylist()))
 
 
@@ -106,7 +105,7 @@ def test_raw_is_records_and_rejects_and_what_is_skipped(spark: SparkSession) -> 
         frames.raw.count()
         == frames.records.count() + frames.group_records.count() + frames.rejects.count()
     )
-    assert frames.health.agg(F.sum("records")).first()[0] == frames.records.count()
+    assert frames.health.agg(F.sum("records")).collect()[0][0] == frames.records.count()
 
 
 def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: SparkSession) -> None:
@@ -131,9 +130,11 @@ def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: Spark
         assert [row.owner for row in found] == ["Ada", "Bob"]
         assert found[0].text == "{braces}"
         assert [tuple(row) for row in spark.table("lag").collect()] == [("mine", 1)]
-        assert bench.sql("select count(*) as n from owners").first().n == 2
-        assert bench.sql("select '{as it is}' as text from owners").first().text == "{as it is}"
-        assert bench.sql("select count(*) as n from lag -- of all groups").first().n == 32
+        assert bench.sql("select count(*) as n from owners").collect()[0].n == 2
+        assert (
+            bench.sql("select '{as it is}' as text from owners").collect()[0].text == "{as it is}"
+        )
+        assert bench.sql("select count(*) as n from lag -- of all groups").collect()[0].n == 32
     finally:
         spark.catalog.dropTempView("lag")
         spark.catalog.dropTempView("owners")
@@ -203,8 +204,8 @@ def test_past_offsets_are_thinned_out_where_there_are_more_than_moments(
     )
     many = many.withColumn("end_offset", F.col("end_offset") - F.col("second")).drop("second")
     source = FrameInput(raw, many)
-    (ids,) = ends.select(F.collect_set("topic_id")).first()
-    last = ends.agg(F.max("as_of")).first()[0].astimezone(UTC)
+    (ids,) = ends.select(F.collect_set("topic_id")).collect()[0]
+    last = ends.agg(F.max("as_of")).collect()[0][0].astimezone(UTC)
     moments = [last - timedelta(seconds=60 * n) for n in range(10)][::-1]
     found = source.past_offsets(ids, moments)
     partitions = ends.count()
@@ -228,6 +229,7 @@ def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, tmp_path: Pat
 def test_a_closed_workbench_leaves_nothing_in_sparks_cache(spark: SparkSession) -> None:
     with sharelag.open("demo", spark=spark) as bench:
         bench.lag()
+        assert isinstance(bench.reading, SparkReading)
         kept = list(bench.reading.frames.kept)
         assert kept
         assert all(frame.is_cached for frame in kept)
@@ -256,7 +258,9 @@ def test_of_many_records_each_group_has_its_own_latest(
 ) -> None:
     monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 50)
     for of in (sharelag.open("demo", spark=spark), sharelag.open("demo", engine="local")):
-        every = engine.history(CaptureInput(CAPTURE), "local").table.column("group_id").to_pylist()
+        every = (
+            readings.history(CaptureInput(CAPTURE), "local").table.column("group_id").to_pylist()
+        )
         for group in ("billing", "shipping"):
             assert len(of.history(group)) == min(every.count(group), 50)
         monkeypatch.setattr("sharelag.workbench.bench.MOST_WINDOWS", 60)
@@ -311,7 +315,7 @@ def test_a_result_becomes_the_dataframe_of_all_its_rows(
     later = bench.history(since=THEN).to_spark()
     assert (
         later.count()
-        == engine.history(CaptureInput(CAPTURE), "local", since=parse_time(THEN)).table.num_rows
+        == readings.history(CaptureInput(CAPTURE), "local", since=parse_time(THEN)).table.num_rows
     )
 
 

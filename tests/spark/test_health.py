@@ -1,4 +1,4 @@
-"""Is the state topic as healthy on Spark as in this process?"""
+"""The state topic is as healthy on Spark as in this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_local_and_spark_give_the_same_health(spark: SparkSession, tmp_path: Pat
     assert any(row["misplaced"] for row in plain)
 
 
-def test_damaged_records_and_none_at_all_are_counted_alike(spark: SparkSession) -> None:
+def test_damaged_records_and_no_records_are_counted_the_same(spark: SparkSession) -> None:
     random = Random("spark health")
     records = [generators.record(random) for _ in range(300)]
     batch = raw([generators.damaged(random, r) if random.random() < 0.4 else r for r in records])

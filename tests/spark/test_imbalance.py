@@ -1,4 +1,4 @@
-"""Does Spark tell the same members, groups and imbalance as one process does?"""
+"""Spark finds the same members, groups and imbalance as one process does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def local_rows(answer: DataFrame, schema: pa.Schema, *keys: str) -> list[dict[st
 
 
 def rounded(row: dict[str, Any]) -> dict[str, Any]:
-    """Spark adds in an order of its own."""
+    """Spark adds in another order."""
     return {
         name: round(value, 9) if isinstance(value, float) else value for name, value in row.items()
     }

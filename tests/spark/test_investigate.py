@@ -1,4 +1,4 @@
-"""Is every answer the same from Spark as from one process?"""
+"""Every answer is the same from Spark as from one process."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine, investigate
+from tests.support import readings
 
 SOURCE = CaptureInput(CAPTURE)
 THEN = datetime(2026, 11, 21, 11, 44, 31, tzinfo=UTC)
@@ -45,7 +46,7 @@ def test_the_evidence_is_the_same(spark: SparkSession, as_of: Any) -> None:
 
 
 def test_the_history_is_the_same(spark: SparkSession) -> None:
-    local, on_spark = engine.history(SOURCE, "local"), engine.history(SOURCE, "spark")
+    local, on_spark = readings.history(SOURCE, "local"), readings.history(SOURCE, "spark")
     assert on_spark.table.num_rows == 1780
     assert on_spark.table.equals(local.table)
 
@@ -68,7 +69,7 @@ def test_lost_records_are_marked_the_same(spark: SparkSession) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(SOURCE, name)
 
-    local, on_spark = (engine.history(Lossy(), name).table for name in ("local", "spark"))  # type: ignore[arg-type]
+    local, on_spark = (readings.history(Lossy(), name).table for name in ("local", "spark"))  # type: ignore[arg-type]
     assert on_spark.equals(local)
     follows = local.column("follows").to_pylist()
     assert 50 < follows.count(False) < len(follows)
@@ -77,7 +78,7 @@ def test_lost_records_are_marked_the_same(spark: SparkSession) -> None:
 
 def test_the_health_is_the_same(spark: SparkSession) -> None:
     (local, found), (on_spark, found_there) = (
-        investigate.health(SOURCE, name) for name in ("local", "spark")
+        readings.health(SOURCE, name) for name in ("local", "spark")
     )
     order = [("topic", "ascending"), ("partition", "ascending")]
     assert on_spark.table.sort_by(order).to_pylist() == local.table.sort_by(order).to_pylist()

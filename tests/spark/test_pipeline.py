@@ -1,4 +1,4 @@
-"""Is the answer the same on every engine, on a cluster, and from a DataFrame of the user's own?"""
+"""The answer is the same on every engine, on a cluster, and from a DataFrame of the user."""
 
 from __future__ import annotations
 
@@ -136,6 +136,7 @@ def test_the_users_own_dataframe_goes_straight_in(
     assert dict(window_items(raw_only)) == dict(window_items(named))
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, Any]]) -> None:
     command = [sys.executable, "-m", "tests.support.spark.lag_on_cluster", str(CAPTURE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
@@ -191,7 +192,7 @@ def test_a_lag_of_ten_thousand_million_goes_through_spark_exactly(spark: SparkSe
     assert "10 000 000 000" in lag_page("t", [lag], [], {}).replace("\u202f", " ")
 
 
-def test_wrong_columns_are_told_before_anything_runs(spark: SparkSession) -> None:
+def test_wrong_columns_are_an_error_before_anything_runs(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("a", 1)], "key string, partition int")
     with pytest.raises(
         InputError, match=r"key: expected binary, got string.*value: expected binary, got no such"
@@ -223,7 +224,7 @@ def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     "name", ["demoo", "no.such.table", "none.of.these.tables", "report.parquet"]
 )
-def test_a_mistyped_name_is_told_with_what_there_is(spark: SparkSession, name: str) -> None:
+def test_a_mistyped_name_is_an_error_that_lists_the_names(spark: SparkSession, name: str) -> None:
     with pytest.raises(
         InputError, match=rf"^there is nothing at '{name}': .*Spark table.*samples: demo, "
     ):

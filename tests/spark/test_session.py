@@ -1,14 +1,12 @@
-"""Whose settings hold: ours for a session that we make, the user's wherever there are any?"""
-
-# mypy: disable-error-code="attr-defined"
+"""A session that we make has our settings, unless the user has set others anywhere."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -18,8 +16,9 @@ from pyspark.sql import SparkSession
 
 from sharelag.errors import SetupError
 from sharelag.sources.spark import daemon, is_connect, session, sessions
+from sharelag.sources.spark import settings as spark_settings
 from sharelag.sources.spark.settings import given, home
-from tests.support.connect import connect_server, no_session
+from tests.support.connect import no_session
 
 _WAIT = "spark.python.authenticate.socketTimeout"
 _NAMES = (
@@ -38,14 +37,8 @@ made.stop()
 """
 
 
-@pytest.fixture(scope="module")
-def remote() -> Iterator[str]:
-    with connect_server("local[1]") as address:
-        yield address
-
-
 def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """A process of its own: this one has its Spark."""
+    """Run code in a separate process: this one has its Spark."""
     return subprocess.run(
         [sys.executable, "-c", code],
         env=no_session() | environment,
@@ -126,7 +119,7 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
     """The server's master, UI address and the rest stay; it gets what a session may set."""
     code = _SCRIPT.replace('session("ours"', 'session("ours", spark_master="local[7]"')
     done = run(code, {"SPARK_REMOTE": remote})
-    assert "told: True local[1] UTC 5 false 180s" in done.stdout, done.stderr[-2000:]
+    assert "told: True local[2] UTC 5 false 180s" in done.stdout, done.stderr[-2000:]
     assert "Failed to set" not in done.stderr
 
 
@@ -164,7 +157,7 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
     def made(_: str, wanted: dict[str, str]) -> SimpleNamespace:
         # A server that pyspark starts here refuses it of a session, so there it is an argument.
         asked.append((given(os.environ) | wanted).get(_WAIT))
-        return SimpleNamespace(conf=SimpleNamespace(getAll=sessions.ours.RUNTIME))
+        return SimpleNamespace(conf=SimpleNamespace(getAll=spark_settings.RUNTIME))
 
     submitted = {_WAIT: "99s"} if environment.get("PYSPARK_GATEWAY_PORT") == "2" else {}
     monkeypatch.setattr(os, "environ", {"PATH": os.environ["PATH"]} | environment)
@@ -172,7 +165,7 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
     monkeypatch.setattr(sessions, "_require_java", lambda: None)
     monkeypatch.setattr(sessions, "_made", made)
     monkeypatch.setattr(sessions, "_submitted", lambda: submitted)
-    monkeypatch.setattr(sessions.ours, "given", lambda: given(environment))
+    monkeypatch.setattr(spark_settings, "given", lambda: given(environment))
     session(**settings)
     assert asked == [wait]
     assert os.environ.get("PYSPARK_SUBMIT_ARGS") == environment.get("PYSPARK_SUBMIT_ARGS")
@@ -235,7 +228,7 @@ def test_what_cannot_be_forked_becomes_sparks_own_daemon(
     monkeypatch.setattr(sys, "argv", ["daemon", "pyspark.worker"])
     monkeypatch.setattr(os, "execv", become)
     monkeypatch.setattr(daemon, "_part_random_numbers", lambda: None)
-    monkeypatch.setattr(daemon.gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setenv("JE_ARROW_MALLOC_CONF", "")
     if trouble == "a thread":
         monkeypatch.setattr(daemon, "_threads", lambda: 2)
@@ -272,7 +265,7 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     assert "Java 17 or newer" in done.stderr
 
 
-def test_the_wheel_has_what_spark_is_told_about_its_log(tmp_path: Path) -> None:
+def test_the_wheel_has_the_settings_of_sparks_log(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

@@ -65,7 +65,7 @@ class _Log:
         def each(frame: DataFrame, batch: int) -> None:
             try:
                 heed(frame.toArrow(), batch)
-            except AssertionError as error:  # told in words that survive the way through the JVM
+            except AssertionError as error:  # in words that survive the way through the JVM
                 failures.append(error)
 
         writer.foreachBatch(each).trigger(availableNow=True).start().awaitTermination()
@@ -87,7 +87,7 @@ def test_lag_and_windows_after_every_micro_batch(spark: SparkSession, tmp_path: 
         .records.column("topic_id")
         .to_pylist()
     )
-    # Each partition's log in six pieces, at offsets of its own.
+    # Each partition's log in six pieces, at different offsets.
     log = _Log(tmp_path, spark, _pieces(records, 6, Random("micro-batches")))
     lag, rows = schemas.LAG.empty_table(), []
 
@@ -160,7 +160,7 @@ def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Pat
     assert seen == [[(100, False, topic)], [(None, True, topic)]]
 
 
-def test_what_is_no_stream_is_told(spark: SparkSession) -> None:
+def test_what_is_not_a_stream_is_an_error(spark: SparkSession) -> None:
     records = spark.createDataFrame([], schemas.spark_schema(schemas.RECORDS))
     with pytest.raises(InputError, match=r"not a stream: use sharelag\.windows"):
         stream.windows(records)

@@ -1,4 +1,4 @@
-"""Does a sweep give what `simulate` gives, on any layout, whatever fails and whoever ends it?"""
+"""A sweep gives what `simulate` gives, on any layout, whatever fails or interrupts it."""
 
 from __future__ import annotations
 

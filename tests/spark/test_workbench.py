@@ -1,7 +1,5 @@
 """A workbench on Spark gives the same answers, with progress bars, and its DataFrames."""
 
-# mypy: disable-error-code="assignment, attr-defined"
-
 from __future__ import annotations
 
 from typing import Any, ClassVar
@@ -14,7 +12,7 @@ import sharelag
 
 
 class Bar:
-    """Notes what a bar was told."""
+    """Notes what a bar was given."""
 
     made: ClassVar[list[Bar]] = []
 
@@ -37,18 +35,18 @@ def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(Bar, "made", [])
     monkeypatch.setattr(tqdm, "tqdm", Bar)
-    spark, local = (
+    on_spark, local = (
         sharelag.open("poison", engine="spark", bars=True),
         sharelag.open("poison", engine="local"),
     )
-    assert spark.lag().table.equals(local.lag().table)
-    assert spark.moments("poison", most=9).table.equals(local.moments("poison", most=9).table)
+    assert on_spark.lag().table.equals(local.lag().table)
+    assert on_spark.moments("poison", most=9).table.equals(local.moments("poison", most=9).table)
     gathering, moments = Bar.made
     assert gathering.options["desc"] == "reading share groups"
     assert moments.options["desc"] == "reading moments"
     assert max(total or 0 for _, total in gathering.seen) > 0
     assert sorted(n for n, _ in gathering.seen) == [n for n, _ in gathering.seen]
-    assert repr(spark.lag()).replace("spark engine", "local engine") == repr(local.lag())
+    assert repr(on_spark.lag()).replace("spark engine", "local engine") == repr(local.lag())
 
 
 def test_there_is_no_bar_outside_of_a_notebook(

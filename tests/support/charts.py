@@ -17,9 +17,9 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import charts, engine, investigate
 from sharelag.workbench.charts import palette
+from tests.support import readings
 
 ROOT = Path(__file__).parents[2]
-
 
 SCENARIOS = ROOT / "data" / "captures" / "scenarios"
 
@@ -49,12 +49,12 @@ def evidence(name: str) -> Evidence:
 
 @cache
 def timeline(name: str) -> pa.Table:
-    return investigate.timeline(CaptureInput(folder(name)), timedelta(seconds=1), "local").table
+    return readings.timeline(CaptureInput(folder(name)), timedelta(seconds=1), "local").table
 
 
 @cache
 def history(name: str) -> pa.Table:
-    return engine.history(CaptureInput(folder(name)), "local").table
+    return readings.history(CaptureInput(folder(name)), "local").table
 
 
 @cache
@@ -71,7 +71,7 @@ def moments(name: str, count: int = 6) -> tuple[pa.Table, pa.Array]:
 
 @cache
 def health(name: str) -> pa.Table:
-    return investigate.health(CaptureInput(folder(name)), "local")[0].table
+    return readings.health(CaptureInput(folder(name)), "local")[0].table
 
 
 def folder(name: str) -> Path:

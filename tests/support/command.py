@@ -1,4 +1,4 @@
-"""Run the command line: in this process, or in one of its own as people do."""
+"""Run the command line: in this process, or in a separate one as people do."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sharelag(
 def sharelag_process(
     *arguments: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``sharelag`` with these arguments in a process of its own."""
+    """Run ``sharelag`` with these arguments in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments],
         capture_output=True,

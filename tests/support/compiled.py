@@ -1,19 +1,47 @@
 """Compile what numba compiles once, not in every process that tests start side by side.
 
-``python -m tests.support.compiled`` takes half a minute in a fresh clone, and a second later on.
+``python -m tests.support.compiled [simulations]`` takes half a minute in a fresh clone, and a
+second or two later on.
 """
 
 from __future__ import annotations
 
+import compileall
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import sharelag
+from sharelag import whatif
 from sharelag.cli.demo import CAPTURE
+from sharelag.whatif.compiled import support
+
+ROOT = Path(__file__).parents[2]
 
 
-def main() -> None:
+def compile_replay() -> None:
+    """Run decoding, replay and the history of windows, whose kernels are then in the cache."""
     bench = sharelag.open(CAPTURE, engine="local")
     bench.windows()
     bench.history()
     bench.moments("billing")
+
+
+def compile_simulations() -> None:
+    """Run a short scenario in the compiled event loop, however few records it has."""
+    scenario = replace(whatif.named("uneven"), duration_ms=500)
+    support.COMPILED_FROM = 0
+    whatif.simulate(scenario)
+
+
+def main() -> None:
+    if sys.argv[1:] == ["simulations"]:
+        compile_simulations()
+        return
+    # Python's own, too, where PYTHONDONTWRITEBYTECODE keeps each process from leaving it behind.
+    for folder in ("sharelag", "widgets/sharelag_widgets"):
+        compileall.compile_dir(ROOT / folder, quiet=2)
+    compile_replay()
 
 
 if __name__ == "__main__":

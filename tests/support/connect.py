@@ -1,4 +1,4 @@
-"""A Spark Connect server on this machine, in a process of its own and reached by gRPC.
+"""A Spark Connect server on this machine, in a separate process and reached by gRPC.
 
 with connect_server() as remote:  # "sc://127.0.0.1:PORT"
     subprocess.run(..., env=os.environ | {"SPARK_REMOTE": remote})

@@ -81,6 +81,14 @@ def record(random: Random, kind: RecordKind | None = None) -> Record:
     return encode_record(kind, row)
 
 
+def record_with_value(random: Random, kind: RecordKind) -> tuple[bytes, bytes]:
+    """Make a valid record of a kind that is not a tombstone."""
+    while True:
+        key, value = record(random, kind)
+        if value:
+            return key, value
+
+
 def damaged(random: Random, good: Record) -> Record:
     """The record with bytes cut off, changed, put in or taken out."""
     parts = list(good)

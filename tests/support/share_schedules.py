@@ -246,7 +246,7 @@ def lives(random: Random, steps: int = 60, steady: bool = False) -> Iterator[tup
 
 
 def state_of(share: SharePartition) -> dict[str, Any]:
-    """What is in memory, as the oracle tells it."""
+    """What is in memory, in the form of the oracle."""
     state = share._state
     return {
         "startOffset": state.start_offset,
@@ -260,7 +260,7 @@ def state_of(share: SharePartition) -> dict[str, Any]:
 
 
 def written(writes: list[Write]) -> list[list[Any]]:
-    """Writes, as the oracle tells them."""
+    """Writes, in the form of the oracle."""
     return [[*write[:5], [list(StateBatch(*batch)) for batch in write.batches]] for write in writes]
 
 

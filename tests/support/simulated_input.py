@@ -18,7 +18,7 @@ from sharelag.wire.fields import STATE_TOPIC
 
 @dataclass
 class SimulatedInput(RecordsOnly):
-    """The records that were written, and the logs as brokers would tell of them."""
+    """The records that were written, and the logs as brokers would report them."""
 
     result: SimulationResult
 

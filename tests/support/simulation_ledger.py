@@ -43,7 +43,7 @@ class Ledger:
         self.limits = limits
         self.held: dict[int, tuple[str, int, int]] = {}
         self.counts: dict[int, int] = {}
-        self.unwritten: set[int] = set()  # offsets whose count no write has told yet
+        self.unwritten: set[int] = set()  # offsets whose count no write has yet
         self.finished: set[int] = set()
         self.delivered = 0
         self.share: Watched  # as its latest leader has it

@@ -1,4 +1,4 @@
-"""Random scenarios in which anything may befall a group."""
+"""Random scenarios in which anything may happen to a group."""
 
 from __future__ import annotations
 

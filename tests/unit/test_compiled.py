@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -98,15 +100,43 @@ print(sum(ours.stats.cache_hits.values()), sum(ours.stats.cache_misses.values())
 
     assert answer() == ["333", "0", "1"]
     assert answer() == ["333", "1", "0"]
+    cache = folder / "__pycache__"
+    kept = {path.name.partition("-")[0] for path in cache.glob("kernels.*.nbi")}
     # A changed number of another module, and then a changed kernel of it, are compiled again.
     for old, new, total in (("BONUS = 100", "BONUS = 200", "633"), ("else 0", "else 1", "636")):
         text = (folder / "more_kernels.py").read_text()
         (folder / "more_kernels.py").write_text(text.replace(old, new))
         assert answer() == [total, "0", "1"]
+        now = {path.name.partition("-")[0] for path in cache.glob("kernels.*.nbi")}
+        # What is not called is not compiled, and what the old sources left is removed.
+        assert {name[:-12] for name in now} <= {name[:-12] for name in kept}
+        assert len(now) == len({name[:-12] for name in now})
+        assert not now & kept
+        assert {path.name.partition("-")[0] for path in cache.glob("kernels.*.nbc")} == now
+        kept = now
+
+
+def test_kernels_without_source_files_are_compiled_for_this_process(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "zipped.zip", "w") as archive:
+        for name in ("__init__", "kernels", "more_kernels"):
+            text = (Path(kernels.__file__).parent / f"{name}.py").read_text()
+            archive.writestr(f"zipped/{name}.py", text.replace("tests.support", "zipped"))
+    code = f"""
+import sys; sys.path.insert(0, {str(tmp_path / "zipped.zip")!r})
+import numpy as np
+from sharelag.compiled import compiled
+from zipped.kernels import total
+print(compiled(total)(np.array([-3, 5, 7])))
+"""
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.split() == [str(TOTAL)]
 
 
 @pytest.mark.parametrize("topic", ["__share_group_state", "__consumer_offsets"])
-def test_records_are_decoded_alike_plain_and_compiled(
+def test_records_are_decoded_the_same_plain_and_compiled(
     topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real records, and the same with a byte changed or an end cut off."""
@@ -123,7 +153,7 @@ def test_records_are_decoded_alike_plain_and_compiled(
     assert plain.rejects.num_rows > 20
 
 
-def test_texts_are_gathered_alike_plain_and_compiled() -> None:
+def test_texts_are_gathered_the_same_plain_and_compiled() -> None:
     octets = np.frombuffer(b"abcdefgh", np.uint8)
     found = []
     for gather in (wire_kernels.gather, compiled.compiled(wire_kernels.gather)):
@@ -163,7 +193,7 @@ def damaged(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)
 
 
-def test_records_are_replayed_alike_plain_and_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_replayed_the_same_plain_and_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Real records in any order, some twice: the states, and what each record changed."""
     random = np.random.default_rng(2)
     rows = recorded().take(pa.array(random.integers(0, 1_500, 700)))

@@ -77,7 +77,7 @@ def test_what_it_names_is_there() -> None:
 
 @pytest.mark.row("MET-09")
 def test_no_metric_of_ours_looks_like_one_of_kafkas_clients() -> None:
-    """What is derived here has a prefix of its own, and the documentation says so."""
+    """What is derived here has a separate prefix, and the documentation says so."""
     now = Gathered(gather(CaptureInput(CAPTURE), "local"), 0.5, 1_000.0)
     names = [family.name for family in registry_of(lambda: now).collect()]
     assert len(names) >= 15

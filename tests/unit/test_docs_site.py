@@ -22,7 +22,7 @@ from tools.docs.stage import places, stage
 
 ROOT = Path(__file__).parents[2]
 MADE = dict(pages())
-# Of when the pages were made: other tests add assignors of their own.
+# Of when the pages were made: other tests add assignors.
 SHIPPED = tuple(ASSIGNORS)
 
 

@@ -18,9 +18,9 @@ from sharelag.errors import InputError
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay.moment import parse_moment, parse_since
 from sharelag.whatif.autoscaling.text import autoscaler_of
+from sharelag.whatif.goal import Goal
 from sharelag.whatif.named import named
 from sharelag.whatif.scenario_json import from_json, to_json
-from sharelag.whatif.search import Goal
 from sharelag.workbench.spans import span
 
 DEMO = Path(__file__).parents[2] / "data" / "captures" / "demo"
@@ -48,7 +48,7 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_not_a_duration_is_told_in_one_way(text: str) -> None:
+def test_invalid_durations_have_one_message(text: str) -> None:
     with pytest.raises(InputError) as raised:
         parse_duration(text)
     assert str(raised.value) == (

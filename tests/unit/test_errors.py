@@ -1,4 +1,4 @@
-"""Is an error in a notebook the sentence that says what to do, and nothing else?"""
+"""An error in a notebook is the sentence that says what to do, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the house in order: light imports, one set of dependencies, files that say the same?"""
+"""Imports are light, dependencies are listed once, and files agree with each other."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_the_lock_file_pins_every_dependency() -> None:
     assert names - locked == {"sharelag"}
 
 
-def test_what_runs_on_spark_unless_told_otherwise_is_installed_with_it() -> None:
+def test_what_runs_on_spark_by_default_is_installed_with_it() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "sharelag[spark]" in extras["notebook"]
     assert "sharelag[spark]" in extras["report"]

@@ -1,4 +1,4 @@
-"""The wheel, installed into an environment of its own and used in an empty folder."""
+"""The wheel, installed into a separate environment and used in an empty folder."""
 
 from __future__ import annotations
 

@@ -24,7 +24,16 @@ def test_every_kind_of_text_is_read() -> None:
         "reports/verdict",
     ):
         assert f"sharelag/{module}.py:" in places
-    assert "sharelag/workbench/opening.py:" in places
+    # Docstrings, which the reference shows, comments, and stories that a recording writes down.
+    for module in (
+        "sharelag/workbench/opening.py:",
+        "sharelag/errors.py:",
+        "scenarios_of_records.py:",
+    ):
+        assert module in places
+    words = " ".join(text.words for text in texts())
+    assert "A cluster, or what was recorded of one, at a moment." in words
+    assert "From this many records on Spark's start-up is worth its price." in words
     assert "notebooks/00_start_here.ipynb" in places
 
 

@@ -1,4 +1,4 @@
-"""Where is Chromium? ``python -m tests.support.browser.chromium`` installs Debian's when there is none."""
+"""Find Chromium, which ``python -m tests.support.browser.chromium`` installs if it is missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 #: Headless, and silent towards the network: a test fails on any request that leaves the machine.
 FLAGS = [
@@ -18,6 +24,7 @@ FLAGS = [
     "--disable-quic",
     "--no-first-run",
     "--force-color-profile=srgb",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
@@ -32,6 +39,18 @@ def find_chromium() -> str:
             "no Chromium on this machine: run `make test`, or set CHROMIUM to its path"
         )
     return found
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Run one Chromium, which waits long for what is expected: a busy machine takes its time."""
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=60_000)
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield running
+        running.close()
 
 
 def main() -> int:

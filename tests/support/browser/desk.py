@@ -30,8 +30,11 @@ class Watched:
         )
         self.outside: list[str] = []
         self.complaints: list[str] = []
-        self.context.route("**/*", self._guard)
+        # Noted, not intercepted: to answer for each request takes seconds a page of JupyterLab,
+        # and turns its cache off. The browser is started so that no foreign name resolves.
+        self.context.on("request", lambda request: self._note_request(request.url))
         self.page: Page = self.context.new_page()
+        self.page.on("websocket", lambda socket: self._note_request(socket.url))
         self.page.set_default_timeout(60_000)
         self.page.on("console", self._note_error)
         self.page.on("pageerror", lambda error: self.complaints.append(error.stack or str(error)))
@@ -57,12 +60,9 @@ class Watched:
         if said.type == "error":
             self.complaints.append(said.text)
 
-    def _guard(self, route: Any) -> None:
-        if route.request.url.startswith(_OURS):
-            route.continue_()
-        else:
-            self.outside.append(route.request.url)
-            route.abort()
+    def _note_request(self, url: str) -> None:
+        if not url.startswith(_OURS):
+            self.outside.append(url)
 
 
 class Desk(Watched):

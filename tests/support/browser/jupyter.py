@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import nbformat
 from playwright.sync_api import Page
 
 from tests.support.browser.desk import BIN, ROOT, Watched
@@ -48,6 +49,13 @@ class Lab(NamedTuple):
             await shown.sessionContext.ready; return shown.sessionContext.session?.kernel?.status === 'idle'; }"""
         )
         return page
+
+    def write(self, name: str, cells: Sequence[str]) -> None:
+        """Write a notebook of these code cells into the folder."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells])
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook.metadata["kernelspec"] = kernel
+        nbformat.write(notebook, self.folder / f"{name}.ipynb")
 
 
 @contextmanager
@@ -82,12 +90,12 @@ def jupyter_lab(folder: Path, remote: str = "") -> Iterator[Lab]:
 
 
 def on_spark(remote: str) -> dict[str, str]:
-    """What tells kernels which Spark Connect server is theirs; nothing for one of their own."""
+    """Return what names the Spark Connect server of kernels; empty: each starts a Spark."""
     return {"SPARK_REMOTE": remote} if remote else {}
 
 
 def change_theme(page: Page, theme: str, shown: str, arg: Any) -> None:
-    """Change the theme of the lab, and wait until a condition tells that it is shown."""
+    """Change the theme of the lab, and wait until a condition says that it is shown."""
     page.evaluate(_THEME, theme)
     page.wait_for_function(shown, arg=arg)
     # The lab takes its splash away a moment later, and fails to when another change has shown it

@@ -1,4 +1,4 @@
-"""A one-node Kafka broker of our own, on free ports and in a folder of its own.
+"""A one-node Kafka broker of our own, on free ports and in a temporary folder.
 
 >>> with KafkaBroker() as broker:  # doctest: +SKIP
 ...     print(broker.share_groups_describe("billing"))
@@ -16,6 +16,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
@@ -27,10 +28,9 @@ from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, ser
 from tests.support.kafka.describe import DescribedOffset, parse_describe
 from tests.support.kafka.jars import kafka_jars
 from tests.support.kafka.jvm import RigError, java_command, run_java
+from tests.support.kafka.oracles import Oracle, share_groups
 
 __all__ = ["USERS", "DescribedOffset", "KafkaBroker", "parse_describe"]
-
-_SHARE_GROUP_COMMAND = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 
 
 class KafkaBroker:
@@ -71,6 +71,8 @@ class KafkaBroker:
         self._heap = heap
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
+        self._commands: Oracle | None = None
+        self._one_at_a_time = Lock()
         protocols = dict(extra_listeners or {})
         names = ["PLAINTEXT", "CONTROLLER", *([SECURE] if secure else []), *protocols]
         self._ports = dict(zip(names, free_ports(len(names)), strict=True))
@@ -175,9 +177,11 @@ class KafkaBroker:
         self.start()
 
     def close(self) -> None:
-        """Stop the broker and remove its folder."""
+        """End the broker and remove its folder: there is nothing to keep in good order."""
         try:
-            self.stop()
+            self.kill()
+            if self._commands is not None:
+                self._commands.close()
         finally:
             shutil.rmtree(self._folder)
 
@@ -200,7 +204,7 @@ class KafkaBroker:
     def run_tool(
         self, main_class: str, *args: str, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Kafka's programs, in a JVM of its own; the caller checks the exit code."""
+        """Run one of Kafka's programs, in a separate JVM; the caller checks the exit code."""
         return run_java([self._libs / "*"], main_class, *args, timeout=timeout)
 
     def share_groups(self, *args: str) -> str:
@@ -211,14 +215,19 @@ class KafkaBroker:
         RigError
             It failed; with its words.
         """
-        done = self.run_tool(
-            _SHARE_GROUP_COMMAND, "--bootstrap-server", self.bootstrap_servers, *args
-        )
-        if done.returncode != 0 or done.stdout.lstrip().startswith("Error"):
-            raise RigError(
-                f"kafka-share-groups.sh {' '.join(args)} failed:\n{done.stdout}{done.stderr}"
+        with self._one_at_a_time:
+            if self._commands is None:
+                self._commands = share_groups()
+            done = self._commands.ask(
+                {"args": ["--bootstrap-server", self.bootstrap_servers, *args]}
             )
-        return done.stdout
+        said = str(done.get("out", ""))
+        if done.get("code") != 0 or said.lstrip().startswith("Error"):
+            raise RigError(
+                f"kafka-share-groups.sh {' '.join(args)} failed:\n"
+                f"{said}{done.get('err', '')}{done.get('error', '')}"
+            )
+        return said
 
     def share_groups_describe(self, group: str | None = None) -> str:
         """Return the text of ``--describe --offsets --verbose`` of one group, or of all groups."""
@@ -237,7 +246,7 @@ class KafkaBroker:
             raise RigError(f"formatting the broker's storage failed:\n{done.stdout}{done.stderr}")
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        # Ready is a broker that tells its own name; log_level 0 keeps refused connections out of
+        # Ready is a broker that lists itself; log_level 0 keeps refused connections out of
         # the test output.
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         deadline = time.monotonic() + self._ready_within

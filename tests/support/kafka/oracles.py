@@ -168,23 +168,34 @@ def share_partition() -> Oracle:
     return Oracle("SharePartitionOracle")
 
 
+def share_groups() -> Oracle:
+    """``kafka-share-groups.sh``, as often as asked: its process takes longer to start than to answer."""
+    return Oracle("ShareGroups")
+
+
 def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
     """Ask Kafka's own share assignor, also that of an older version, for an assignment."""
     return Oracle(
         "SimpleAssignorOracle",
-        before=() if version == KAFKA_VERSION else (group_coordinator_jar(version),),
+        before=() if version == KAFKA_VERSION else (coordinator_jar("group", version),),
     )
 
 
-def group_coordinator_jar(version: str) -> Path:
-    """Return the jar of another version's group coordinator, fetching it the first time."""
+def share_values(version: str) -> Oracle:
+    """Ask another version's generated classes how they read values of the state topic."""
+    return Oracle("ShareValueOracle", before=(coordinator_jar("share", version),))
+
+
+def coordinator_jar(which: str, version: str) -> Path:
+    """Return the jar of another version's group or share coordinator, fetched the first time."""
     folder = build_once(
-        cache_dir() / f"group-coordinator-{version}", lambda empty: _fetch_jar(version, empty)
+        cache_dir() / f"{which}-coordinator-{version}",
+        lambda empty: _fetch_jar(which, version, empty),
     )
-    return folder / f"kafka-group-coordinator-{version}.jar"
+    return folder / f"kafka-{which}-coordinator-{version}.jar"
 
 
-def _fetch_jar(version: str, folder: Path) -> None:
+def _fetch_jar(which: str, version: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
         settings_file = Path(scratch_name) / "settings.xml"
         settings_file.write_text(jars.IVY_SETTINGS)
@@ -201,15 +212,15 @@ def _fetch_jar(version: str, folder: Path) -> None:
         command += [
             "-dependency",
             "org.apache.kafka",
-            "kafka-group-coordinator",
+            f"kafka-{which}-coordinator",
             version,
             "-notransitive",
         ]
         command += ["-confs", "default", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not (folder / f"kafka-group-coordinator-{version}.jar").is_file():
+    if not (folder / f"kafka-{which}-coordinator-{version}.jar").is_file():
         raise RigError(
-            f"the group coordinator of Kafka {version} could not be fetched:\n"
+            f"the {which} coordinator of Kafka {version} could not be fetched:\n"
             f"{done.stdout}{done.stderr}"
         )
 

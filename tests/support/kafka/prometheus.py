@@ -46,7 +46,7 @@ def prometheus_bin() -> Path:
 
 @contextmanager
 def prometheus(folder: Path, target: int, token: str) -> Iterator[Prometheus]:
-    """Prometheus with one target on this machine, in a folder and on a port of its own."""
+    """Prometheus with one target on this machine, in a separate folder and on a free port."""
     config = folder / "prometheus.yml"
     config.write_text(_CONFIG.format(token=token, port=target))
     address = f"127.0.0.1:{free_ports(1)[0]}"

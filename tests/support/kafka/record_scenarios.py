@@ -12,6 +12,7 @@ import json
 import shutil
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ _PROPERTIES = {
     "log.cleaner.backoff.ms": "500",
 }
 _TRIES = 5
+#: The scenarios press hours into seconds, so the length of a lock says nothing there.
+PATIENCE = timedelta(seconds=2.5)
 
 
 class Told(NamedTuple):
@@ -100,7 +103,8 @@ def _capture_quietly(broker: KafkaBroker, stage: Stage, folder: Path) -> Told:
     """Capture at once, then describe; once more if anything was written meanwhile."""
     for _ in range(_TRIES):
         before = _ends(broker, stage)
-        capture_kafka(ClientConfig({"bootstrap.servers": broker.bootstrap_servers}), folder)
+        config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})
+        capture_kafka(config, folder, patience=PATIENCE)
         told = tell(broker, stage)
         if _ends(broker, stage) == before:
             return told

@@ -5,7 +5,7 @@ single records.
 
 Each is played on a `tests.support.kafka.stage.Stage`. It ends at the moment to look at: members that are
 part of the trouble are still in the group then, but rest, so that Kafka's description stays true
-while it is asked.
+while it is read.
 """
 
 from __future__ import annotations

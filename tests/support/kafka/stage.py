@@ -33,7 +33,7 @@ _FINISHED = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)
 
 
 class Member(threading.Thread):
-    """A share consumer in a thread of its own. It works until it is told to rest or to leave."""
+    """A share consumer in a separate thread. It works until it has to rest or to leave."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Member(threading.Thread):
     ) -> None:
         super().__init__(name=f"a member of {stage.group}")
         self.error: BaseException | None = None
-        #: Set while it polls nothing: because it was told to rest, or holds undecided records.
+        #: Set while it polls nothing: because it has to rest, or holds undecided records.
         self.resting = threading.Event()
         self._stage, self._topics, self._decide = stage, topics, decide
         self._seconds, self._at_once, self._too_late = seconds, at_once, too_late
@@ -79,7 +79,7 @@ class Member(threading.Thread):
         self._leave.set()
 
     def _work(self, consumer: ShareConsumer) -> bool:
-        """Poll once, take some time for each record, decide; tell whether it can poll again."""
+        """Poll once, take some time for each record, decide; return whether it can poll again."""
         messages = [_sound(message) for message in consumer.poll(0.2)]
         time.sleep(self._seconds * len(messages))
         decisions = [(message, self._decide(message)) for message in messages]

@@ -68,7 +68,7 @@ def create_topics(
 def produce(
     bootstrap: str,
     topic: str,
-    records: Iterable[tuple[int, bytes | None, bytes]],
+    records: Iterable[tuple[int, bytes | None, bytes | None]],
     batch: int = 10_000,
 ) -> int:
     """Produce ``(partition, key, value)`` records, wait for all, and return how many there were.

@@ -40,7 +40,7 @@ _ALONE = """() => { const app = window.jupyterapp; app.shell.mode = 'single-docu
 _SETTLED = """dark => [...document.querySelectorAll('.sl')].every(view => (view.dataset.theme === 'dark') === dark)
     && [...document.querySelectorAll('.sl-chart')].every(view => view.dataset.drawn || !view.checkVisibility())"""
 _PAINTED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300))))"
-# The notebook scrolls in a panel of its own; the rest of the window has the same height always.
+# The notebook scrolls in a panel; the rest of the window has the same height always.
 _HEIGHT = """() => { const panel = document.querySelector('.jp-WindowedPanel-outer');
     panel.scrollTop = 0;
     const cells = [...panel.querySelectorAll(".jp-Cell")];

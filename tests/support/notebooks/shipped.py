@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +26,50 @@ def read(name: str) -> NotebookNode:
 
 
 def copy_of(name: str, folder: Path, **parameters: Any) -> Path:
-    """A copy to be run, with these parameters in place of its own."""
+    """A copy to be run, with these parameters in place of the shipped ones."""
     path = folder / f"{name}.ipynb"
     shipped = load_notebook_node(str(FOLDER / f"{name}.ipynb"))
     nbformat.write(parameterize_notebook(shipped, parameters) if parameters else read(name), path)
     return path
 
 
-def papermill(name: str, folder: Path, remote: str, **parameters: Any) -> NotebookNode:
-    """Run a notebook with papermill and these parameters, in its own process, on Spark Connect."""
-    out = folder / f"{name}.ipynb"
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        str(FOLDER / f"{name}.ipynb"),
-        str(out),
-        "-k",
-        "python3",
-    ]
+def papermill(
+    name: str,
+    folder: Path,
+    remote: str,
+    *,
+    cells: int | None = None,
+    env: Mapping[str, str] | None = None,
+    **parameters: Any,
+) -> NotebookNode:
+    """Run a notebook with papermill in its own process.
+
+    Parameters
+    ----------
+    name : str
+    folder : Path
+        Where the notebook goes.
+    remote : str
+        The Spark Connect server of its kernel; empty: the kernel starts a Spark.
+    cells : int, optional
+        How many of its code cells run; all by default.
+    env : mapping of str to str, optional
+        In place of this process's environment.
+    **parameters
+        In place of the notebook's.
+    """
+    shipped, out = folder / f"{name}-shipped.ipynb", folder / f"{name}.ipynb"
+    notebook = read(name)
+    last = [n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code"][:cells][-1]
+    notebook.cells = notebook.cells[: last + 1]
+    nbformat.write(notebook, shipped)
+    command = [sys.executable, "-m", "papermill", str(shipped), str(out), "-k", "python3"]
     command += [word for key, value in parameters.items() for word in ("-r", key, str(value))]
-    env = os.environ | {
-        "IPYTHONDIR": str(folder / "ipython"),
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
-    env |= {"SPARK_REMOTE": remote}
+    env = {**(os.environ if env is None else env), "IPYTHONDIR": str(folder / "ipython")}
+    env |= {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env |= {"SPARK_REMOTE": remote} if remote else {}
+    # Kernels that see it do not show what other processes write to stderr.
+    env.pop("PYTEST_CURRENT_TEST", None)
     done = subprocess.run(
         [*command, "--no-progress-bar"],
         capture_output=True,
@@ -60,8 +80,8 @@ def papermill(name: str, folder: Path, remote: str, **parameters: Any) -> Notebo
     )
     if done.returncode:
         raise AssertionError(f"papermill could not run {name}:\n{done.stderr[-3000:]}")
-    notebook: NotebookNode = nbformat.read(out, as_version=4)
-    return notebook
+    ran: NotebookNode = nbformat.read(out, as_version=4)
+    return ran
 
 
 def complaints(notebook: NotebookNode) -> list[str]:

@@ -50,7 +50,7 @@ def test_defaults_and_bounds_of_the_draft(name: str) -> None:
     assert setting is not None
     assert (setting.default, setting.scope, setting.status) == (default, "broker", "draft")
     assert refused(name, *bad)
-    # A maximum below the default would contradict it, which is told of the default, not of the
+    # A maximum below the default would contradict it, which is reported for the default, not for the
     # maximum.
     assert not refused(name, *good)
 
@@ -125,7 +125,7 @@ def test_a_stored_value_beyond_the_brokers_bounds_gives_way() -> None:
     assert effective({name: "15000"}, narrow)[name] == (20_000, "broker")
     assert effective({}, narrow)[name] == (30_000, "default")
     assert effective({}, narrow | {f"group.{name}": "25000"})[name] == (25_000, "broker")
-    # Bounds that nobody told clamp nothing, and a value that nobody told is not known.
+    # Unknown bounds clamp nothing, and a value that nobody gave is unknown.
     assert effective({name: "3000000"}, dict.fromkeys([*narrow, f"group.{name}"]))[name] == (
         3_000_000,
         "group",

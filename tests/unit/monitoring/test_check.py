@@ -1,14 +1,12 @@
 """Rules judge as they say, for as long as they say; what is not known is never fine."""
 
-# mypy: disable-error-code="union-attr"
-
 from __future__ import annotations
 
 import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -54,9 +52,8 @@ def judged(source: Any, *lines: str, silences: str = "") -> Checked:
 
 def test_the_example_is_right_and_has_a_rule_of_each_measure() -> None:
     example = read_rules(EXAMPLES / "rules.yaml")
-    assert {rule.measure for rule in example.rules} == set(
-        Rule.model_fields["measure"].annotation.__args__
-    )  # type: ignore[union-attr]
+    measures = get_args(Rule.model_fields["measure"].annotation)
+    assert {rule.measure for rule in example.rules} == set(measures)
     assert example.rules[0].lasting == timedelta(minutes=2)
     assert (example.rules[1].warn, example.rules[1].critical) == (300_000, 3_600_000)
     assert example.silences[0].until == datetime(2030, 1, 1, tzinfo=UTC)
@@ -87,7 +84,7 @@ silences:
 """
 
 
-def test_every_mistake_is_told_with_its_line_and_column() -> None:
+def test_every_mistake_names_its_line_and_column() -> None:
     with pytest.raises(InputError) as caught:
         parse_rules(WRONG, "r.yaml")
     told = [line.split(": ", 1) for line in str(caught.value).split("; ")]
@@ -260,7 +257,7 @@ def test_a_margin_is_worse_the_smaller_it_is() -> None:
 
 
 def test_what_was_pruned_is_bounded_by_the_first_state_that_is_left() -> None:
-    """Kafka deletes records below the last snapshot; it still tells where the log ended then."""
+    """Kafka deletes records below the last snapshot; it still shows where the log ended then."""
     source = WrittenInput([Write(60, 6600)])
     # Five minutes ago at least 300 were not finished.
     assert outcome(source, "measure: lag, warn: 250, for: 5m")["level"] == "warning"
@@ -364,6 +361,19 @@ def test_recorded_troubles(name: str, line: str, level: str) -> None:
         None,
         json.loads((SCENARIOS / name / "expected.json").read_text())["group"],
     )
+
+
+def test_what_will_count_soon_is_said() -> None:
+    source = CaptureInput(SCENARIOS / "window_full")
+    full = "measure: cause, causes: [window_full], critical: 1, for: 2m"
+    row = outcome(source, full)
+    assert (row["level"], row["due"] - row["since"]) == ("ok", timedelta(minutes=2))
+    assert row["summary"].endswith("; would be critical in 1m 47s")
+    assert outcome(source, "measure: lag, warn: 1, critical: 100, for: 1s")["due"] is None
+    row = outcome(source, "measure: lag, critical: 351, for: 1h")
+    assert row["level"] == "ok"
+    assert "; would be critical within 1h 0m" in row["summary"]
+    assert outcome(source, "measure: lag, critical: 352, for: 1h")["due"] is None
 
 
 # ---- what is not known
@@ -608,7 +618,7 @@ def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not() ->
     assert row["summary"].endswith(
         "or more: the end offset could not be read from the partition's leader"
     )
-    # The state topic alone does not tell who is in a group.
+    # The state topic alone does not say who is in a group.
     whole = WrittenInput(writes, partitions_of_topic=4)
     assert outcome(whole, "measure: cause, causes: [hot_partition], warn: 1")["level"] == "ok"
     row = outcome(whole, "measure: cause, causes: [hot_partition, no_members], warn: 1")

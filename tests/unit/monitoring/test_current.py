@@ -85,7 +85,7 @@ def test_no_other_table_is_replaced(tmp_path: Path) -> None:
     assert _read(tmp_path, "lag").to_pydict() == {"mine": [1]}
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "windows").write_text("a file")
     with pytest.raises(InputError, match=r"cannot read .*windows .*: check the path"):
         _tables(tmp_path)

@@ -1,6 +1,4 @@
-"""Do other programs get the numbers as they are, cheaply, and nothing else?"""
-
-# mypy: disable-error-code="assignment, attr-defined"
+"""Other programs get the numbers as they are, cheaply, and nothing else."""
 
 from __future__ import annotations
 
@@ -134,7 +132,7 @@ def test_names_of_groups_are_hostile_text() -> None:
         assert json.loads(ask(application(lambda: now), f"/keda/{name}")[2])["group"] == name
 
 
-def test_of_what_is_there_twice_or_has_no_name_nothing_is_told() -> None:
+def test_duplicates_and_unnamed_rows_are_left_out() -> None:
     now = gathered(
         WrittenInput([Write(600, 6600), Write(600, 6600, partition=1)], partitions_of_topic=2)
     )
@@ -168,7 +166,7 @@ def test_nothing_at_all_is_valid_too() -> None:
 
 
 class Cluster:
-    """Each time it is asked it answers when it is told what to."""
+    """Each request is answered when the test says with what."""
 
     def __init__(self) -> None:
         self.asked = threading.Semaphore(0)
@@ -204,7 +202,7 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
     cluster = Cluster()
     with gathering(cluster.gather, every=0.001) as told, running(told) as port:
         assert cluster.asked.acquire(timeout=30)
-        # It is being asked for the first time, and does not answer.
+        # The first request is on its way, and has no answer.
         begun = time.monotonic()
         status, text = get(port, "/metrics", {"Accept": OPENMETRICS})
         assert (status, samples(text.decode())) == (
@@ -250,7 +248,7 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
         cluster.over.set()
 
 
-def test_a_cluster_is_asked_once_in_a_while_however_many_scrape() -> None:
+def test_a_cluster_is_read_at_intervals_however_many_scrape() -> None:
     asked: list[float] = []
     evidence = evidence_of(6600)
 
@@ -278,7 +276,7 @@ def test_a_cluster_is_asked_once_in_a_while_however_many_scrape() -> None:
     assert min(later - earlier for earlier, later in pairwise(asked)) >= 0.05
 
 
-def test_what_was_asked_for_is_written_before_it_is_asked_for_again() -> None:
+def test_a_result_is_written_before_the_next_one_is_requested() -> None:
     cluster = Cluster()
     with gathering(cluster.gather, 0.001, write_ahead) as told:
         for attempts in (1, 2):
@@ -388,7 +386,7 @@ def test_over_the_network() -> None:
         assert get(port, "/metrics", {"Host": "localhost:1"})[0] == 200
 
 
-def test_a_token_is_asked_for() -> None:
+def test_a_token_is_required() -> None:
     now = gathered(WrittenInput([Write(600, 6600)]))
     with running(lambda: now, "s3cret-token") as port:
         for headers in ({}, {"Authorization": "Bearer s3cret-tokem"}, {"Authorization": "Basic s3cret-token"},
@@ -451,7 +449,7 @@ def test_the_text_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
     }
 
 
-def test_a_run_is_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_run_has_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "lake"
     answer = sharelag(
         "export", "--to", "parquet", "--out", str(out), "--capture", str(SCENARIOS / "poison")
@@ -530,7 +528,7 @@ def test_wrong_usage(arguments: list[str], told: str) -> None:
     assert told in answer.stderr
 
 
-def test_serving_until_told_to_end(tmp_path: Path) -> None:
+def test_serving_until_a_signal_ends_it(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
@@ -556,11 +554,11 @@ def test_serving_until_told_to_end(tmp_path: Path) -> None:
             assert process.wait(timeout=30) == 0
         finally:
             process.kill()
-    answer = sharelag(
+    refused = sharelag(
         "export", "serve", "--host", "0.0.0.0", "--capture", str(SCENARIOS / "poison")
     )
-    assert answer.returncode == 1
-    assert "set a token" in answer.stderr
+    assert refused.returncode == 1
+    assert "set a token" in refused.stderr
 
 
 # ---- examples

@@ -1,11 +1,9 @@
 """An incident report: how the lag moved, the first sign, what began, what is not known."""
 
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,9 +19,10 @@ from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.signs import signs_arrow
 from sharelag.reports import cells, history
 from sharelag.reports.blocks import VERDICT_MIME
-from sharelag.reports.incident import _began, _moved, happened
+from sharelag.reports.incident import MOST_WORDS, _began, _moved, happened, headline
 from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
+from sharelag.sources.recorded import folder_of, samples
 from sharelag.tables.lines import plain_rows
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
@@ -36,7 +35,12 @@ def test_an_incident_is_what_has_happened_since() -> None:
     case = read(capture=str(CAPTURE), engine="local")
     told = verdict(case)
     block = cells.happened(case, told)
-    said = block.data[VERDICT_MIME]["headline"]
+    assert block.data[VERDICT_MIME]["headline"] == (
+        "clickstream and 4 more: the group has no members since 2026-11-21 11:44:17 UTC; "
+        "start consumers."
+    )
+    said = block.data[VERDICT_MIME]["story"]
+    assert said in block.html
     assert said == (
         "Since 2026-11-21 11:43:29 UTC (1m 34s) the lag of notifications grew by 1,092 to 2,882 "
         "(since 11:43:52 UTC, when it was first known), and that of 1 more, too; that of 2 is "
@@ -70,7 +74,7 @@ def test_an_incident_is_what_has_happened_since() -> None:
 
 
 def moved(
-    *lags: tuple[str, int, list[int | str | None]],
+    *lags: tuple[str, int, Sequence[object]],
     born: tuple[tuple[str, int], ...] = (),
     begin: datetime = BEGIN,
 ) -> str:
@@ -130,7 +134,7 @@ def test_what_is_born_begins_without_lag() -> None:
     )
 
 
-def test_of_whom_the_lag_is_not_known_is_told() -> None:
+def test_groups_of_unknown_lag_are_named() -> None:
     steady, dark = ("g", 0, [10, 10, 10]), ("h", 0, [None, None, None])
     assert (
         moved(steady, dark)
@@ -142,7 +146,7 @@ def test_of_whom_the_lag_is_not_known_is_told() -> None:
     assert moved(steady) == "the lag of no share group grew"
 
 
-def test_since_when_a_lag_is_known_is_told() -> None:
+def test_a_report_says_since_when_a_lag_is_known() -> None:
     late = ("h", 0, [None, None, None, 5, 5])
     assert (
         moved(("g", 0, [3, 3, 3, 3, 3]), late)
@@ -324,3 +328,10 @@ def test_a_cause_that_is_older_elsewhere() -> None:
     assert said.endswith(
         " From 11:44:32 UTC on, first billing, then 3 more: the group has no members."
     )
+
+
+@pytest.mark.parametrize("name", sorted(samples()))
+def test_a_headline_is_short(name: str) -> None:
+    case = read(capture=str(folder_of(name)), engine="local")
+    told = verdict(case)
+    assert len(headline(case, told).split()) <= MOST_WORDS

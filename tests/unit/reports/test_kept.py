@@ -59,11 +59,11 @@ def test_it_says_who_else_may_read_the_topic() -> None:
     assert nothing == "Share groups still need every log from its start."
     assert (
         "-" in cells.reclaimable(case(Write(600, -1, count=-1))).text
-    )  # not known is told, not left out
+    )  # unknown is said, not left out
 
 
 def test_what_a_record_ttl_would_archive_of_each_group() -> None:
-    """The source tells where the logs ended 300.5 s ago, at 6,899: nothing is estimated."""
+    """The source knows where the logs ended 300.5 s ago, at 6,899: nothing is estimated."""
     (first, second) = retention.archived(case(), timedelta(seconds=300.5))
     assert (first["group_id"], first["effective_lag"], second["effective_lag"]) == (
         HOSTILE,

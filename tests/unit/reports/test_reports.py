@@ -1,7 +1,5 @@
 """Reports of thirty nights: ledger, retention, index, what changed; and two runs at once."""
 
-# mypy: disable-error-code="assignment, attr-defined, misc"
-
 from __future__ import annotations
 
 import json
@@ -11,7 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -49,6 +48,10 @@ KEEP = 7
 REAL = 1
 
 
+def _five_past(number: int) -> datetime:
+    return night(number) + timedelta(minutes=5)
+
+
 @pytest.fixture(scope="module")
 def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     """Where the reports of thirty nights on a growing archive lie, and what each of them was."""
@@ -63,7 +66,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
                 out,
                 keep=KEEP,
                 figures=False,
-                now=lambda number=number: night(number) + timedelta(minutes=5),
+                now=partial(_five_past, number),
                 run=execute if number >= NIGHTS - REAL else without_kernel,
             )
         )
@@ -74,7 +77,7 @@ def groups(told: Any) -> dict[str, Any]:
     return {group["group_id"]: group for group in told["groups"]}
 
 
-def test_every_night_tells_kafkas_lag(month: tuple[Path, list[Any]]) -> None:
+def test_every_night_has_kafkas_lag(month: tuple[Path, list[Any]]) -> None:
     for number, made in enumerate(month[1]):
         assert made.run.error is None
         assert {name: group["lag"] for name, group in groups(made.verdict).items()} == {
@@ -158,7 +161,7 @@ def test_papermill_and_this_process_say_the_same(month: tuple[Path, list[Any]]) 
     assert nightly.TOPIC in text
 
 
-def test_the_listing_tells_reports_and_runs(month: tuple[Path, list[Any]]) -> None:
+def test_the_listing_has_reports_and_runs(month: tuple[Path, list[Any]]) -> None:
     done = sharelag("report", "list", "--out", str(month[0]))
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]] == [
@@ -172,7 +175,7 @@ def test_the_listing_tells_reports_and_runs(month: tuple[Path, list[Any]]) -> No
 
 
 def test_a_group_that_is_not_there_is_worded_as_by_other_commands(tmp_path: Path) -> None:
-    """Only the one that was asked for was read; seven others are there."""
+    """Only the requested one was read; seven others are there."""
     made = report(
         "daily",
         {"capture": str(CAPTURE), "engine": "local", "group": ["nobody"]},
@@ -327,9 +330,9 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
     assert made.words.startswith("slow: choose 40 members, which beats all others tried: ")
     assert re.search(r": the p95 age of its oldest record is \S+ s instead of \S+ s\.$", made.words)
     assert re.fullmatch(r"-\S+ s ± \S+ s", many["age_p95_difference"])
-    few = propose(case, members=[4], minutes=1, seeds=3)
-    assert few.words.startswith("slow: choose 4 members, ")
-    assert few.words.endswith(" None of its runs clears the lag within 1 min: try more members.")
+    small = propose(case, members=[4], minutes=1, seeds=3)
+    assert small.words.startswith("slow: choose 4 members, ")
+    assert small.words.endswith(" None of its runs clears the lag within 1 min: try more members.")
 
 
 def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
@@ -349,7 +352,7 @@ def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
     assert "billing" not in cells.causes(told).html + cells.headroom(its).html
 
 
-def test_what_is_wrong_in_many_groups_is_told_once() -> None:
+def test_what_is_wrong_in_many_groups_is_reported_once() -> None:
     told = verdict(read(capture=str(CAPTURE), engine="local"))
     shown, advice = cells.causes(told).html, "start consumers; kafka-share-groups.sh"
     assert (shown.count("the group has no members"), shown.count(advice)) == (1, 1)
@@ -493,7 +496,7 @@ def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
     assert kept(tmp_path) == [runs[0].run_id, runs[3].run_id]
 
 
-def test_retention_counts_what_was_asked_the_same(tmp_path: Path) -> None:
+def test_retention_counts_runs_with_the_same_parameters(tmp_path: Path) -> None:
     """Of a second group, and of another cluster, as many stay."""
     asked: list[dict[str, Any]] = [{"group": ["billing"]}, {"group": ["shipping"]}, {}]
     runs = [
@@ -549,7 +552,7 @@ def test_an_index_of_nothing(tmp_path: Path) -> None:
     assert sharelag("report", "index", "--out", str(tmp_path / "none")).returncode == 1
 
 
-def test_a_run_is_compared_to_one_that_was_asked_the_same(tmp_path: Path) -> None:
+def test_a_run_is_compared_to_one_with_the_same_parameters(tmp_path: Path) -> None:
     capture = nightly.record_nights(tmp_path / "capture")
 
     def made(number: int, **more: Any) -> Any:
@@ -692,7 +695,7 @@ def test_another_report_need_not_wait(tmp_path: Path, holder: subprocess.Popen[s
 def test_a_kernel_leaves_nothing_where_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run has its sockets in a folder of its own, so that two runs do not share them."""
+    """A run has its sockets in a separate folder, so that two runs do not share them."""
     place = tmp_path / "work"
     place.mkdir()
     (tmp_path / "out").mkdir()

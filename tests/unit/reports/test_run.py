@@ -220,7 +220,7 @@ def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
     assert ledger.read(tmp_path / "out") == [made.run]
 
 
-def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "papermill", None)
         with pytest.raises(

@@ -150,7 +150,9 @@ def test_airflow() -> None:
     assert "tz='Europe/Berlin'" in defined("airflow", zone="Europe/Berlin")
 
 
-def test_airflow_writes_where_it_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_airflow_writes_where_it_is_configured_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its worker has another working folder, and names of folders are not templates."""
     monkeypatch.chdir(tmp_path)
     import jinja2
@@ -292,13 +294,13 @@ def test_all_of_them_read_the_same(kind: str, cron: str, plain: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "", "CET\nfoo"])
-def test_a_time_zone_that_is_none(zone: str) -> None:
+def test_an_invalid_time_zone(zone: str) -> None:
     with pytest.raises(InputError, match="unknown time zone"):
         defined("systemd", zone=zone)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_line_break_would_be_a_line_of_its_own(kind: str) -> None:
+def test_a_line_break_would_begin_another_line(kind: str) -> None:
     with pytest.raises(InputError, match="line break"):
         schedule("daily", CRON, kind, {"group": ["a\n* * * * * evil"]})
 

@@ -95,7 +95,7 @@ def scrub_form(secret: str) -> str:
     return html.escape(secret)
 
 
-def test_of_a_notebook_that_tells_everything(
+def test_a_notebook_that_shows_everything(
     own: Path, properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_TOKEN", IN_ENVIRONMENT)
@@ -111,7 +111,7 @@ def test_of_a_notebook_that_tells_everything(
     assert made.run.error is not None
     assert made.run.error.startswith("unexpected ValueError")
     text = (made.folder / "notebook.ipynb").read_text()
-    # It did reach the kernel, and was told there.
+    # It did reach the kernel, and was printed there.
     assert PROPERTIES in text
     assert text.count(MASK) > 10
     assert "Zürich" in made.html.read_text()

@@ -1,6 +1,4 @@
-"""Is each sentence of a report true: who keeps up, what is wrong, and where?"""
-
-# mypy: disable-error-code="index"
+"""Each sentence of a report is true: which groups keep up, what is wrong, and where."""
 
 from __future__ import annotations
 
@@ -210,8 +208,8 @@ def test_a_warning_beside_what_is_not_known() -> None:
     ]
 
 
-def test_a_judgement_stays_where_no_cause_tells_it() -> None:
-    groups = [
+def test_a_judgement_stays_where_no_cause_explains_it() -> None:
+    groups: list[dict[str, Any]] = [
         {
             "group_id": "a",
             "causes": [never("a", "t"), never("a", "u")],
@@ -255,7 +253,7 @@ def ruled(tmp_path: Path, rule: str, name: str = "healthy", **asked: Any) -> Cas
 STATE = "{name: state, measure: state_topic, critical: 0}"  # as many findings as there are
 
 
-def test_a_rule_of_no_group_is_told_once_and_of_no_group(tmp_path: Path) -> None:
+def test_a_rule_without_a_group_is_reported_once_and_without_one(tmp_path: Path) -> None:
     case = ruled(tmp_path, STATE)
     told = verdict(case)
     assert [(group["level"], group["rules"], group["why"]) for group in told["groups"]] == [
@@ -293,7 +291,7 @@ def test_a_rule_of_no_group_does_not_count_groups(tmp_path: Path) -> None:
     )
 
 
-def test_a_rule_of_a_group_is_told_of_that_group_only(tmp_path: Path) -> None:
+def test_a_rule_for_a_group_is_reported_for_that_group_only(tmp_path: Path) -> None:
     told = verdict(ruled(tmp_path, "{name: big, measure: lag, warn: 0}"))
     assert [[one["rule"] for one in group["rules"]] for group in told["groups"]] == [["big"]]
     assert (told["level"], told["rules"]) == ("warning", [])

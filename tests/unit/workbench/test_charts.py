@@ -1,4 +1,4 @@
-"""Do the charts draw what the tables say, say what is not known, and take every name as text?"""
+"""Charts draw what the tables say, mark what is unknown, and take every name as text."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     assert list(figure.data[0].y) == [50, 100, 50, 0, None]
     assert list(figure.data[1].y) == [None, 10, 15, 0, None]
     assert (
-        "1 lag of 5: a gap; 1 age: a gap; 1 age older than the first"
+        "1 lag of 5: shaded; 1 age: a gap; 1 age older than the first"
         in figure.layout.meta["facts"][1]
     )
     assert figure.layout.meta["title"] == (
@@ -263,7 +263,35 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     )
 
 
-def test_no_lag_is_not_told_as_the_most_lag() -> None:
+def test_lines_step_between_known_ends_and_are_shaded_where_nothing_is_known() -> None:
+    """That the end was asked every second moment only is no gap; what is missing is one."""
+    asked = {"lag_reason": "no_end_offset_then"}
+    rows = [
+        moment_row(0, 50, 100),
+        moment_row(10, 60, None, **asked),
+        moment_row(20, 60, 200),
+        moment_row(30, 70, 250, lag=None, lag_reason="records_missing"),
+        moment_row(40, 70, 260, lag=None, lag_reason="records_missing"),
+        moment_row(50, 90, 300),
+        moment_row(60, 90, None, **asked),  # nothing is known after it
+    ]
+    table = pa.Table.from_pylist(rows, schema=schemas.TIMELINE)
+    figure = charts.lag_over_time_figure(charts.lag_over_time_records(table))
+    assert list(figure.data[0].y) == [50, 140, None, None, 210, None]
+    assert figure.data[0].line.shape == "hv"
+    shaded = [(one.x0[11:19], one.x1[11:19]) for one in figure.layout.shapes]
+    assert shaded == [("03:10:20", "03:10:50"), ("03:10:50", "03:11:00")]
+    assert figure.layout.meta["facts"][1].startswith("Not known: 3 lags of 6: shaded;")
+    found = charts.rates_over_time_records(table).to_pylist()
+    assert (found[0]["arrived"], found[0]["finished"]) == (100, 10)
+    whole = charts.lag_over_time_records(timeline("window_full"))
+    figure = charts.lag_over_time_figure(whole)
+    assert None not in figure.data[0].y
+    assert not figure.layout.shapes
+    assert "shaded" not in figure.layout.meta["facts"][1]
+
+
+def test_no_lag_is_not_reported_as_the_most_lag() -> None:
     table = pa.Table.from_pylist(
         [moment_row(0, 5, 5), moment_row(1, 9, 9)], schema=schemas.TIMELINE
     )
@@ -792,7 +820,7 @@ def test_the_forecast_has_its_interval_or_words() -> None:
     assert figure.layout.meta["title"] == "g: nothing is finished in 1 of 6 share partitions"
 
 
-def test_share_partitions_without_a_forecast_are_told_together() -> None:
+def test_share_partitions_without_a_forecast_are_reported_together() -> None:
     """Thirty times the same sentence says no more than once."""
     alone = [
         progress_row(n, NOBODY) | {"group_id": group} for group in ("a", "b") for n in range(40)
@@ -851,7 +879,7 @@ def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
         )
 
 
-def test_kinds_of_state_records_add_up_and_what_may_be_pruned_is_told() -> None:
+def test_kinds_of_state_records_add_up_and_prunable_ones_are_reported() -> None:
     known = health("demo")
     made = charts.state_record_records(known)
     assert made.column("partition").to_pylist() == [n for n in range(4) for _ in range(4)]

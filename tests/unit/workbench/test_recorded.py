@@ -1,4 +1,4 @@
-"""Do the recorded broker's bytes give what Kafka said of them, at every moment that was noted?"""
+"""The recorded broker's bytes give what Kafka reported, at every recorded moment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Comparisons, searches and moves as tables and charts, with what is not known."""
 
-# mypy: disable-error-code="attr-defined"
-
 from __future__ import annotations
 
 import re
@@ -31,9 +29,10 @@ from sharelag.whatif import (
 )
 from sharelag.whatif import search as fewest
 from sharelag.whatif.compare import Comparison
+from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
 from sharelag.workbench import charts
-from sharelag.workbench.charts.comparison import COMPARED, measure_words
+from sharelag.workbench.charts.comparison import COMPARED
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
 
@@ -139,7 +138,7 @@ def test_every_measure_has_words_with_one_unit(measure: str) -> None:
 # ---- as results ----------------------------------------------------------------------------------
 
 
-def test_a_comparison_is_told_with_its_winner_and_what_is_not_known() -> None:
+def test_a_comparison_names_its_winner_and_what_is_unknown() -> None:
     result = sharelag.summarize(AGES)
     rows = {(row["by"], row["variant"]): row for row in result.table.to_pylist()}
     assert set(result.columns.values()) == set(result.table.column_names)
@@ -198,7 +197,7 @@ def test_what_is_the_same_in_every_run_has_no_interval() -> None:
     )
 
 
-def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_reports_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Scenario(
         (Topic("orders", 4),),
         (Member(service=Service(40)),),
@@ -223,7 +222,7 @@ def test_a_search_is_told_by_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> 
     assert "VARIANT" not in result.columns
 
 
-def test_a_move_is_told_side_by_side_with_what_is_assumed() -> None:
+def test_a_move_is_shown_side_by_side_with_its_assumptions() -> None:
     moving = should_move(replace(named("uneven"), duration_ms=4000), seeds=range(2))
     result = sharelag.summarize(moving)
     assert "a consumer retries a failing record in place" in result.notes[0]
@@ -233,7 +232,7 @@ def test_a_move_is_told_side_by_side_with_what_is_assumed() -> None:
     assert lag["share_group"]
 
 
-def test_one_run_is_told_as_its_summary() -> None:
+def test_one_run_is_shown_as_its_summary() -> None:
     run = simulate(replace(named("uneven"), duration_ms=2000), 7)
     result = sharelag.summarize(run)
     assert result.title == "One run, with seed 7"
@@ -244,7 +243,7 @@ def test_one_run_is_told_as_its_summary() -> None:
     }
 
 
-def test_each_shows_itself_as_it_is_told() -> None:
+def test_each_shows_itself_as_its_summary() -> None:
     """In a notebook: a table, and the same as text for who does not see it."""
     scenario = replace(named("uneven"), duration_ms=2000, assumed=(f"{HOSTILE} is fast",))
     run = simulate(scenario)

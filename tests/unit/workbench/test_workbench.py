@@ -26,6 +26,8 @@ from sharelag.tables.words import moment
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench import engine as engines
 from sharelag.workbench.spans import span
+from tests.support import readings
+from tests.support.command import sharelag as command
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
@@ -42,6 +44,7 @@ QUESTIONS = (
     "members",
     "health",
     "reconcile",
+    "settings",
 )
 
 
@@ -139,7 +142,7 @@ def test_what_cannot_be_opened_says_what_to_give(
         sharelag.open(where, **({"engine": "local"} | options)).lag()
 
 
-def test_a_folder_of_something_else_is_told(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no capture, no archive, no Parquet files"):
         sharelag.open(tmp_path, engine="local")
 
@@ -190,7 +193,7 @@ def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
         .table.drop_columns("topic")
         .equals(engines.windows(source, "local").table.drop_columns("topic"))
     )
-    assert demo.history().table.equals(engines.history(source, "local").table)
+    assert demo.history().table.equals(readings.history(source, "local").table)
     sums = demo.lag(by="group").table
     assert (
         sums.select(["group_id", "lag"]).to_pylist()
@@ -232,7 +235,7 @@ def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
     assert len(told.asked) == 4
 
 
-def test_an_unknown_group_is_told_with_those_there_are(demo: Workbench) -> None:
+def test_an_unknown_group_is_an_error_that_lists_the_groups(demo: Workbench) -> None:
     for question in (demo.explain, demo.progress, demo.lag, demo.scenario, demo.moments):
         with pytest.raises(
             InputError, match=r"no state of share group 'biling'.*there are analytics, billing"
@@ -270,7 +273,7 @@ def test_a_timeline_has_sixty_steps_over_the_span_of_the_rates(poison: Workbench
 
 
 @pytest.mark.parametrize("wrong", ["soon", 0, "-1min", timedelta(0)])
-def test_a_span_that_is_none_is_told(wrong: Any) -> None:
+def test_an_invalid_span_is_an_error(wrong: Any) -> None:
     with pytest.raises(InputError, match="invalid duration"):
         span(wrong)
 
@@ -433,3 +436,14 @@ def test_a_simulation_begins_where_the_group_is(poison: Workbench) -> None:
     scenario = poison.scenario("poison", duration_ms=1000)
     assert (scenario.group_id, scenario.duration_ms) == ("poison", 1000)
     assert scenario.assumed
+
+
+def test_settings_are_those_of_the_command(demo: Workbench) -> None:
+    name = "share.delivery.count.limit"
+    given = ("--set", f"{name}=1")
+    here = ("--capture", str(DEMO), "--engine", "local", "-o", "json")
+    printed = [json.loads(line) for line in command("settings", *here, *given).stdout.splitlines()]
+    assert demo.settings(given={name: 1}).table.to_pylist() == printed
+    of_one = demo.settings("billing").table
+    assert set(of_one.column("group_id").to_pylist()) == {"billing", None}
+    assert not of_one.column("problem").drop_null().to_pylist()

@@ -1,4 +1,4 @@
-"""How far is the simulator from the broker? Medians over runs side by side, and what is too far."""
+"""The distance of the simulator from the broker: medians over runs side by side, and bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of one run, simulated or real? The same pipeline reads the state topic of both."""
+"""What came of one run, simulated or real: the same pipeline reads the state topic of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where do the members live? In JVMs: one for all, and one for each that comes to harm."""
+"""Members of experiments run in JVMs: one for all, and one for each that comes to harm."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Members:
                 self._later(begin + at + for_ms, member, signal.SIGCONT)
 
     def leave(self) -> list[dict[str, Any]]:
-        """Let all members leave that can, and return what was told of all polls."""
+        """Let all members leave that can, and return what was reported for all polls."""
         for process in self._processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)

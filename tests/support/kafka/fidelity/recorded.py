@@ -24,7 +24,7 @@ _RUNS = pa.schema(
     [
         ("experiment", pa.string()),
         ("seed", pa.int32()),
-        ("told", pa.string()),  # digest of all that brokers, producers and members were told
+        ("told", pa.string()),  # digest of all that brokers, producers and members were given
         ("drain_ms", pa.float64()),
         ("deliveries", pa.int64()),
         ("archived", pa.int64()),
@@ -36,7 +36,7 @@ _RUNS = pa.schema(
 
 
 def write(folder: Path, runs: Mapping[tuple[str, int], tuple[str, Run]]) -> None:
-    """Write runs by experiment and seed, each with the digest of what was told."""
+    """Write runs by experiment and seed, each with the digest of what they were given."""
     rows = [
         {"experiment": name, "seed": seed, "told": told, **asdict(run)}
         for (name, seed), (told, run) in runs.items()

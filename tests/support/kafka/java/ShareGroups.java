@@ -1,0 +1,59 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.tools.consumer.group.ShareGroupCommand;
+
+/**
+ * Kafka's own kafka-share-groups.sh, run many times in one process, whose start takes longer than the command.
+ *
+ * in:  {"args": [s, ...]}
+ * out: {"code": n, "out": s, "err": s}
+ */
+public final class ShareGroups {
+    /** Stands in for the end of the process. */
+    private static final class Exited extends Error {
+        final int code;
+
+        Exited(int code) {
+            this.code = code;
+        }
+    }
+
+    private ShareGroups() {
+    }
+
+    public static void main(String[] args) throws Exception {
+        Exit.setExitProcedure((code, message) -> {
+            throw new Exited(code);
+        });
+        Lines.serve(ShareGroups::run);
+    }
+
+    private static ObjectNode run(JsonNode question) {
+        var args = new ArrayList<String>();
+        question.get("args").forEach(arg -> args.add(arg.asText()));
+        PrintStream out = System.out;
+        PrintStream err = System.err;
+        var printed = new ByteArrayOutputStream();
+        var complained = new ByteArrayOutputStream();
+        int code = 0;
+        System.setOut(new PrintStream(printed, true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(complained, true, StandardCharsets.UTF_8));
+        try {
+            ShareGroupCommand.main(args.toArray(String[]::new));
+        } catch (Exited end) {
+            code = end.code;
+        } finally {
+            System.setOut(out);
+            System.setErr(err);
+        }
+        return Lines.JSON.createObjectNode()
+            .put("code", code)
+            .put("out", printed.toString(StandardCharsets.UTF_8))
+            .put("err", complained.toString(StandardCharsets.UTF_8));
+    }
+}

@@ -1,0 +1,82 @@
+"""Is the brief lag that of the whole answer, however it is found?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag.metrics.lag import BRIEF
+from sharelag.replay import positions
+from sharelag.replay.moment import Choice
+from sharelag.sources.inputs import CaptureInput, Input, RawInput
+from sharelag.wire.fields import STATE_KINDS
+from sharelag.workbench import engine
+from tests.support import generators
+from tests.support.records import raw
+
+CAPTURES = sorted(
+    path.parent for path in Path(__file__).parents[3].glob("data/captures/**/capture.json")
+)
+
+
+@pytest.fixture(autouse=True)
+def scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scan however few records there are."""
+    monkeypatch.setattr(engine, "_SCAN_FROM_RECORDS", 0)
+
+
+def equal(source: Input, choice: Choice | None = None) -> engine.Answer:
+    """Assert that the brief answer is the same columns of the whole one; return it."""
+    brief, whole = (one(source, "local", choice=choice) for one in (engine.brief, engine.lag))
+    assert brief.table.equals(whole.table.select(BRIEF.names))
+    assert (brief.rejected, brief.engine) == (whole.rejected, whole.engine)
+    return brief
+
+
+@pytest.fixture
+def scanned(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Note each scan, and whether it knew the answer."""
+    known: list[bool] = []
+    latest_positions = positions.latest_positions
+
+    def noted(raw: object) -> object:
+        found = latest_positions(raw)  # type: ignore[arg-type]
+        known.append(found is not None)
+        return found
+
+    monkeypatch.setattr(positions, "latest_positions", noted)
+    return known
+
+
+def test_every_recording_has_the_same_lag_in_brief(scanned: list[bool]) -> None:
+    rows = 0
+    for path in CAPTURES:
+        rows += equal(CaptureInput(path)).table.num_rows
+    assert rows > 20
+    assert len(scanned) == len(CAPTURES)
+    assert all(scanned), "no recording needs its batches"
+
+
+def test_some_groups_and_topics(scanned: list[bool]) -> None:
+    for path in CAPTURES[:3]:
+        whole = engine.lag(CaptureInput(path), "local").table
+        group, topic = (whole.column(name)[0].as_py() for name in ("group_id", "topic"))
+        found = equal(CaptureInput(path), Choice(frozenset({group})))
+        assert set(found.table.column("group_id").to_pylist()) == {group}
+        equal(CaptureInput(path), Choice(topics={topic: frozenset()}))
+    assert all(scanned)
+
+
+def test_records_that_must_be_replayed_and_rejects(tmp_path: Path, scanned: list[bool]) -> None:
+    random = Random(3)
+    ordered = [*generators.sequence(random, keys=4, length=200), (b"\0\1", b"")]
+    turned = [generators.record(random, STATE_KINDS[n % 2]) for n in range(300)]
+    for name, records in (("ordered", ordered), ("turned", turned)):
+        pq.write_table(pa.Table.from_batches([raw(records)]), tmp_path / f"{name}.parquet")
+        answer = equal(RawInput(str(tmp_path / f"{name}.parquet")))
+        assert answer.rejected == (name == "ordered")
+    assert scanned == [True, False]
