@@ -27,12 +27,13 @@ demo: $(READY) ## the lag of a recorded cluster: a table here, its daily report 
 
 # What compiles takes a processor while the others wait for a network.
 test-parts: $(READY)
-	@$(BIN)/python -m tests.support.compiled & compiling=$$! \
-	&& $(BIN)/python -m tests.support.kafka.jars \
+	@$(BIN)/python -m tests.support.compiled simulations & simulating=$$!; \
+	$(BIN)/python -m tests.support.compiled & compiling=$$!; \
+	$(BIN)/python -m tests.support.kafka.jars \
 	&& $(BIN)/python -m tests.support.kafka.prometheus \
 	&& $(BIN)/python -m tests.support.browser.chromium \
 	&& $(BIN)/python -m tests.support.browser.desk \
-	&& wait $$compiling
+	&& wait $$compiling && wait $$simulating
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 	@$(PYTEST) $(SIDE_BY_SIDE) --session-timeout 4500
@@ -64,7 +65,8 @@ screenshots: test-parts ## pictures of notebooks, dashboards, widgets and report
 	@$(BIN)/python -m tests.support.notebooks.screenshots
 
 pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
-	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True
+	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True \
+	  --MappingKernelManager.cull_interval=60 --MappingKernelManager.cull_idle_timeout=300
 
 docs: $(READY) ## the documentation as a site, build/site/index.html: works offline, fails on broken links
 	@$(BIN)/python -m tools.docs

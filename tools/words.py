@@ -22,14 +22,14 @@ PHRASES = {
     r"\b(is|are) told\b": "is reported, is shown",
     r"\btold as such\b": "is reported as such",
     r"\btells? (nothing|of)\b": "does not say, says about",
-    r"(?<!there )\b(is|are) none\b": "the rule that it breaks",
+    r"(?<!there )\b(is|are) (?-i:none)\b": "the rule that it breaks",
     r"\bfor (whom|want of)\b": "name the person, or the reason",
     r"\bwhoever\b": "anyone who, or the role",
     r"\bwho asks?\b": "clients, requests",
     r"\bof all chance\b": "random seed",
     r"\bheld against\b": "compared with",
     r"\bof (ours|one's own)\b": "name the owner",
-    r"\bheeds?\b": "uses",
+    r"\bheeds?\b(?! :| is deprecated)": "uses",
     r"\bas it likes\b": "freely, or leave it out",
     r"\bbe had\b": "be obtained",
     r"\bthereof\b": "of it",
@@ -39,7 +39,7 @@ PHRASES = {
     r"\bcannot tell\b": "is not known",
     r"\b(goes|go) on to\b": "continues to, keeps",
     r"\b(surely|% sure)\b": "with 95 % confidence",
-    r"\b(is|are) of (?!type|another|different|others)\b": "belongs to, describes",
+    r"\b(is|are) of (?!type|another|different|others|an older)\b": "belongs to, describes",
     r"(?<!{{ )(?<!for )(?<!`)\btold\b": "reported, shown, written",
     r"\ba name of its own\b": "its own name",
     r"\bnobody is\b": "there are no members",
@@ -49,6 +49,10 @@ PHRASES = {
     r"\btaken for granted\b": "assumed",
     r"\bso far as\b": "as far as",
     r"\bthe same at the\b": "name it",
+    r"\bof (its|their|his) own\b": "its own ..., a separate ...",
+    r"\balike\b": "the same, equally, both",
+    r"\b(was|were|is|are) asked\b(?! for)": "was requested, was read, is called",
+    r"\basked for\b": "requested, given, chosen",
 }
 
 
@@ -60,10 +64,11 @@ class Text(NamedTuple):
 
 
 def texts() -> Iterator[Text]:
-    """Everything that people read but results: pages, help, strings of the code, notebooks."""
+    """Everything that people read but results: pages, help, texts of the code, notebooks."""
     yield from _pages()
     yield from _help()
     yield from _strings()
+    yield from _docstrings()
     yield from _notebooks()
 
 
@@ -102,16 +107,38 @@ def _help() -> Iterator[Text]:
 
 
 def _strings() -> Iterator[Text]:
-    """Texts in code: messages, meanings of columns, causes, titles; docstrings are not among them.
+    """Texts in code: messages, meanings of columns, causes, titles.
 
     What is put into a text is read as ``x``.
     """
-    for path in sorted(
-        {*ROOT.glob("sharelag/**/*.py"), *ROOT.glob("widgets/sharelag_widgets/**/*.py")}
-    ):
+    for path in _code():
         place, tree = path.relative_to(ROOT), ast.parse(path.read_text("utf-8"))
         for node, words in _texts_of(tree):
             yield Text(f"{place}:{node.lineno}", words)
+
+
+def _docstrings() -> Iterator[Text]:
+    """What the reference and `help` show of the code, its comments, and stories of recordings."""
+    for path in [*_code(), *sorted(ROOT.glob("tests/support/kafka/scenarios*.py"))]:
+        place, text = path.relative_to(ROOT), path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                for part in (ast.get_docstring(node) or "").split("\n\n"):
+                    yield Text(f"{place}:{getattr(node, 'lineno', 1)}", part)
+        comments: list[str] = []
+        for number, line in enumerate([*text.splitlines(), ""], 1):
+            comment = re.search(r"(?:^|  ) *#:? (.*)", line)
+            if comment and line.lstrip()[0] != "#":
+                yield Text(f"{place}:{number}", comment[1])
+            elif comment:
+                comments.append(comment[1])
+            elif comments:
+                yield Text(f"{place}:{number - len(comments)}", " ".join(comments))
+                comments = []
+
+
+def _code() -> list[Path]:
+    return sorted({*ROOT.glob("sharelag/**/*.py"), *ROOT.glob("widgets/sharelag_widgets/**/*.py")})
 
 
 def _texts_of(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:

@@ -43,6 +43,7 @@ SECTIONS: dict[str, list[str]] = {
     "Look it up": [
         "docs/commands.md",
         "docs/frames.md",
+        "docs/generations.md",
         "docs/benchmarks.md",
         "docs/glossary.md",
     ],
