@@ -156,13 +156,14 @@ def click_bar(desk: Desk, number: int, *, drawn_with: int) -> None:
         arg=drawn_with,
     )
     desk.settle()
-    hovered = desk.page.locator(".hoverlayer .hovertext")
     desk.page.mouse.move(2, 2)
-    hovered.first.wait_for(state="detached")
     bar = desk.page.locator(".bars path").nth(number).bounding_box()
     assert bar
     desk.page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
-    hovered.first.wait_for()
+    desk.page.wait_for_function(
+        "n => document.querySelector('.js-plotly-plot')._hoverdata?.[0].pointNumber === n",
+        arg=number,
+    )
     desk.page.mouse.down()
     desk.page.mouse.up()
 
