@@ -1,0 +1,20 @@
+"""Inputs: a cluster, a capture, raw Parquet, a broker's files. All answer the same questions."""
+
+from sharelag.sources.inputs.capture import CaptureInput
+from sharelag.sources.inputs.cluster import KafkaInput
+from sharelag.sources.inputs.contract import Input, RecordsOnly
+from sharelag.sources.inputs.files import PrintedInput, RawInput, SegmentsInput
+from sharelag.sources.inputs.offsets import of_topics
+from sharelag.sources.inputs.parquet import version_of
+
+__all__ = [
+    "CaptureInput",
+    "Input",
+    "KafkaInput",
+    "PrintedInput",
+    "RawInput",
+    "RecordsOnly",
+    "SegmentsInput",
+    "of_topics",
+    "version_of",
+]

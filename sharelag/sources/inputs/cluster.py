@@ -1,0 +1,99 @@
+"""A running cluster as an input."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sharelag.sources.inputs.offsets import of_moment
+from sharelag.sources.kafka import logs
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.times import record_times
+from sharelag.wire.fields import STATE_TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class KafkaInput:
+    """A running cluster."""
+
+    config: ClientConfig
+
+    @property
+    def holds_both(self) -> bool:
+        return False
+
+    @property
+    def rereadable(self) -> bool:
+        return False
+
+    @property
+    def patience(self) -> timedelta | None:
+        return None
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        return kafka.read_topic(
+            self.config, topic, self._state_ranges if topic == STATE_TOPIC else None
+        )
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.sources.spark.data_source import read_kafka
+
+        return read_kafka(spark, self.config, topic)
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        at = as_of if isinstance(as_of, datetime) else None
+        offsets = kafka.list_offsets(self.config, self._names(topic_ids), at=at)
+        # Offsets of the state topic tell no time, so they have no end offsets to go with.
+        is_time = as_of is None or isinstance(as_of, datetime)
+        return offsets if is_time else of_moment(offsets, topic_ids, datetime.now(UTC), as_of)
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        return logs.past_offsets(self.config, self._names(topic_ids), moments)
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        return logs.logs(self.config, self._names(topic_ids))
+
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+        return record_times(self.config, positions, read_committed)
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        from sharelag.sources.kafka.settings import settings
+
+        return settings(self.config, groups, topics)
+
+    def partitions(self, topic: str) -> int | None:
+        return (
+            len(self._state_ranges)
+            if topic == STATE_TOPIC
+            else len(kafka.offset_ranges(self.config, topic))
+        )
+
+    def _names(self, topic_ids: Sequence[str]) -> dict[str, str]:
+        wanted = set(topic_ids)
+        return {topic: found for topic, found in self._topics.items() if found in wanted}
+
+    @cached_property
+    def _topics(self) -> dict[str, str]:
+        return kafka.topic_ids(self.config)
+
+    @cached_property
+    def _state_ranges(self) -> dict[int, tuple[int, int]]:
+        return kafka.offset_ranges(self.config, STATE_TOPIC)
+
+    def size(self) -> int:
+        return sum(end - first for first, end in self._state_ranges.values())
+
+    def version(self) -> Hashable:
+        return None
+
+    def describe(self) -> str:
+        return f"cluster at {self.config.bootstrap_servers}"

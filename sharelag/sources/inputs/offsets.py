@@ -1,0 +1,45 @@
+"""Offsets that an input noted: of some topics, and as of another moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.schemas.arrow import beside, keys
+
+
+def of_moment(
+    offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object
+) -> pa.Table:
+    """The offsets of some topics, known at one moment only."""
+    offsets = of_topics(offsets, topic_ids)
+    if as_of is None or (isinstance(as_of, datetime) and as_of >= noted):
+        return offsets
+    for name in ("end_offset", "log_start_offset", "as_of"):
+        kind = schemas.OFFSETS.field(name).type
+        offsets = offsets.set_column(
+            offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind)
+        )
+    return offsets
+
+
+def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:
+    """Where topic partitions ended when last seen before a moment; ``as_of`` says when."""
+    noted = past.filter(
+        pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid())
+    )
+    noted = noted.sort_by([("as_of", "descending")])
+    names = ("topic_id", "partition")
+    then = beside(keys(offsets, names), noted, names)
+    for name in ("end_offset", "as_of"):
+        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, then.column(name))
+    return offsets
+
+
+def of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
+    """The rows of some topics."""
+    return table.filter(pc.is_in(table.column("topic_id"), pa.array(topic_ids, pa.string())))

@@ -1,0 +1,47 @@
+"""Parquet files of raw records: read batch by batch, and one state of them told from another."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.sources.files.damage import reading_parquet
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+#: Of Parquet; decoding has a cost a batch.
+_BATCH_ROWS = 20_000
+
+
+def version_of(paths: Iterable[Path]) -> Hashable:
+    """Tell one state of some files from another, by their names, sizes and times."""
+    found = [(str(path), path.stat()) for path in sorted(paths)]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+
+
+def parquet_dataset(paths: str | list[str]) -> ds.Dataset:
+    """Open Parquet files, of which only footers are read yet."""
+    import pyarrow.dataset as ds  # brings pandas along, which who reads a cluster need not wait for
+
+    options = ds.ParquetFragmentScanOptions(pre_buffer=False)  # else files stay in memory as read
+    return ds.dataset(paths, format=ds.ParquetFileFormat(default_fragment_scan_options=options))
+
+
+def parquet_batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
+    """Read raw records batch by batch, in the order of the log."""
+    # One file and one batch after the other: the order of a partition's records is the order of the
+    # log. What is read ahead is held in memory: of large records a batch is 100 MB.
+    for fragment in dataset.get_fragments():
+        with reading_parquet(fragment.path):
+            yield from fragment.to_batches(
+                schema=dataset.schema,
+                columns=schemas.RAW.names,
+                batch_size=_BATCH_ROWS,
+                batch_readahead=1,
+                use_threads=False,
+            )
