@@ -106,11 +106,11 @@ def test_every_chart_is_drawn_offline_and_says_what_it_shows(drawn: Drawn) -> No
             chart.locator(f".infolayer .{name}")
             for name in ("g-gtitle .gtitle", "g-gtitle .gtitle-subtitle")
         )
-        told = [
+        result = [
             " ".join(part.locator(".line").all_text_contents() or part.all_text_contents())
             for part in (title, subtitle)
         ]
-        assert told == [figure.layout.meta["title"], " ".join(figure.layout.meta["facts"])]
+        assert result == [figure.layout.meta["title"], " ".join(figure.layout.meta["facts"])]
         label = page.locator("figure").nth(number).get_attribute("aria-label")
         assert label == " ".join([figure.layout.meta["title"], *figure.layout.meta["facts"]])
 
@@ -216,8 +216,8 @@ def test_unknown_stretches_are_hatched(opened: Opened) -> None:
 
 def test_hovering_explains_in_kafkas_terms(opened: Opened) -> None:
     page = opened([charts.decomposition_figure(records("demo")["decomposition"])]).page
-    told = page.locator("#chart-0").evaluate(HOVERED)
-    assert any("unread" in one and "beyond the window: never delivered" in one for one in told)
+    result = page.locator("#chart-0").evaluate(HOVERED)
+    assert any("unread" in one and "beyond the window: never delivered" in one for one in result)
     assert any(
         "? no record was fetched yet" in one for one in page.locator("#chart-0").evaluate(TEXT)
     )

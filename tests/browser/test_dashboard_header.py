@@ -18,7 +18,7 @@ CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 def header(**changes: object) -> tuple[Header, list[str]]:
     """A header as of now, and what it requested."""
-    asked: list[str] = []
+    requests: list[str] = []
     given: dict[str, object] = {
         "title": "Fleet",
         "level": 2,
@@ -30,18 +30,18 @@ def header(**changes: object) -> tuple[Header, list[str]]:
         "every": 30.0,
     }
     given |= {"as_of": datetime.now(UTC).timestamp() * 1000} | changes
-    return Header(lambda: asked.append("refresh"), **given), asked
+    return Header(lambda: requests.append("refresh"), **given), requests
 
 
 def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> None:
-    view, asked = header(paused=True, stale_after=120.0)
+    view, requests = header(paused=True, stale_after=120.0)
     desk = Desk(browser, tmp_path, view)
     badge = desk.page.locator(".sl-badge")
     expect(badge).to_be_hidden()
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=10))
     expect(badge).to_have_text("Stale: 10m old")
     expect(desk.page.locator(".sl-when")).to_contain_text(", 10m ago")
-    assert asked == []  # it is paused
+    assert requests == []  # it is paused
     view.as_of = (datetime.now(UTC) + timedelta(minutes=10)).timestamp() * 1000
     desk.settle()
     expect(badge).to_be_hidden()
@@ -51,27 +51,27 @@ def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> No
 def test_it_asks_again_while_it_is_looked_at_and_not_paused(
     browser: Browser, tmp_path: Path
 ) -> None:
-    view, asked = header()
+    view, requests = header()
     desk = Desk(browser, tmp_path, view)
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=31))
     desk.page.wait_for_function(
         "() => document.querySelector('.sl-when').innerText.includes(', 30 s ago')"
     )
     deadline = datetime.now(UTC) + timedelta(seconds=20)
-    while not asked and datetime.now(UTC) < deadline:
+    while not requests and datetime.now(UTC) < deadline:
         desk.page.wait_for_timeout(100)
-    assert asked == ["refresh"]
+    assert requests == ["refresh"]
     desk.page.get_by_role("button", name="Pause").press("Enter")
     desk.settle()
     assert view.paused
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=5))
     expect(desk.page.locator(".sl-when")).to_contain_text(", 5m ago")
-    assert asked == ["refresh"]
+    assert requests == ["refresh"]
     desk.page.get_by_role("button", name="Go on").press("Enter")
     desk.page.get_by_role("button", name="Refresh").press("Enter")
     desk.settle()
     assert not view.paused
-    assert len(asked) >= 2
+    assert len(requests) >= 2
     desk.assert_quiet()
 
 
@@ -97,12 +97,12 @@ def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_pat
 
 
 def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
-    view, asked = header()
+    view, requests = header()
     desk = Desk(browser, tmp_path, view)
     desk.page.evaluate("() => window.stops.forEach(stop => stop())")
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=5))
     desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
-    assert asked == []
+    assert requests == []
     assert desk.page.locator(".sl").count() == 0
     desk.assert_quiet()
 
@@ -207,7 +207,7 @@ ENDED_SAID = "The kernel of this dashboard has ended: run the cell again"
 def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(
     browser: Browser, tmp_path: Path
 ) -> None:
-    view, asked = header(every=2.0)
+    view, requests = header(every=2.0)
     desk = Desk(browser, tmp_path, view)
     page, when = desk.page, desk.page.locator(".sl-when")
     expect(when).to_contain_text("refreshes every 2 s")
@@ -215,7 +215,7 @@ def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(
     expect(when).to_contain_text(ENDED_SAID)
     expect(when).not_to_contain_text("refreshes every")
     expect(page.locator(".sl-head [aria-live]")).to_have_text(ENDED_SAID)
-    sends, before = page.evaluate("sends"), len(asked)
+    sends, before = page.evaluate("sends"), len(requests)
     page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=3))
     expect(when).to_contain_text(", 3m ago")
     assert (page.evaluate("sends"), sends) == (1, 1)
@@ -229,14 +229,14 @@ def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(
     expect(when).to_contain_text("refreshes every 2 s")
     page.get_by_role("button", name="Refresh").click()
     desk.settle()
-    assert len(asked) > before
+    assert len(requests) > before
     desk.assert_quiet()
 
 
 def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(
     browser: Browser, tmp_path: Path
 ) -> None:
-    view, asked = header(busy=True)
+    view, requests = header(busy=True)
     desk = Desk(browser, tmp_path, view)
     page, badge = desk.page, desk.page.locator(".sl-badge")
     refresh = page.get_by_role("button", name="Refresh")
@@ -250,7 +250,7 @@ def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(
     expect(badge).to_be_hidden()
     expect(refresh).to_be_enabled()
     expect(desk.root()).to_have_attribute("aria-busy", "false")
-    assert asked == []
+    assert requests == []
     desk.assert_quiet()
 
 

@@ -109,15 +109,15 @@ def test_it_opens_from_disk_with_the_network_off(made: Any, browser: Browser) ->
 
 def test_the_head_says_what_the_report_is_about(made: Any, browser: Browser) -> None:
     seen = Opened(browser, made.html)
-    told = seen.page.inner_text("#about")
+    result = seen.page.inner_text("#about")
     for group in list({group["group_id"] for group in made.verdict["groups"][:6]}):
-        assert group in told
+        assert group in result
     for moment in (made.verdict["as_of"], made.verdict["begin"], made.run.started):
-        assert f"{moment[:10]} {moment[11:19]} UTC" in told
-    assert re.search(r"data as of:?\s*\S+ \S+ UTC \(\d+ \w+ ago\)", told)
-    assert f"sharelag {__version__}" in told
-    assert f"capture={CAPTURE}" in told
-    assert made.verdict["source"] in told
+        assert f"{moment[:10]} {moment[11:19]} UTC" in result
+    assert re.search(r"data as of:?\s*\S+ \S+ UTC \(\d+ \w+ ago\)", result)
+    assert f"sharelag {__version__}" in result
+    assert f"capture={CAPTURE}" in result
+    assert made.verdict["source"] in result
     assert made.run.headline in seen.page.inner_text("#verdict")
     assert seen.page.title() == f"{made.run.level.upper()}: Daily lag"
 
@@ -139,14 +139,14 @@ def test_time_travel_works_without_python(made: Any, browser: Browser) -> None:
     seen = Opened(browser, made.html)
     strip = seen.page.locator(".sl-strip")
     slider = strip.locator("input[type=range]")
-    told = strip.inner_text()
+    result = strip.inner_text()
     last = int(slider.input_value())
     assert last > 5
     slider.focus()
     for _ in range(3):
         seen.page.keyboard.press("ArrowLeft")
     seen.eventually("Number(document.querySelector('.sl-strip input[type=range]').value)", last - 3)
-    seen.eventually(f"document.querySelector('.sl-strip').innerText !== {json.dumps(told)}")
+    seen.eventually(f"document.querySelector('.sl-strip').innerText !== {json.dumps(result)}")
     slider.press("Home")
     seen.eventually("Number(document.querySelector('.sl-strip input[type=range]').value)", 0)
     seen.page.wait_for_timeout(4500)  # longer than the view waits for a kernel to answer
@@ -376,8 +376,8 @@ def test_the_index_is_readable(scheme: str, made: Any, browser: Browser) -> None
 
 
 def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path: Path) -> None:
-    told = json.loads(json.dumps(made.verdict))
-    told["groups"][0] |= {"group_id": HOSTILE, "drain": HOSTILE}
+    result = json.loads(json.dumps(made.verdict))
+    result["groups"][0] |= {"group_id": HOSTILE, "drain": HOSTILE}
     cause: dict[str, Any] = {
         "topic": HOSTILE,
         "summary": HOSTILE,
@@ -386,8 +386,8 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
         "cause": "x",
     }
     cause |= {"severity": "critical", "topic_id": HOSTILE, "partition": 0, "held": 1, "since": None}
-    told["groups"][0]["causes"] = [cause]
-    told |= {"headline": HOSTILE, "source": HOSTILE}
+    result["groups"][0]["causes"] = [cause]
+    result |= {"headline": HOSTILE, "source": HOSTILE}
     listed = [{"group_id": HOSTILE, **cause}]
     change = {
         "group_id": HOSTILE,
@@ -398,20 +398,20 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
         "lag_change": 1,
     }
     change |= {"finished": None, "resets": 0}
-    told["changes"] = {
-        "since": told["as_of"],
+    result["changes"] = {
+        "since": result["as_of"],
         "comparable": True,
         "groups": [change],
         "new_causes": listed,
     }
-    told["changes"] |= {"gone_causes": [], "lasting_causes": []}
+    result["changes"] |= {"gone_causes": [], "lasting_causes": []}
     row = {"group_id": HOSTILE, "lag": 1}
     parts = [
-        cells.headline(told),
-        cells.changes(told),
-        cells.groups(told),
-        cells.causes(told),
-        cells.unknown(told),
+        cells.headline(result),
+        cells.changes(result),
+        cells.groups(result),
+        cells.causes(result),
+        cells.unknown(result),
     ]
     parts.append(blocks.table([row], {HOSTILE: "group_id", "Lag": "lag"}, HOSTILE, HOSTILE))
     outputs = [new_output("execute_result", part._repr_mimebundle_()) for part in parts]
@@ -427,8 +427,8 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
     run = replace(
         made.run, report=HOSTILE, headline=HOSTILE, parameters={HOSTILE: HOSTILE}, error=HOSTILE
     )
-    (tmp_path / "report.html").write_text(page(notebook, run, told), "utf-8")
-    (tmp_path / "mail.html").write_text(mail(HOSTILE, run, told), "utf-8")
+    (tmp_path / "report.html").write_text(page(notebook, run, result), "utf-8")
+    (tmp_path / "mail.html").write_text(mail(HOSTILE, run, result), "utf-8")
     for name, scripted in (("report.html", True), ("mail.html", False)):
         seen = Opened(browser, tmp_path / name, scripted)
         assert not [said for said in seen.complaints if "Content Security Policy" not in said], (
@@ -490,10 +490,10 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(
     assert (tmp_path / "out" / "daily" / "latest").resolve() == failed.folder.resolve()
     assert json.loads((failed.folder / "verdict.json").read_text())["level"] == "failed"
     seen = Opened(browser, failed.html)
-    told = seen.page.inner_text("#verdict")
-    assert "failed" in told
-    assert "could not be made" in told
-    assert why in told
+    result = seen.page.inner_text("#verdict")
+    assert "failed" in result
+    assert "could not be made" in result
+    assert why in result
     assert "Traceback" not in seen.page.inner_text("body")
     assert seen.page.title() == "FAILED: daily"
     assert "could not be made" in (failed.folder / "mail.html").read_text()
@@ -518,13 +518,13 @@ def test_missing_records_are_reported(browser: Browser, tmp_path: Path) -> None:
     )
     assert found.run.error is None
     seen = Opened(browser, found.html)
-    told = re.search(
+    result = re.search(
         r"What happened in (\d+) places? of the state topic: records are missing there",
         seen.page.inner_text("main"),
     )
-    assert told
-    assert int(told[1]) > 0
-    assert told[0] in (found.folder / "mail.html").read_text()
+    assert result
+    assert int(result[1]) > 0
+    assert result[0] in (found.folder / "mail.html").read_text()
     seen.assert_quiet()
 
 

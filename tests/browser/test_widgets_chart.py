@@ -41,11 +41,11 @@ def drawn(desk: Desk, number: int = 0) -> None:
 
 def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PlotView(over_time()), PlotView(bars()))
-    asked = "window.models[Object.keys(window.models)[%d]]"
+    requested = "window.models[Object.keys(window.models)[%d]]"
     drawn(desk, 0)
     drawn(desk, 1)
     assert desk.page.evaluate("typeof Plotly.version") == "string"
-    assert desk.page.evaluate(f"{asked % 0} !== {asked % 1}")
+    assert desk.page.evaluate(f"{requested % 0} !== {requested % 1}")
     assert desk.page.locator(".sl-chart .scatterlayer path.js-line").count() == 2
     assert desk.page.locator(".sl-chart .bars path").count() == 3
     ys = desk.page.eval_on_selector(".js-plotly-plot", "plot => [...plot.data[0].y]")

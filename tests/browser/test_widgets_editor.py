@@ -404,11 +404,11 @@ def test_browser_and_python_come_to_the_same(seed: int, browser: Browser, tmp_pa
         desk.settle()
         shown = twin(desk)
         for member, topics in view.assignment.items():
-            told = "; ".join(
+            outcome = "; ".join(
                 f"{topic}: {as_ranges(numbers).replace(',', ', ')}"
                 for topic, numbers in topics.items()
             )
-            assert shown[member][1] == (told or "-")
+            assert shown[member][1] == (outcome or "-")
             assert shown[member][0] == str(sum(map(len, topics.values())))
         here = [name for name, cells in shown.items() if cells[0] != "removed" and name != ALONE]
         assert here == list(view.assignment)
@@ -474,9 +474,9 @@ def test_while_it_runs_nothing_can_be_edited_and_then_the_difference_stands_ther
         ],
         ["Members without a delivery", "1 member", "1 member", "0", "0 to 0", "= same"],
     ]
-    told = desk.page.inner_text(".sl-found")
-    assert "seeds 0-2, 7: both sides had the same luck" in told
-    assert "4.2 ms of work for each record" in told
+    outcome = desk.page.inner_text(".sl-found")
+    assert "seeds 0-2, 7: both sides had the same luck" in outcome
+    assert "4.2 ms of work for each record" in outcome
     assert desk.page.locator(".sl-found img").count() == 0
     assert go.is_enabled()
     desk.assert_quiet()
@@ -542,7 +542,7 @@ def test_a_failure_is_reported_and_the_previous_result_stays(
     desk = Desk(browser, tmp_path, view)
     run_through(desk, view, gate)
     before = desk.page.inner_text(".sl-found")
-    view._on_run = lambda *asked: (gate._go.acquire(), fails(*asked))[1]
+    view._on_run = lambda *requested: (gate._go.acquire(), fails(*requested))[1]
     desk.page.get_by_role("button", name="Run the what-if").click()
     gate.release()
     assert view.wait(20)

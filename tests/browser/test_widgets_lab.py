@@ -227,8 +227,8 @@ def held(watched: Watched) -> dict[str, float]:
         found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype})["objects"][
             "objectId"
         ]
-        asked = {"objectId": found, "functionDeclaration": act, "returnByValue": True}
-        return session.send("Runtime.callFunctionOn", asked)["result"]["value"]
+        requested = {"objectId": found, "functionDeclaration": act, "returnByValue": True}
+        return session.send("Runtime.callFunctionOn", requested)["result"]["value"]
 
     session.send("Performance.enable")
     for _ in range(3):  # what one collection lets go of can hold more

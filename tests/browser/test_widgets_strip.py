@@ -48,12 +48,12 @@ def test_every_moment_shows_what_was(browser: Browser, tmp_path: Path) -> None:
         row = rows.slice(moment, 1).to_pylist()[0]
         assert desk.data("moment") == moment
         assert counted(desk) == legend(desk) == strip.counts(moment)
-        told = desk.page.inner_text(".sl-told").replace(THIN, "")
+        result = desk.page.inner_text(".sl-told").replace(THIN, "")
         assert (
             f"SPSO {row['start_offset']}, SPEO {row['window_end_offset']}, log end {row['end_offset']}"
-            in told
+            in result
         )
-        assert told.startswith(f"{row['record_timestamp']:%Y-%m-%d %H:%M:%S}.000 UTC")
+        assert result.startswith(f"{row['record_timestamp']:%Y-%m-%d %H:%M:%S}.000 UTC")
     desk.assert_quiet()
 
 
@@ -188,7 +188,7 @@ def test_time_travel_needs_no_kernel_and_says_that_it_is_gone(
 
 def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, WindowStrip.of(moving(40, 1)))
-    told = desk.page.locator(".sl-strip [aria-live]")
+    result = desk.page.locator(".sl-strip [aria-live]")
     desk.page.wait_for_function(
         "document.querySelector('.sl-strip [aria-live]').dataset.told === '1'"
     )
@@ -197,7 +197,7 @@ def test_a_scrub_is_announced_once(browser: Browser, tmp_path: Path) -> None:
     desk.page.wait_for_function(
         "document.querySelector('.sl-strip [aria-live]').dataset.told === '2'"
     )
-    assert "03:02:48.000 UTC: Available" in told.inner_text()
+    assert "03:02:48.000 UTC: Available" in result.inner_text()
 
 
 def test_playing_goes_to_the_end_and_stops(browser: Browser, tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: Oracle, cases: Any
 
 
 def test_overfull_bins_are_walked_through_as_java_does(kafka: Oracle, cases: Any) -> None:
-    asked = [random_walk(Random(f"walk {number}")) for number in range(cases(300, 5000))]
-    for question, answer in zip(asked, kafka.ask_many(asked), strict=True):
+    requested = [random_walk(Random(f"walk {number}")) for number in range(cases(300, 5000))]
+    for question, answer in zip(requested, kafka.ask_many(requested), strict=True):
         assert walked(question) == answer["keys"], question
     for number in range(cases(10, 100)):  # and where the assignor meets them
         live(kafka, "simple", Random(f"crowd {number}"), crowd=True)

@@ -103,9 +103,9 @@ def test_a_consumer_group_is_bounded_by_its_partitions(broker: KafkaBroker) -> N
     )
     (row,) = consumer_group_twin(scenario).summary.to_pylist()
     simulated = (row["drain_ms"] - BEGIN_MS) / 1000
-    told = f"{RECORDS} records at {service * 1000:.2f} ms: {took:.2f} s, "
-    told += f"{between:.2f} s of them between records"
-    print(f"{told}; simulated {simulated:.2f} s")
+    result = f"{RECORDS} records at {service * 1000:.2f} ms: {took:.2f} s, "
+    result += f"{between:.2f} s of them between records"
+    print(f"{result}; simulated {simulated:.2f} s")
     assert row["arrived"] == RECORDS
     assert took - between == pytest.approx(simulated, rel=0.1)
     assert took > 0.95 * RECORDS * service / PARTITIONS  # not a third each

@@ -43,7 +43,7 @@ def test_needed_from_is_what_kafkas_coordinator_counts(
 ) -> None:
     random = Random("pruning")
     logs = [log(random) for _ in range(cases(300, 5000))]
-    asked = [
+    requested = [
         [
             {
                 "o": record["offset"],
@@ -54,8 +54,8 @@ def test_needed_from_is_what_kafkas_coordinator_counts(
         ]
         for log in logs
     ]
-    answers = oracle_replayer.ask_many({"records": records} for records in asked)
-    told = 0
+    answers = oracle_replayer.ask_many({"records": records} for records in requested)
+    result = 0
     for records, answer in zip(logs, answers, strict=True):
         counts = gather(
             pa.RecordBatch.from_pylist(piece, schemas.RAW) for piece in pieces(random, records)
@@ -65,8 +65,8 @@ def test_needed_from_is_what_kafkas_coordinator_counts(
         # Kafka says nothing where there is nothing below to delete.
         assert (health["needed_from"] or None) == kafkas, records
         assert health["share_partitions"] == len(answer["states"])
-        told += kafkas is not None
-    assert told > len(logs) / 3
+        result += kafkas is not None
+    assert result > len(logs) / 3
 
 
 def log(random: Random) -> list[dict[str, Any]]:

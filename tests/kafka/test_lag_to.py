@@ -123,7 +123,7 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
             lambda: _without_as_of(_told("lag", archive, group)) == now, "the archive says the same"
         )
     assert [DeltaTable(str(place / name)).version() for name in ("windows", "lag")] > before
-    told = [
+    result = [
         (row["topic"], row["partition"], row["start_offset"])
         for row in _told("windows", archive, group)
     ]
@@ -131,7 +131,7 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
     assert [
         tuple(row.values())
         for row in windows.select(["topic", "partition", "start_offset"]).to_pylist()
-    ] == told
+    ] == result
 
 
 def test_until_now_and_what_is_refused(

@@ -197,10 +197,10 @@ def test_what_is_known_is_not_read_again_and_outlives_the_records(
 ) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     _produce_by_the_second(broker, topic, range(10))
-    asked: list[int] = []
+    requests: list[int] = []
 
     def counted(connection: Any, specs: Any, *more: Any) -> Any:
-        asked.append(len(specs))
+        requests.append(len(specs))
         return ask(connection, specs, *more)
 
     ask = kafka.ask_offsets
@@ -208,17 +208,17 @@ def test_what_is_known_is_not_read_again_and_outlives_the_records(
     config, ids = _config(broker), _ids(topic)
 
     def ends(*seconds: float) -> list[int | None]:
-        asked.clear()
+        requests.clear()
         moments = [_at(second) for second in seconds]
         return logs.past_offsets(config, ids, moments).column("end_offset").to_pylist()  # type: ignore[no-any-return]
 
     assert ends(2.5, 5.5, 9.5) == [3, 6, 10]
-    assert asked == [1, 1, 1, 1, 1]  # the present ends, one a moment, the log starts
+    assert requests == [1, 1, 1, 1, 1]  # the present ends, one a moment, the log starts
     assert ends(5.5, 2.5) == [3, 6]
-    assert sum(asked) == 0
+    assert sum(requests) == 0
     _produce_by_the_second(broker, topic, range(20, 21))
     assert ends(9.5, 15) == [10, 10]  # there was no later record: asked again
-    assert sum(asked) == 4
+    assert sum(requests) == 4
     _delete_below(broker, topic, 0, 8)
     assert ends(2.5, 4.5, 6.5, 9.5) == [3, None, None, 10]  # what we did not ask in time is lost
     logs._ENDS.clear()
@@ -262,8 +262,8 @@ def test_times_of_records(broker: KafkaBroker, topic: str) -> None:
     _produce_by_the_second(broker, topic, range(10))
     _produce_by_the_second(broker, topic, range(10, 20), partition=1)
     _delete_below(broker, topic, 1, 4)
-    asked = [(0, 9), (0, 4), (1, 0), (0, 10), (0, 99), (2, 0), (1, 7), (0, 4)]
-    places = [(topic, partition, offset) for partition, offset in asked]
+    requests = [(0, 9), (0, 4), (1, 0), (0, 10), (0, 99), (2, 0), (1, 7), (0, 4)]
+    places = [(topic, partition, offset) for partition, offset in requests]
     table = logs.record_times(
         _config(broker), _positions(*places, (topic, 0, None), (f"{topic}-gone", 0, 0))
     )
@@ -277,7 +277,7 @@ def test_times_of_records(broker: KafkaBroker, topic: str) -> None:
         (7, 7, _at(17)),
         (4, 4, _at(4)),
     ]
-    assert table.column("partition").to_pylist() == [partition for partition, _ in asked]
+    assert table.column("partition").to_pylist() == [partition for partition, _ in requests]
     assert _kafkas_offsets(broker, topic, milliseconds(_at(14))) == {1: 4}
 
 

@@ -168,7 +168,7 @@ def test_members_are_kafkas(groups: KafkaBroker) -> None:
 def test_groups_are_kafkas(groups: KafkaBroker) -> None:
     ours = of_this_test(groups_arrow(records(groups)).to_pylist(), "group_id")
     theirs = parse_states(groups.share_groups("--describe", "--all-groups", "--state", "--verbose"))
-    told = [
+    result = [
         {
             "group": row["group_id"],
             "state": row["state"],
@@ -180,7 +180,7 @@ def test_groups_are_kafkas(groups: KafkaBroker) -> None:
         }
         for row in ours
     ]
-    assert of_this_test(told, "group") == of_this_test(theirs, "group")
+    assert of_this_test(result, "group") == of_this_test(theirs, "group")
     by_group = {row["group_id"]: row for row in ours}
     assert set(by_group) == {CROWD, LEFT, RESET, HOSTILE}
     assert by_group[RESET]["group_epoch"] is None

@@ -58,8 +58,8 @@ def test_they_are_what_kafka_reports(spark: SparkSession, broker: KafkaBroker, t
     )
     assert [row[3:5] for row in rows] == [(0, COUNT), (DELETED, COUNT), (0, 0)]
     config = client_config(servers)
-    told = kafka.list_offsets(config, {name: kafka.topic_ids(config)[name] for name in names})
-    assert rows == sorted(tuple(row.values())[:-1] for row in told.to_pylist())
+    found = kafka.list_offsets(config, {name: kafka.topic_ids(config)[name] for name in names})
+    assert rows == sorted(tuple(row.values())[:-1] for row in found.to_pylist())
 
 
 def test_topics_are_chosen(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:

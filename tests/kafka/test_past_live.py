@@ -74,7 +74,7 @@ def _note(broker: KafkaBroker) -> dict[datetime, list[Any]]:
         ]
         if kafka.offset_ranges(config, STATE_TOPIC) != before:
             return False
-        rows = sorted(tuple(row.values()) for told in described for row in told)
+        rows = sorted(tuple(row.values()) for result in described for row in result)
         # Kafka's times are whole milliseconds.
         seen[moment.replace(microsecond=moment.microsecond // 1000 * 1000)] = rows
         return True

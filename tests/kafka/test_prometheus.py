@@ -23,8 +23,8 @@ def test_it_stores_what_the_lag_table_says(tmp_path: Path) -> None:
         target = server.scraped()
         assert (target["health"], target["lastError"]) == ("up", "")
         stored = {
-            (told["group"], told["topic"], int(told["partition"])): value
-            for told, value in server.values("kafka_share_group_lag")
+            (result["group"], result["topic"], int(result["partition"])): value
+            for result, value in server.values("kafka_share_group_lag")
         }
         assert stored == {
             (row["group_id"], row["topic"], row["partition"]): row["lag"]
@@ -45,11 +45,11 @@ def test_hostile_names_are_labels_and_a_wrong_token_is_a_target_that_is_down(
         folder.mkdir()
         with running(lambda: now, TOKEN) as port, prometheus(folder, port, token) as server:
             assert server.scraped()["health"] == health
-            told = [
+            result = [
                 (labels["group"], value)
                 for labels, value in server.values("kafka_share_group_sum_lag")
             ]
-            assert told == ([(HOSTILE, 600)] if health == "up" else [])
+            assert result == ([(HOSTILE, 600)] if health == "up" else [])
 
 
 def test_its_own_linter_minds_kafkas_name_for_a_count_and_nothing_else() -> None:

@@ -88,9 +88,9 @@ def test_the_report_says_what_kafka_says_and_no_secret(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     place = tmp_path / "out" / "daily" / "latest"
-    told = json.loads((place / "verdict.json").read_text())
+    result = json.loads((place / "verdict.json").read_text())
     assert (
-        {group["group_id"]: group["lag"] for group in told["groups"]}
+        {group["group_id"]: group["lag"] for group in result["groups"]}
         == {GROUP: kafkas(secured)}
         == {GROUP: 25}
     )
@@ -120,8 +120,10 @@ def test_a_capture_holds_no_secret_and_gives_the_same_report(
     )
     done = sharelag("report", "daily", *made, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads((tmp_path / "out" / "daily" / "latest" / "verdict.json").read_text())
-    assert {group["group_id"]: group["lag"] for group in told["groups"]} == {GROUP: kafkas(secured)}
+    result = json.loads((tmp_path / "out" / "daily" / "latest" / "verdict.json").read_text())
+    assert {group["group_id"]: group["lag"] for group in result["groups"]} == {
+        GROUP: kafkas(secured)
+    }
     texts = [taken.stdout, taken.stderr, done.stdout, done.stderr, *contents(tmp_path / "out")]
     assert_no_secret(texts)
 
@@ -158,5 +160,5 @@ def test_plain_papermill_runs_the_notebook_too(
         for cell in nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
         for output in cell.get("outputs", [])
     ]
-    (told,) = [data[VERDICT_MIME] for data in outputs if VERDICT_MIME in data]
-    assert told["groups"][0]["lag"] == kafkas(secured)
+    (result,) = [data[VERDICT_MIME] for data in outputs if VERDICT_MIME in data]
+    assert result["groups"][0]["lag"] == kafkas(secured)

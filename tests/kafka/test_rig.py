@@ -179,9 +179,9 @@ def test_secure_listener_refuses_a_wrong_password(secure_broker: KafkaBroker) ->
 def test_secure_listener_needs_an_acl(secure_broker: KafkaBroker) -> None:
     create_topics(secure_broker.bootstrap_servers, {"private": 1})
     alice = AdminClient(secure_broker.client_config("alice"))
-    asked = alice.describe_topics(TopicCollection(["private"]))
+    requested = alice.describe_topics(TopicCollection(["private"]))
     with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
-        asked["private"].result(timeout=20)
+        requested["private"].result(timeout=20)
 
 
 def test_combiner_lets_the_higher_delivery_count_win(oracle_combiner: Oracle) -> None:

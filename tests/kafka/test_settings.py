@@ -72,10 +72,10 @@ def ranged(setting: Setting) -> str | None:
 
 def test_what_we_accept_is_what_kafka_accepts(oracle: Oracle, cases: Cases) -> None:
     random = Random("accepts")
-    asked = [(some(random, "group"), some(random, "broker")) for _ in range(cases(1500, 20_000))]
-    answers = oracle.ask_many({"validate": group, "broker": broker} for group, broker in asked)
+    requests = [(some(random, "group"), some(random, "broker")) for _ in range(cases(1500, 20_000))]
+    answers = oracle.ask_many({"validate": group, "broker": broker} for group, broker in requests)
     outcomes = []
-    for (group, broker), answer in zip(asked, answers, strict=True):
+    for (group, broker), answer in zip(requests, answers, strict=True):
         refused = answer.get("refused", answer.get("error"))
         problems = check_all(group | broker)
         assert bool(problems) == (refused is not None), (
@@ -90,18 +90,18 @@ def test_what_we_accept_is_what_kafka_accepts(oracle: Oracle, cases: Cases) -> N
 
 def test_what_is_in_force_is_what_kafka_works_with(oracle: Oracle) -> None:
     random = Random("in force")
-    asked: list[tuple[dict[str, str], dict[str, str]]] = []
-    while len(asked) < 500:
+    requests: list[tuple[dict[str, str], dict[str, str]]] = []
+    while len(requests) < 500:
         group, broker = some(random, "group"), some(random, "broker")
         # Brokers do not start on settings that contradict each other, and store only what can be
         # read.
         if not check_all(broker) and not any(
             problem.why.startswith("'") for problem in check_all(group)
         ):
-            asked.append((group, broker))
-    answers = oracle.ask_many({"stored": group, "broker": broker} for group, broker in asked)
+            requests.append((group, broker))
+    answers = oracle.ask_many({"stored": group, "broker": broker} for group, broker in requests)
     clamped = 0
-    for (group, broker), answer in zip(asked, answers, strict=True):
+    for (group, broker), answer in zip(requests, answers, strict=True):
         if (
             "error" in answer
         ):  # a stored value that the definition itself refuses: no broker stores it
@@ -299,17 +299,19 @@ def test_what_we_may_not_see_is_null_with_a_warning(
 
 
 def test_what_an_older_broker_knows_for_itself_only_holds_for_groups_too() -> None:
-    told: dict[str, tuple[str | None, str]] = {"share.record.lock.duration.ms": ("45000", "group")}
+    result: dict[str, tuple[str | None, str]] = {
+        "share.record.lock.duration.ms": ("45000", "group")
+    }
     brokers: dict[str, tuple[str | None, str]] = {
         "group.share.delivery.count.limit": ("4", "broker"),
         "group.share.max.record.lock.duration.ms": ("40000", "broker"),
     }
-    assert _in_force(told, brokers) == {
+    assert _in_force(result, brokers) == {
         "share.record.lock.duration.ms": ("40000", "broker"),
         "share.delivery.count.limit": ("4", "broker"),
     }
     # Where the brokers' bounds are hidden from us, what is stored is all we know.
-    assert _in_force(told, None) == told
+    assert _in_force(result, None) == result
 
 
 def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,10 +31,10 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(
     """After each run it holds the states of the simulation's coordinator and of our replay."""
     runs = [simulate(EVERYTHING, seed) for seed in range(cases(2, 20))]
     runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(40, 600))]
-    asked = [(run, question) for run in runs for question in _by_partition(run)]
-    answers = oracle_replayer.ask_many([question for _, question in asked])
+    requested = [(run, question) for run in runs for question in _by_partition(run)]
+    answers = oracle_replayer.ask_many([question for _, question in requested])
     loaded: dict[int, dict[str, Any]] = {}
-    for (run, _), answer in zip(asked, answers, strict=True):
+    for (run, _), answer in zip(requested, answers, strict=True):
         assert answer["loadFailedAt"] is None
         loaded.setdefault(id(run), {}).update(answer["states"])
     for run in runs:
@@ -44,7 +44,7 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(
             dict(window_items(replay_arrow(decode_arrow(run.records(), STATE_TOPIC).records)))
             == kept
         )
-    assert sum(len(question["records"]) for _, question in asked) > 5000
+    assert sum(len(question["records"]) for _, question in requested) > 5000
 
 
 @pytest.mark.row("PSC-17")
@@ -54,11 +54,11 @@ def test_kafkas_coordinator_would_have_written_the_same(
     """Given the simulated brokers' requests, it writes the same bytes, one partition at a time."""
     for n in range(cases(15, 200)):
         scenario = _new_group(random_scenario(Random(1000 + n), n % 2 == 0))
-        with _requests() as asked:
+        with _requests() as requested:
             records = simulate(scenario, n).records().to_pylist()
         topics = {topic.id: topic.partitions for topic in scenario.topics}
         answer = oracle_coordinator.ask(
-            {"topics": topics, "ops": asked, "updatesPerSnapshot": 500, "coldMs": 300_000}
+            {"topics": topics, "ops": requested, "updatesPerSnapshot": 500, "coldMs": 300_000}
         )
         assert {result.get("error", 0) for result in answer["results"]} == {0}
         theirs = [
@@ -98,7 +98,7 @@ def _new_group(scenario: Scenario) -> Scenario:
 @contextmanager
 def _requests() -> Iterator[list[dict[str, Any]]]:
     """Note the requests to the share coordinator, in the form of the oracle."""
-    asked: list[dict[str, Any]] = []
+    requested: list[dict[str, Any]] = []
     initialize, write, read = StateTopic.initialize, StateTopic.write, StateTopic.read
 
     def of(key: SharePartition, op: str, now: int) -> dict[str, Any]:
@@ -107,13 +107,13 @@ def _requests() -> Iterator[list[dict[str, Any]]]:
     def initialized(
         self: StateTopic, key: SharePartition, now: int, state_epoch: int, start_offset: int
     ) -> None:
-        asked.append(
+        requested.append(
             of(key, "init", now) | {"stateEpoch": state_epoch, "startOffset": start_offset}
         )
         initialize(self, key, now, state_epoch, start_offset)
 
     def written(self: StateTopic, key: SharePartition, one: Write) -> None:
-        asked.append(
+        requested.append(
             of(key, "write", one.time_ms)
             | {
                 "leaderEpoch": one.leader_epoch,
@@ -128,7 +128,7 @@ def _requests() -> Iterator[list[dict[str, Any]]]:
         write(self, key, one)
 
     def was_read(self: StateTopic, key: SharePartition, leader_epoch: int, now: int) -> Window:
-        asked.append(of(key, "read", now) | {"leaderEpoch": leader_epoch})
+        requested.append(of(key, "read", now) | {"leaderEpoch": leader_epoch})
         return read(self, key, leader_epoch, now)
 
     with (
@@ -136,4 +136,4 @@ def _requests() -> Iterator[list[dict[str, Any]]]:
         patch.object(StateTopic, "write", written),
         patch.object(StateTopic, "read", was_read),
     ):
-        yield asked
+        yield requested

@@ -86,8 +86,8 @@ def test_links_lead_to_files_that_are_there(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_says_which_tables_it_stands_on(name: str) -> None:
     said = " ".join(sources(name, "markdown")[0].split())
-    (told,) = re.findall(r"[^.]* `bench\.frames[^:]*", said.partition("**")[2])
-    named = set(re.findall(r"`(?:bench\.frames\.)?(\w+)`", told))
+    (result,) = re.findall(r"[^.]* `bench\.frames[^:]*", said.partition("**")[2])
+    named = set(re.findall(r"`(?:bench\.frames\.)?(\w+)`", result))
     assert named & set(TABLES) or name in (OF_FILES, "10_your_own_cluster")
 
 

@@ -83,7 +83,7 @@ def test_it_runs_as_it_is(ran: Ran) -> None:
 @pytest.fixture(scope="module")
 def named(lab: Lab) -> Path:
     """A capture in which group and topic have names that would like to be more than text."""
-    told = WrittenInput(
+    result = WrittenInput(
         [
             Write(600, 5, group=HOSTILE),
             Write(50, 10, group=HOSTILE),
@@ -93,16 +93,16 @@ def named(lab: Lab) -> Path:
 
     def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
         tables = {
-            "offsets": told.offsets([]),
-            "past_offsets": told.past_offsets([], [NOW]),
-            "logs": told.logs([]),
+            "offsets": result.offsets([]),
+            "past_offsets": result.past_offsets([], [NOW]),
+            "logs": result.logs([]),
         }
         return {name: _renamed(table) for name, table in tables.items()}, CaptureInfo(
             "cluster", NOW, {STATE_TOPIC: 1}
         )
 
     folder = lab.folder / "names"
-    write_capture(folder, told.batches(STATE_TOPIC), finish)
+    write_capture(folder, result.batches(STATE_TOPIC), finish)
     return folder
 
 

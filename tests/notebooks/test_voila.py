@@ -101,10 +101,10 @@ def test_a_failure_is_a_sentence_and_dark_where_the_system_is(voila: str, browse
     page = watched.page
     page.set_default_timeout(120_000)
     page.goto(f"{voila}/voila/render/{FAILS}.ipynb")
-    told = page.locator(
+    result = page.locator(
         "[data-mime-type='application/vnd.jupyter.stderr'], .jp-RenderedText[data-mime-type*='error']"
     )
-    expect(told.first).to_have_text(
+    expect(result.first).to_have_text(
         re.compile(r"^\s*InputError: there is nothing at .no/such/place.: give a cluster"),
         timeout=120_000,
     )

@@ -95,10 +95,10 @@ def questions(bench: Any, folder: Path) -> None:
 
 def report(bench: Any, folder: Path) -> None:
     case = Case(bench, bench.evidence())
-    told = cells.verdict(case)
+    outcome = cells.verdict(case)
     of_verdict = (cells.headline, cells.changes, cells.groups, cells.causes, cells.unknown)
     for words in of_verdict:
-        words(told)
+        words(outcome)
     figures: tuple[Callable[[Case], object], ...] = (
         cells.lag_over_time,
         cells.parts,
@@ -121,7 +121,7 @@ def report(bench: Any, folder: Path) -> None:
     for figure in figures:
         figure(case)
     cells.archived(case, 60)
-    cells.keeping_up(case, told)
+    cells.keeping_up(case, outcome)
 
 
 def check(bench: Any, folder: Path) -> None:

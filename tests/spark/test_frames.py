@@ -119,9 +119,9 @@ def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: Spark
             row.group_id: row.total
             for row in bench.sql("select group_id, sum(lag) as total from lag group by 1").collect()
         }
-        told = bench.lag(by="group").to_pandas().set_index("group_id")["lag"].to_dict()
+        result = bench.lag(by="group").to_pandas().set_index("group_id")["lag"].to_dict()
         assert {group: total for group, total in sums.items() if total is not None} == {
-            group: int(total) for group, total in told.items() if total == total
+            group: int(total) for group, total in result.items() if total == total
         }
         query = """with worst as (select group_id, max(lag) as lag from lag group by group_id)
             select owner, lag, '{braces}' as text from worst join owners using (group_id)

@@ -108,11 +108,11 @@ def test_the_users_defaults_stay_and_the_rest_is_ours(tmp_path: Path) -> None:
 def test_where_the_user_says_what_a_session_is(tmp_path: Path) -> None:
     assert given({"SPARK_CONF_DIR": str(tmp_path)}) == {}
     (tmp_path / "spark-defaults.conf").write_text("spark.master yarn\nspark.a  b c\n")
-    told = given({"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[1]"})
-    assert told == {"spark.master": "yarn", "spark.a": "b c"}
+    result = given({"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[1]"})
+    assert result == {"spark.master": "yarn", "spark.a": "b c"}
     submitted = "--master local[5] --conf spark.a='x y' -c spark.b=1=2 pyspark-shell"
-    told = given({"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": submitted})
-    assert told == {"spark.master": "local[5]", "spark.a": "x y", "spark.b": "1=2"}
+    result = given({"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": submitted})
+    assert result == {"spark.master": "local[5]", "spark.a": "x y", "spark.b": "1=2"}
 
 
 def test_spark_remote_says_where_spark_is(remote: str) -> None:
@@ -152,11 +152,11 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
     wait: str | None,
 ) -> None:
     """None: Spark gets no setting from us or the user, and uses those it was started with."""
-    asked: list[str | None] = []
+    requests: list[str | None] = []
 
     def made(_: str, wanted: dict[str, str]) -> SimpleNamespace:
         # A server that pyspark starts here refuses it of a session, so there it is an argument.
-        asked.append((given(os.environ) | wanted).get(_WAIT))
+        requests.append((given(os.environ) | wanted).get(_WAIT))
         return SimpleNamespace(conf=SimpleNamespace(getAll=spark_settings.RUNTIME))
 
     submitted = {_WAIT: "99s"} if environment.get("PYSPARK_GATEWAY_PORT") == "2" else {}
@@ -167,7 +167,7 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
     monkeypatch.setattr(sessions, "_submitted", lambda: submitted)
     monkeypatch.setattr(spark_settings, "given", lambda: given(environment))
     session(**settings)
-    assert asked == [wait]
+    assert requests == [wait]
     assert os.environ.get("PYSPARK_SUBMIT_ARGS") == environment.get("PYSPARK_SUBMIT_ARGS")
 
 

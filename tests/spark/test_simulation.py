@@ -31,8 +31,8 @@ def test_the_same_seed_gives_the_same_bytes_in_spark_workers(spark: SparkSession
 
         for batch in batches:
             seeds = batch.column("id").to_pylist()
-            told = [digest_of(simulate(SCENARIO, seed, requests=True)) for seed in seeds]
-            yield pa.RecordBatch.from_pydict({"seed": pa.array(seeds, pa.int64()), "digest": told})
+            found = [digest_of(simulate(SCENARIO, seed, requests=True)) for seed in seeds]
+            yield pa.RecordBatch.from_pydict({"seed": pa.array(seeds, pa.int64()), "digest": found})
 
     rows = spark.range(0, 2, 1, 2).mapInArrow(digests, "seed long, digest string").collect()
     here = {seed: digest(simulate(EVERYTHING, seed, requests=True)) for seed in range(2)}
@@ -57,6 +57,6 @@ def test_what_a_simulation_writes_is_read_by_either_engine(
     on_spark = sharelag.lag(
         spark.createDataFrame(answers[1].table), spark.createDataFrame(result.offsets())
     )
-    told = {(row["topic"], row["partition"]): row["lag"] for row in on_spark.toArrow().to_pylist()}
-    assert told == {(row["topic"], row["partition"]): row["lag"] for row in lag}
-    assert len(told) == 5
+    found = {(row["topic"], row["partition"]): row["lag"] for row in on_spark.toArrow().to_pylist()}
+    assert found == {(row["topic"], row["partition"]): row["lag"] for row in lag}
+    assert len(found) == 5

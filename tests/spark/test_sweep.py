@@ -62,9 +62,9 @@ def test_every_layout_gives_the_same_bytes_as_this_process(spark: SparkSession) 
     assert expected.num_rows == 12
     assert len(set(expected.column("lag_end").to_pylist())) > 2
     for partitions in (1, 3, 8):
-        told = sweep(TRIED, range(3), spark=spark, partitions=partitions)
-        assert told.schema.equals(RUNS)
-        assert as_bytes(told) == as_bytes(expected), partitions
+        received = sweep(TRIED, range(3), spark=spark, partitions=partitions)
+        assert received.schema.equals(RUNS)
+        assert as_bytes(received) == as_bytes(expected), partitions
 
 
 def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path) -> None:
@@ -77,12 +77,12 @@ def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path
     assert 3 <= len(done) < 12
     assert not (out / "sweep.parquet").exists()
 
-    told: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
     resumed = sweep(
-        scenarios, range(6), spark=spark, out=out, progress=lambda *counts: told.append(counts)
+        scenarios, range(6), spark=spark, out=out, progress=lambda *counts: received.append(counts)
     )
-    assert told[0] == (len(done), 12)
-    assert told[-1] == (12, 12)
+    assert received[0] == (len(done), 12)
+    assert received[-1] == (12, 12)
     after = kept(out)
     assert len(after) == 12
     assert {name: after[name] for name in done} == done
@@ -126,10 +126,10 @@ def test_what_is_done_is_not_done_again(spark: SparkSession, tmp_path: Path) -> 
     before = kept(tmp_path)
     assert len(before) == 8
     renamed = {f"{name}!": scenario for name, scenario in TRIED.items()}
-    told: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
     # Nothing is left for Spark; another name of a variant is no other run.
-    again = sweep(renamed, range(2), out=tmp_path, progress=lambda *counts: told.append(counts))
-    assert told == [(8, 8)]
+    again = sweep(renamed, range(2), out=tmp_path, progress=lambda *counts: received.append(counts))
+    assert received == [(8, 8)]
     assert again.drop_columns("variant").equals(first.drop_columns("variant"))
     assert kept(tmp_path) == before
     more = sweep(TRIED, range(3), spark=spark, out=tmp_path)
@@ -167,14 +167,14 @@ def test_a_run_that_fails_is_a_row_with_its_error(spark: SparkSession, tmp_path:
         "simple": QUICK,
         "unknown": replace(QUICK, assignor="nobody"),
     }
-    told = sweep(scenarios, range(2), spark=spark, out=tmp_path / "out").to_pylist()
-    assert [(row["variant"], row["seed"]) for row in told] == [
+    received = sweep(scenarios, range(2), spark=spark, out=tmp_path / "out").to_pylist()
+    assert [(row["variant"], row["seed"]) for row in received] == [
         (name, seed) for name in scenarios for seed in (0, 1)
     ]
-    errors = [row["error"] for row in told]
+    errors = [row["error"] for row in received]
     assert errors[:6] == [None, None, *["ZeroDivisionError: too many <members>"] * 2, None, None]
     assert errors[6].startswith("InputError: unknown assignor 'nobody'")
-    assert [row["lag_end"] is None for row in told] == [error is not None for error in errors]
+    assert [row["lag_end"] is None for row in received] == [error is not None for error in errors]
     before = kept(tmp_path / "out")
     flag.touch()
     again = sweep(scenarios, range(2), spark=spark, out=tmp_path / "out").to_pylist()
@@ -183,16 +183,16 @@ def test_a_run_that_fails_is_a_row_with_its_error(spark: SparkSession, tmp_path:
 
 
 def test_progress_and_distances_to_optimal(spark: SparkSession) -> None:
-    told: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
     runs = sweep(
         {"a": QUICK},
         range(3),
         spark=spark,
         optimal=True,
-        progress=lambda *counts: told.append(counts),
+        progress=lambda *counts: received.append(counts),
     )
-    assert {all_ for _, all_ in told} == {6}
-    done = [count for count, _ in told]
+    assert {all_ for _, all_ in received} == {6}
+    done = [count for count, _ in received]
     assert done == sorted(done)
     assert done[-1] == 6
     assert as_bytes(runs) == as_bytes(compare({"a": QUICK}, seeds=range(3), optimal=True).runs)
@@ -254,8 +254,8 @@ def test_the_command_line_sweeps_and_compares(spark: SparkSession, tmp_path: Pat
     assert [json.loads(line)["seed"] for line in answer.stdout.splitlines()] == [0, 1, 2] * 2
     before = kept(tmp_path)
     assert len(before) == 6
-    told = CliRunner().invoke(simulate, [*given, "--compare", "-o", "json"])
+    received = CliRunner().invoke(simulate, [*given, "--compare", "-o", "json"])
     here = CliRunner().invoke(simulate, [*tried, "--compare", "-o", "json"])
-    assert told.stdout == here.stdout
-    assert len(told.stdout.splitlines()) > 40
+    assert received.stdout == here.stdout
+    assert len(received.stdout.splitlines()) > 40
     assert kept(tmp_path) == before

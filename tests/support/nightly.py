@@ -156,13 +156,13 @@ def without_kernel(
     """What the daily notebook does up to its verdict, in this process."""
     error, outputs = None, []
     try:
-        told = cells.verdict(cells.read(**parameters))
-        shown = cells.headline(told)._repr_mimebundle_()
+        result = cells.verdict(cells.read(**parameters))
+        shown = cells.headline(result)._repr_mimebundle_()
         outputs = [
             new_output("execute_result", shown),
-            new_output("display_data", {"text/html": cells.changes(told).html}),
+            new_output("display_data", {"text/html": cells.changes(result).html}),
         ]
-        assert shown[VERDICT_MIME] == told
+        assert shown[VERDICT_MIME] == result
     except ShareLagError as failed:
         error = str(failed)
     made = new_notebook(cells=[new_code_cell("cells.headline(told)", outputs=outputs)])

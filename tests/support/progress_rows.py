@@ -59,6 +59,6 @@ def end(offset: int | None, milliseconds: int, **changes: Any) -> dict[str, Any]
 
 
 def time(
-    asked: int, offset: int | None, timestamp: datetime | None, **changes: Any
+    requested: int, offset: int | None, timestamp: datetime | None, **changes: Any
 ) -> dict[str, Any]:
-    return PLACE | {"asked_offset": asked, "offset": offset, "timestamp": timestamp} | changes
+    return PLACE | {"asked_offset": requested, "offset": offset, "timestamp": timestamp} | changes

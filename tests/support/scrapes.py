@@ -20,7 +20,7 @@ def ask(
     app: Any, path: str, method: str = "GET", query: str = "", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     """What the application answers, without a network."""
-    told: list[Any] = []
+    received: list[Any] = []
     environ = {
         "REQUEST_METHOD": method,
         "PATH_INFO": path.encode().decode("latin-1"),
@@ -29,8 +29,8 @@ def ask(
     environ |= {"HTTP_HOST": "127.0.0.1:9308"} | {
         f"HTTP_{name.upper()}": value for name, value in headers.items()
     }
-    body = b"".join(app(environ, lambda status, pairs: told.extend([status, dict(pairs)])))
-    return int(told[0].split()[0]), told[1], body
+    body = b"".join(app(environ, lambda status, pairs: received.extend([status, dict(pairs)])))
+    return int(received[0].split()[0]), received[1], body
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def evidence(
     mine = [{"topic_id": KEY.topic_id, "partitions": [KEY.partition]}] if assigned else []
     group = {"group_id": KEY.group_id}
     people = [group | {"member_id": f"m{n}", "assigned_partitions": mine} for n in range(members)]
-    told = [
+    result = [
         {"scope": "group", "entity": KEY.group_id, "name": name, "value": value, "source": "group"}
         for name, value in (settings or {}).items()
     ]
@@ -101,7 +101,7 @@ def evidence(
         groups=pa.Table.from_pylist(
             [group | {"members": members, "state": "Stable"}], schemas.GROUPS
         ),
-        settings=pa.Table.from_pylist(told, schemas.SETTINGS),
+        settings=pa.Table.from_pylist(result, schemas.SETTINGS),
         logs=log,
     )
 

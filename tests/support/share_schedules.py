@@ -265,12 +265,12 @@ def written(writes: list[Write]) -> list[list[Any]]:
 
 
 def _runs(runs: Any) -> list[list[Any]]:
-    told: list[list[Any]] = []
+    received: list[list[Any]] = []
     for run in runs:
         held = run.state == ACQUIRED
         one = [*run[:4], run.member if held else "", run.deadline if held else 0]
-        if told and told[-1][2:] == one[2:]:
-            told[-1][1] = one[1]
+        if received and received[-1][2:] == one[2:]:
+            received[-1][1] = one[1]
         else:
-            told.append(one)
-    return told
+            received.append(one)
+    return received

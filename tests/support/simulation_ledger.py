@@ -110,9 +110,9 @@ class Watched(SharePartition):
     may_go_back: bool
     passed: int
 
-    def acquire(self, member: str, now: int, *told: Any, **more: Any) -> list[Acquired]:
+    def acquire(self, member: str, now: int, *found: Any, **more: Any) -> list[Acquired]:
         self.ledger.expire(now)
-        acquired = super().acquire(member, now, *told, **more)
+        acquired = super().acquire(member, now, *found, **more)
         self.ledger.acquired(member, now, acquired)
         self.check()
         return acquired
@@ -189,8 +189,8 @@ def audited(scenario: Scenario, seed: int, plain: bool) -> tuple[SimulationResul
     ledgers: dict[int, Ledger] = {}
     load = Loader.loaded
 
-    def watched(self: Loader, place: int, *told: Any) -> SharePartition:
-        share = load(self, place, *told)
+    def watched(self: Loader, place: int, *found: Any) -> SharePartition:
+        share = load(self, place, *found)
         share.__class__ = Watched
         assert isinstance(share, Watched)
         known = ledgers.get(place)

@@ -84,9 +84,9 @@ def test_the_same_cause_everywhere(name: str) -> None:
 def test_the_same_words_everywhere(name: str) -> None:
     bench = sharelag.open(name, engine="local")
     words = command("explain", "--capture", str(folder_of(name)))
-    told = " ".join(words.split())
+    result = " ".join(words.split())
     for group in bench.explain().summaries:
-        assert f"{group.group} {group.state}" in told
+        assert f"{group.group} {group.state}" in result
         if group.causes:
             assert "nothing wrong" not in group.state
     progress = bench.progress().table

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 _ROW = re.compile(r"^\| `(\w+)` \| ([^|]+) \| ([^|]*) \| ([^|]+) \|$", re.MULTILINE)
 
 
-def told(table: str) -> list[tuple[str, str]]:
+def result(table: str) -> list[tuple[str, str]]:
     """Columns and types of one table, as the page has them, each with a meaning."""
     section = PAGE.partition(f"\n### {table}\n")[2].partition("\n### ")[0]
     return [(name, kind) for name, kind, _, meaning in _ROW.findall(section) if meaning.strip()]
@@ -25,7 +25,7 @@ def told(table: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("table", TABLES)
 def test_the_page_has_every_column(table: str) -> None:
     fields = spark_schema(TABLES[table].schema).fields
-    assert told(table) == [(field.name, field.dataType.simpleString()) for field in fields]
+    assert result(table) == [(field.name, field.dataType.simpleString()) for field in fields]
     assert f"One row is {TABLES[table].row}." in PAGE
 
 

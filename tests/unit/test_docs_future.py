@@ -21,7 +21,7 @@ from sharelag.workbench.investigate import gather
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def told() -> dict[str, str]:
+def result() -> dict[str, str]:
     """What stands beside each line of the list."""
     rows = re.findall(
         r"^\| ([^|`]+) \| ([^|]+) \|$", (DOCS / "future.md").read_text(), re.MULTILINE
@@ -34,7 +34,7 @@ def test_the_list_of_the_kip_is_whole() -> None:
     """Five items, of the accepted text."""
     text = " ".join((DOCS / "future.md").read_text().split())
     assert "the KIP as it was accepted, not of a draft before" in text
-    assert list(told()) == [
+    assert list(result()) == [
         "Dead-letter queue",
         "Ordering by key",
         "Log cleaning that knows start offsets",
@@ -45,7 +45,7 @@ def test_the_list_of_the_kip_is_whole() -> None:
 
 @pytest.mark.row("FUT-05")
 def test_nothing_promises_exactly_once() -> None:
-    assert "nothing here promises exactly once" in told()["Acknowledgements in a transaction"]
+    assert "nothing here promises exactly once" in result()["Acknowledgements in a transaction"]
     others = [
         path for path in (*DOCS.glob("*.md"), DOCS.parent / "README.md") if path.name != "future.md"
     ]
@@ -53,7 +53,7 @@ def test_nothing_promises_exactly_once() -> None:
 
 
 def test_what_it_names_is_there() -> None:
-    words = told()
+    words = result()
     assert "poison_records" in {cause.name for cause in CAUSES}
     assert DeliveryState(3).name.title() == "Archiving"
     assert {"archived", "redeliveries"} <= set(SUMMARY.names)

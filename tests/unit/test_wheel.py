@@ -62,7 +62,6 @@ def test_it_holds_both_packages_and_their_data(wheel: Path) -> None:
         "sharelag/captures/demo/records/part-0.parquet",
         "sharelag/examples/rules.yaml",
         "sharelag/reports/notebooks/daily.ipynb",
-        "sharelag/workbench/page.html.j2",
         "sharelag_widgets/__init__.py",
         "sharelag_widgets/py.typed",
     } <= names
@@ -87,7 +86,6 @@ def test_its_samples_open_in_an_empty_folder(installed: Path, tmp_path: Path) ->
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 def test_its_demo_runs_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
-    told = run(installed / "sharelag", "demo", "--out", "x", folder=tmp_path)
-    assert "notifications shipments" in told
-    assert (tmp_path / "x" / "lag.html").is_file()
+    result = run(installed / "sharelag", "demo", "--out", "x", folder=tmp_path)
+    assert "notifications shipments" in result
     assert (tmp_path / "x" / "reports" / "daily" / "latest" / "report.html").is_file()

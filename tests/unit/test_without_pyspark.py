@@ -72,7 +72,7 @@ def test_a_command_on_spark_says_what_to_install(command: list[str]) -> None:
 
 
 def test_whatever_is_on_spark_says_what_to_install() -> None:
-    asked = (
+    requested = (
         "sharelag.open('demo').lag()",
         "sharelag.open('demo').frames",
         "sharelag.open('demo', spark=object()).lag()",
@@ -85,7 +85,7 @@ def test_whatever_is_on_spark_says_what_to_install() -> None:
     code = f"""
 import sharelag
 here = sharelag.open('demo', engine='local').lag()
-for each in {asked}:
+for each in {requested}:
     try:
         eval(each)
     except Exception as error:
@@ -94,7 +94,7 @@ print(len(here))
 """
     *said, rows = run(code).stdout.splitlines()
     assert int(rows) > 0
-    assert len(said) == len(asked)
+    assert len(said) == len(requested)
     assert {line.partition(",")[0] for line in said} == {
         "SetupError Spark is not installed here: pip install 'sharelag[spark]'"
     }

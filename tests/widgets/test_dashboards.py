@@ -289,9 +289,9 @@ def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:
     assert view_of(view.table).hints["lag"] == dict(view.table.header.help)["lag"]
     assert "KIP-1226" in view_of(view.table).hints["lag"]
     assert view.members.header.notes == ["The group has no members."]
-    told = GroupView(Workbench(WrittenInput([Write(5, 10)]), engine="local"))
-    assert told.members.header.notes == []
-    assert "members of the groups" in told.members.header.unknown
+    result = GroupView(Workbench(WrittenInput([Write(5, 10)]), engine="local"))
+    assert result.members.header.notes == []
+    assert "members of the groups" in result.members.header.unknown
 
 
 def test_generations_are_known_by_the_partitions_they_are_in(demo: Workbench) -> None:

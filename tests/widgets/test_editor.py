@@ -23,7 +23,7 @@ KEYS = {
 }
 
 
-def told(view: AssignmentEditor, **message: Any) -> None:
+def found(view: AssignmentEditor, **message: Any) -> None:
     view._handle_custom_msg(message, [])
 
 
@@ -350,7 +350,7 @@ def test_a_failure_is_explained_and_the_exception_is_there() -> None:
 def test_a_run_from_the_browser_runs_what_is_on_the_screen() -> None:
     view = editor()
     edits = [new_edit("assign", rows=place("orders", 4), to="member-3")]
-    told(view, run=True, edits=edits, at=1)
+    found(view, run=True, edits=edits, at=1)
     assert view.wait(20)
     assert view.result["of"] == edits[0]["id"]
     assert view.assignment["member-3"] == {"orders": [4]}
@@ -384,7 +384,7 @@ def test_closing_cancels() -> None:
 
 def test_an_assignment_is_loaded_by_its_name_and_can_be_undone() -> None:
     view = editor()
-    told(view, load="to-the-first", edits=[], at=0)
+    found(view, load="to-the-first", edits=[], at=0)
     assert view.assignment["member-0"] == {"orders": [0, 1, 2, 3, 4], "refunds": [0, 1, 2, 3, 4]}
     assert view.assignment["member-1"] == {}
     view.undo()
@@ -393,10 +393,10 @@ def test_an_assignment_is_loaded_by_its_name_and_can_be_undone() -> None:
 
 def test_one_that_cannot_be_loaded_is_said() -> None:
     view = editor()
-    told(view, load="broken", edits=[], at=0)
+    found(view, load="broken", edits=[], at=0)
     assert view.failure == "broken cannot be loaded: ValueError: no answer of broken"
     assert view.assignment == BASE
-    told(view, load="no such", edits=[], at=0)
+    found(view, load="no such", edits=[], at=0)
     assert "choose one of to-the-first, broken" in view.failure
 
 

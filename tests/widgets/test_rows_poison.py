@@ -35,6 +35,6 @@ def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
     (why,) = [
         row for row in hunt.bench.explain().table.to_pylist() if row["cause"] == "poison_records"
     ]
-    told = {one["name"]: one["value"] for one in why["evidence"]}
-    assert (told["archived at the limit"], told["limit"]) == ("1", "5")
+    result = {one["name"]: one["value"] for one in why["evidence"]}
+    assert (result["archived at the limit"], result["limit"]) == ("1", "5")
     assert "archived at the limit" in hunt.causes.children[1].value

@@ -151,10 +151,10 @@ def test_what_cannot_be_picked_is_said(make: Any, said: str) -> None:
 
 def test_clear_picks_nothing_in_one_go() -> None:
     selection = Selection([ONE], (1, 2), BEGIN.astimezone(UTC))
-    told: list[Any] = []
-    selection.observe(told.append)
+    received: list[Any] = []
+    selection.observe(received.append)
     selection.clear()
-    assert {change["name"] for change in told} == {"keys", "offsets", "moment"}
+    assert {change["name"] for change in received} == {"keys", "offsets", "moment"}
     assert repr(selection) == "Selection()"
 
 

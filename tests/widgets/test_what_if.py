@@ -307,23 +307,23 @@ def test_it_begins_with_what_the_members_have(uneven: Workbench) -> None:
 def test_what_the_members_have_need_not_be_known(uneven: Workbench) -> None:
     known = uneven.evidence()
 
-    def told(members: pa.Table) -> tuple[dict[str, Any], str]:
+    def found(members: pa.Table) -> tuple[dict[str, Any], str]:
         scenario = changed(uneven, members=members).scenario(GROUP)
         return begun(scenario, members, partitions_of(known.lag, scenario))
 
     ids = known.members.column("member_id").to_pylist()
-    held, words = told(having(known, F=None, Z=None, o=None))
+    held, words = found(having(known, F=None, Z=None, o=None))
     assert (
         words
         == "Which partitions the members have is not known: it begins with what simple gives them."
     )
     assert sorted(n for topics in held.values() for n in topics[TOPIC]) == list(range(6))
-    held, words = told(having(known, F=[0], Z=None, o=[]))
+    held, words = found(having(known, F=[0], Z=None, o=[]))
     assert words.endswith("Of 1 member that is not known: without any here.")
     assert held == {ids[0]: {TOPIC: [0]}, ids[1]: {}, ids[2]: {}}
-    held, words = told(having(known, F=[], Z=[], o=[]))  # known: nothing
+    held, words = found(having(known, F=[], Z=[], o=[]))  # known: nothing
     assert held == {one: {} for one in ids}
-    held, words = told(known.members.slice(0, 0))
+    held, words = found(known.members.slice(0, 0))
     assert (held, words) == ({}, "The group has no members: add members, and give them partitions.")
 
 

@@ -139,8 +139,8 @@ def ends(seconds: float, *offsets: int | None) -> pa.Table:
 @pytest.mark.parametrize("seconds", [3, 14])
 def test_end_offsets_that_are_no_later_hold_for_the_last_moment(seconds: float) -> None:
     rows = moving(3, 2).drop_columns(["end_offset"])
-    for told in (ends(seconds, 2_000_000), ends(seconds, 2_000_000).drop_columns(["as_of"])):
-        strip = WindowStrip.of(rows, ends=told)
+    for result in (ends(seconds, 2_000_000), ends(seconds, 2_000_000).drop_columns(["as_of"])):
+        strip = WindowStrip.of(rows, ends=result)
         assert unpacked(strip.data)["end"] == [None, None, 2_000_000, None, None, None]
         assert (strip.moment, strip.time) == (2, BEGIN + timedelta(seconds=14))
         assert "unread" not in strip.counts(0)

@@ -1,4 +1,4 @@
-"""Parquet files of raw records: read batch by batch, and one state of them told from another."""
+"""Parquet files of raw records: read batch by batch, and a value that changes with files."""
 
 from __future__ import annotations
 

@@ -210,10 +210,10 @@ def old_clicks_expire(shop: Shop) -> None:
     """Old records are deleted below a group that has begun: its start lies before the log's."""
     shop.work("clickstream", ["clicks"], 200)
     admin = AdminClient({"bootstrap.servers": shop.bootstrap, "log_level": 3})
-    asked = admin.delete_records(
+    requested = admin.delete_records(
         [TopicPartition("clicks", partition, 200) for partition in range(TOPICS["clicks"])]
     )
-    for done in asked.values():
+    for done in requested.values():
         done.result(timeout=30)
 
 

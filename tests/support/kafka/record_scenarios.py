@@ -64,16 +64,16 @@ def record(name: str, folder: Path) -> Told:
     ):
         draft = Path(scratch) / folder.name
         scenario.play(stage)
-        told = _capture_quietly(broker, stage, draft)
-        check(scenario, told)
+        result = _capture_quietly(broker, stage, draft)
+        check(scenario, result)
         story = " ".join((scenario.play.__doc__ or "").split())
         expected = {"group": stage.group, "cause": scenario.cause, "story": story}
         (draft / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
-        (draft / "describe.txt").write_text(told.text)
+        (draft / "describe.txt").write_text(result.text)
         if folder.exists():
             shutil.rmtree(folder)
         draft.rename(folder)
-    return told
+    return result
 
 
 def tell(broker: KafkaBroker, stage: Stage) -> Told:
@@ -84,7 +84,7 @@ def tell(broker: KafkaBroker, stage: Stage) -> Told:
     return Told(text, sum(known) if known else None)
 
 
-def check(scenario: Scenario, told: Told) -> None:
+def check(scenario: Scenario, result: Told) -> None:
     """Check that the group lags as much as the scenario promises.
 
     Raises
@@ -92,10 +92,10 @@ def check(scenario: Scenario, told: Told) -> None:
     RigError
         It does not.
     """
-    if not (told.lag is None if scenario.lag is None else told.lag in scenario.lag):
+    if not (result.lag is None if scenario.lag is None else result.lag in scenario.lag):
         raise RigError(
             f"{scenario.play.__name__}: expected the lag {scenario.lag}, "
-            f"but Kafka says:\n{told.text}"
+            f"but Kafka says:\n{result.text}"
         )
 
 
@@ -105,9 +105,9 @@ def _capture_quietly(broker: KafkaBroker, stage: Stage, folder: Path) -> Told:
         before = _ends(broker, stage)
         config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})
         capture_kafka(config, folder, patience=PATIENCE)
-        told = tell(broker, stage)
+        result = tell(broker, stage)
         if _ends(broker, stage) == before:
-            return told
+            return result
         shutil.rmtree(folder)
     raise RigError(f"something was written each of {_TRIES} times that a capture was taken")
 

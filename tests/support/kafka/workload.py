@@ -165,12 +165,12 @@ def end_offsets(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], 
 def topic_ids(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
     """Return the id of each topic, as Kafka prints it."""
     admin = _admin(bootstrap)
-    asked = admin.describe_topics(TopicCollection(list(topics)))
+    requested = admin.describe_topics(TopicCollection(list(topics)))
     # confluent-kafka writes ids in plain base64; Kafka's own alphabet has - and _ for + and /.
     kafkas = str.maketrans("+/", "-_")
     return {
         name: str(found.result(timeout=30).topic_id).translate(kafkas)
-        for name, found in asked.items()
+        for name, found in requested.items()
     }
 
 
@@ -327,7 +327,7 @@ def _offsets(bootstrap: str, topics: Sequence[str], spec: OffsetSpec) -> dict[tu
         for name in topics
         for partition in admin.list_topics(name, timeout=10).topics[name].partitions
     }
-    asked = admin.list_offsets(wanted)
+    requested = admin.list_offsets(wanted)
     return {
-        (at.topic, at.partition): found.result(timeout=30).offset for at, found in asked.items()
+        (at.topic, at.partition): found.result(timeout=30).offset for at, found in requested.items()
     }

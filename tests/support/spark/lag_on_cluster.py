@@ -23,13 +23,13 @@ def main(capture: str) -> None:
     spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]", **both)
     try:
         rows = plain_rows(engine.lag(CaptureInput(Path(capture)), "spark").table)
-        told = (
+        result = (
             spark.sparkContext.parallelize(range(8), 8)
             .map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"])
             .collect()
         )
         print(
-            json.dumps({"master": spark.sparkContext.master, "executors": len(set(told))}),
+            json.dumps({"master": spark.sparkContext.master, "executors": len(set(result))}),
             file=sys.stderr,
         )
         for row in rows:

@@ -395,7 +395,7 @@ def test_doctor_checks_this_machine() -> None:
 
 
 def test_the_package_is_the_command_too() -> None:
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "sharelag", "--version"], capture_output=True, text=True, check=True
     )
-    assert told.stdout == sharelag("--version").stdout
+    assert result.stdout == sharelag("--version").stdout

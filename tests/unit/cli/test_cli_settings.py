@@ -222,3 +222,26 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     answer = sharelag("settings", "--consumer-config", str(file))
     assert answer.returncode == 1
     assert "is not a properties file" in answer.stderr
+
+
+@pytest.mark.row("LCK-08", "CFG-18")
+def test_the_lock_of_a_group_is_that_of_the_cluster_or_within_its_bounds() -> None:
+    lock = "share.record.lock.duration.ms"
+    least, most = (f"group.share.{side}.record.lock.duration.ms" for side in ("min", "max"))
+
+    def problem(value: int, *more: str) -> str | None:
+        given = [argument for one in (f"{lock}={value}", *more) for argument in ("--set", one)]
+        return {one["name"]: one["problem"] for one in rows(*given)}[lock]
+
+    assert problem(1000, f"{least}=1000") is None
+    assert problem(999, f"{least}=1000") == "less than the minimum 1000"
+    assert problem(60_000) is None
+    assert problem(60_001) == f"greater than {most} = 60000"
+    assert problem(60_001, f"{most}=3600000") is None
+    beyond = rows("--set", f"{most}=3600001")
+    assert {one["name"]: one["problem"] for one in beyond} == {
+        most: "greater than the maximum 3600000"
+    }
+    group = ("--capture", str(CAPTURE), "--group", "shipping")
+    in_force = {one["name"]: one for one in rows(*group)}[lock]
+    assert (in_force["value"], in_force["source"]) == ("30000", "default")  # of the brokers

@@ -67,18 +67,18 @@ def test_every_format_says_the_same(output: str) -> None:
     assert answer.exit_code == 0, answer.output
     if output == "human":
         heading, line = answer.stdout.splitlines()
-        told: Any = {name: line[heading.index(name) :].split(" ")[0] for name in heading.split()}
-        assert (told["SCENARIO"], told["ARCHIVED"], told["REDELIVERIES"]) == (
+        result: Any = {name: line[heading.index(name) :].split(" ")[0] for name in heading.split()}
+        assert (result["SCENARIO"], result["ARCHIVED"], result["REDELIVERIES"]) == (
             "delivery-limit",
             "1",
             "4",
         )
         return
     if output == "csv":
-        (told,) = csv.DictReader(io.StringIO(answer.stdout))
+        (result,) = csv.DictReader(io.StringIO(answer.stdout))
     else:
-        told = json.loads(answer.stdout) if output == "json" else yaml.safe_load(answer.stdout)[0]
-    assert (told["scenario"], int(told["archived"]), int(told["redeliveries"])) == (
+        result = json.loads(answer.stdout) if output == "json" else yaml.safe_load(answer.stdout)[0]
+    assert (result["scenario"], int(result["archived"]), int(result["redeliveries"])) == (
         "delivery-limit",
         1,
         4,
@@ -142,9 +142,9 @@ def test_settings_are_tried_in_every_combination() -> None:
         (f"share.delivery.count.limit={limit}, share.record.lock.duration.ms=1000", limit - 1)
         for limit in (2, 3)
     ]
-    heading, *told = run("--scenario", "delivery-limit", *values).stdout.splitlines()
+    heading, *result = run("--scenario", "delivery-limit", *values).stdout.splitlines()
     assert heading.startswith("VARIANT")
-    assert told[0].startswith("share.delivery.count.limit=2")
+    assert result[0].startswith("share.delivery.count.limit=2")
 
 
 def test_a_comparison_for_machines() -> None:
@@ -206,12 +206,12 @@ def test_a_comparison_for_people() -> None:
     )
     assert answer.exit_code == 0, answer.output
     heading, *lines = answer.stdout.splitlines()
-    told = {(line.split()[0], " ".join(line.split()[1:5])): line for line in lines}
+    result = {(line.split()[0], " ".join(line.split()[1:5])): line for line in lines}
     assert heading.split()[:4] == ["MEASURE", "VARIANT", "MEAN", "FROM"]
-    assert told["drain_ms", "simple · 2 members"].split()[5:9] == ["unknown", "in", "7", "of"]
-    assert told["drain_ms", "simple · 2 members"].endswith("baseline")
-    assert told["latency_p95_ms", "simple · 6 members"].split()[6] == "s"
-    assert ("age_p95_over_optimal", "simple · 2 members") in told
+    assert result["drain_ms", "simple · 2 members"].split()[5:9] == ["unknown", "in", "7", "of"]
+    assert result["drain_ms", "simple · 2 members"].endswith("baseline")
+    assert result["latency_p95_ms", "simple · 6 members"].split()[6] == "s"
+    assert ("age_p95_over_optimal", "simple · 2 members") in result
     assert (
         "2 variants, 7 seeds, compared seed by seed with simple · 2 members; 95 % confidence intervals"
         in answer.stderr
@@ -233,11 +233,11 @@ def test_the_fewest_members_are_searched() -> None:
     assert answer["goal"] == "lag_end <= 18000"
     assert all(line["met"] is (line["members"] >= answer["members"]) for line in mine)
     assert answer["members"] - 1 in [line["members"] for line in mine]
-    told = run(*given, "--fewest-members", "lag_end<18000")
-    assert [line.split()[-1] for line in told.stdout.splitlines()].count("fewest") == 1
+    result = run(*given, "--fewest-members", "lag_end<18000")
+    assert [line.split()[-1] for line in result.stdout.splitlines()].count("fewest") == 1
     assert (
         f"as it is: {answer['members']} members keep lag_end <= 18000, with 95 % confidence"
-        in told.stderr
+        in result.stderr
     )
     of_time = run(*given[:-4], "--seeds", "2", "--between", "1,1", "--fewest-members", "age_p95<1m")
     assert re.search(r"as it is 1 +[\d.]+ s", of_time.stdout)  # a time has its unit
@@ -245,11 +245,11 @@ def test_the_fewest_members_are_searched() -> None:
 
 def test_two_runs_that_are_the_same_are_sure_of_nothing() -> None:
     given = ("--scenario", "gaps", "--fewest-members", "redeliveries<=0", "--between", "1,2")
-    told = run(*given, "--seeds", "2")
-    assert "% confidence" not in told.stderr
+    result = run(*given, "--seeds", "2")
+    assert "% confidence" not in result.stderr
     assert (
         "these seeds do not decide: 1, 2 "
-        "(all runs with 1, 2 are equal; a verdict needs 5 seeds then)" in told.stderr
+        "(all runs with 1, 2 are equal; a verdict needs 5 seeds then)" in result.stderr
     )
     assert (
         "1 member keeps redeliveries <= 0, with 95 % confidence"
@@ -312,14 +312,14 @@ def test_people_read_times_with_their_units() -> None:
 def test_a_scenario_is_kept_edited_and_run(tmp_path: Path) -> None:
     shown = run("--scenario", "delivery-limit", "--show-scenario", "--duration", "2s")
     assert shown.exit_code == 0
-    told = json.loads(shown.stdout)
-    told["name"], told["settings"]["limits"]["delivery_count_limit"] = "mine", 3
+    result = json.loads(shown.stdout)
+    result["name"], result["settings"]["limits"]["delivery_count_limit"] = "mine", 3
     file = tmp_path / "mine.json"
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(result))
     (line,) = rows("--scenario", str(file))
     assert (line["scenario"], line["redeliveries"], line["duration_ms"]) == ("mine", 2, 2000)
-    told["asignor"] = "sticky"
-    file.write_text(json.dumps(told))
+    result["asignor"] = "sticky"
+    file.write_text(json.dumps(result))
     assert "asignor: unknown key" in str(run("--scenario", str(file)).exception)
     assert "cannot read the scenario" in str(
         run("--scenario", str(tmp_path / "none.json")).exception
@@ -352,13 +352,13 @@ def test_a_capture_becomes_a_file(tmp_path: Path) -> None:
 
 
 def test_who_changes_the_number_loses_accidents() -> None:
-    told = run("--scenario", "crash-redelivery", "--members", "3")
-    assert "faults of single members are left out" in told.stderr
+    result = run("--scenario", "crash-redelivery", "--members", "3")
+    assert "faults of single members are left out" in result.stderr
     assert "accidents" not in run("--scenario", "crash-redelivery").stderr
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "result"),
     [
         (("--compare", "--timeline"), "--compare and --timeline cannot be combined"),
         (("--sweep", "x", "--timeline"), "--timeline and --sweep cannot be combined"),
@@ -397,14 +397,14 @@ def test_who_changes_the_number_loses_accidents() -> None:
         (("--members", "5,5"), "is not a list of member counts"),
     ],
 )
-def test_wrong_usage_is_said(given: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_is_said(given: tuple[str, ...], result: str) -> None:
     answer = run("--scenario", "gaps", *given)
     assert answer.exit_code == 2
-    assert told in answer.stderr
+    assert result in answer.stderr
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "result"),
     [
         (("--compare", "--baseline", "x"), "unknown variant 'x'"),
         (("--compare", "--measure", "x"), "unknown measure 'x'"),
@@ -412,14 +412,14 @@ def test_wrong_usage_is_said(given: tuple[str, ...], told: str) -> None:
         (("--setting", "share.lock=1"), "unknown setting 'share.lock'"),
     ],
 )
-def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
+def test_what_is_not_there_is_said(given: tuple[str, ...], result: str) -> None:
     answer = run("--scenario", "gaps", "--seeds", "2", *given)
     assert answer.exit_code == 1
-    assert told in str(answer.exception)
+    assert result in str(answer.exception)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "result"),
     [
         (("--assignor", "nothing"), "unknown assignor 'nothing'"),
         (("--setting", "share.lock=1"), "unknown setting 'share.lock'"),
@@ -437,7 +437,7 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], told: str) -> None:
     ],
 )
 def test_what_is_not_there_is_said_before_anything_is_read(
-    given: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
+    given: tuple[str, ...], result: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "sharelag.cli.simulate_options._from_input",
@@ -445,7 +445,7 @@ def test_what_is_not_there_is_said_before_anything_is_read(
     )
     answer = run("--capture", SLOW, *given)
     assert answer.exit_code == 1
-    assert told in str(answer.exception)
+    assert result in str(answer.exception)
 
 
 def test_the_list_takes_nothing_else() -> None:
@@ -458,7 +458,7 @@ def test_the_list_takes_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "result"),
     [
         (("--duration", "1000000000s"), ("a run has about", "give a shorter --duration")),
         (
@@ -480,12 +480,12 @@ def test_the_list_takes_nothing_else() -> None:
     ],
 )
 def test_what_would_not_end_is_refused(
-    given: tuple[str, ...], told: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    given: tuple[str, ...], result: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sharelag.cli.simulate._runs", lambda *_: pytest.fail("it was begun"))
     answer = run("--scenario", "slow-producer", *given)
     assert answer.exit_code == 1
-    assert all(one in str(answer.exception) for one in told), answer.exception
+    assert all(one in str(answer.exception) for one in result), answer.exception
 
 
 def test_what_is_too_much_for_a_process_is_not_for_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,9 +154,9 @@ def test_what_changed_between_two_moments() -> None:
     lines = rows("windows", "--capture", str(CAPTURE), "--since", iso[0], "--as-of", iso[1])
     ours = {(line["group_id"], line["topic"], line["partition"]): line for line in lines}
     for path, side in ((MOMENTS[3], "before"), (MOMENTS[-1], "after")):
-        for told in parse_describe(path.read_text()):
-            line = ours[told["group"], told["topic"], told["partition"]]
-            assert line[f"start_offset_{side}"] == told["start_offset"]
+        for result in parse_describe(path.read_text()):
+            line = ours[result["group"], result["topic"], result["partition"]]
+            assert line[f"start_offset_{side}"] == result["start_offset"]
     assert {line["change"] for line in lines} >= {"reset", "moved"}
 
 

@@ -188,15 +188,15 @@ def test_a_window_that_ends_in_markers_without_lag_has_no_stuck_head() -> None:
 
 
 def test_what_lasts_is_suspected_before_it_counts_as_stuck() -> None:
-    def told(ago: float, **about: Any) -> tuple[list[str], list[str]]:
+    def result(ago: float, **about: Any) -> tuple[list[str], list[str]]:
         writes = [Wrote(ago + 1, 100, 0), Wrote(ago, 100, 9, [(101, 109, 2, 1)])]
         found = evidence(*writes, age=ago, end=110, **about)
         suspicions = [one.words() for one in suspected(found).values()]
         return explain(found).column("cause").to_pylist(), suspicions
 
-    assert told(5) == ([], [])
-    assert told(12.6) == ([], ["suspected: head of line for 12.6 s; stuck from 30 s on"])
-    assert told(31) == (["head_of_line"], [])
+    assert result(5) == ([], [])
+    assert result(12.6) == ([], ["suspected: head of line for 12.6 s; stuck from 30 s on"])
+    assert result(31) == (["head_of_line"], [])
     long = {"share.record.lock.duration.ms": "60000"}
     words = "suspected: head of line for 31 s; stuck from 1m 0s on"
-    assert told(31, settings=long) == ([], [words])
+    assert result(31, settings=long) == ([], [words])

@@ -34,8 +34,8 @@ NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 
 
 def expected(folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((folder / "expected.json").read_text())
-    return told
+    result: dict[str, Any] = json.loads((folder / "expected.json").read_text())
+    return result
 
 
 def test_every_cause_has_a_recorded_scenario() -> None:
@@ -48,15 +48,17 @@ def test_every_cause_has_a_recorded_scenario() -> None:
 
 @pytest.mark.parametrize("folder", SCENARIOS, ids=[folder.name for folder in SCENARIOS])
 def test_the_right_cause_comes_first(folder: Path) -> None:
-    told = expected(folder)
+    result = expected(folder)
     evidence = investigate.gather(CaptureInput(folder), "local")
     causes = [
         line
         for line in explain(evidence, PATIENCE).to_pylist()
-        if line["group_id"] == told["group"]
+        if line["group_id"] == result["group"]
     ]
     # Nothing else is wrong in a story either, so that no second cause is named.
-    assert [line["cause"] for line in causes] == ([] if told["cause"] is None else [told["cause"]])
+    assert [line["cause"] for line in causes] == (
+        [] if result["cause"] is None else [result["cause"]]
+    )
     if not causes:
         return
     assert causes[0]["rank"] == 1

@@ -295,10 +295,10 @@ def test_rows_are_sorted_and_only_of_what_is_given() -> None:
     lag = lag_table({"g": {ORDERS: [1, 2], RETURNS: [3]}, "<b>:&'\n": {ORDERS: [1]}})
     table = imbalance_arrow(lag)
     assert table.schema.equals(schemas.IMBALANCE)
-    told = [
+    result = [
         (row["group_id"], row["topic"], row["over"], row["measure"]) for row in table.to_pylist()
     ]
-    assert told == [
+    assert result == [
         ("<b>:&'\n", None, "partition", "lag"),
         ("<b>:&'\n", None, "topic", "lag"),
         ("<b>:&'\n", "orders", "partition", "lag"),
@@ -360,8 +360,8 @@ def test_the_trend_has_each_moment_and_what_arrived_in_between() -> None:
         dict(reversed(lags.items())), {moments[2]: member_table("g", {ORDERS: [0]})}
     ).to_pylist()
     whole = [row for row in rows if row["over"] == "partition" and row["topic_id"] is None]
-    told = [(row["as_of"], row["measure"], row["total"], row["max_mean"]) for row in whole]
-    assert told == [
+    result = [(row["as_of"], row["measure"], row["total"], row["max_mean"]) for row in whole]
+    assert result == [
         (moments[0], "lag", 10, 1.0),
         (moments[1], "arrived", 100, 1.0),
         (moments[1], "lag", 10, 2.0),

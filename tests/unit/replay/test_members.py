@@ -161,7 +161,7 @@ def test_the_recorded_group_at_its_second_rebalance() -> None:
     """Both members learn the target at once, the new one first: partitions move without waiting."""
     batches = CaptureInput(CAPTURE).batches(GROUP_TOPIC)
     records = pa.Table.from_batches([decode_arrow(batch, GROUP_TOPIC).records for batch in batches])
-    told = {}
+    result = {}
     for millisecond in (597, 600, 604):
         moment = datetime(2026, 11, 21, 11, 44, 30, millisecond * 1000, tzinfo=UTC)
         members = [
@@ -169,14 +169,14 @@ def test_the_recorded_group_at_its_second_rebalance() -> None:
             for row in members_arrow(records, moment).to_pylist()
             if row["group_id"] == "billing"
         ]
-        told[millisecond] = {
+        result[millisecond] = {
             row["member_id"][:2]: (
                 row["member_epoch"],
                 [len(t["partitions"]) for t in row["assigned_partitions"]],
             )
             for row in members
         }
-    assert told == {
+    assert result == {
         597: {"+W": (7, [4, 6])},
         600: {"+W": (7, [4, 6]), "u3": (8, [5])},
         604: {"+W": (8, [4, 1]), "u3": (8, [5])},
@@ -222,14 +222,14 @@ def test_who_is_an_epoch_behind_its_target_drifts() -> None:
         "since": None,
     }
     assert drifting == [behind | {"missing": 0, "surplus": 1}]
-    told = log(
+    result = log(
         [
             *rows,
             assign("g", "m", 5, 0),
             record(TARGET, "h", "m", topic_partitions=partitions(0, 1, 2)),
         ]
     )
-    (more,) = drift_arrow(members_arrow(told), groups_arrow(told)).to_pylist()
+    (more,) = drift_arrow(members_arrow(result), groups_arrow(result)).to_pylist()
     assert (more["group_id"], more["missing"], more["surplus"]) == ("h", 2, 0)
     untold = log([*join("g", "m", 4, 0), record(ASSIGNMENT_EPOCH, "g", assignment_epoch=5)])
     assert drift_arrow(members_arrow(untold), groups_arrow(untold)).to_pylist() == [
@@ -246,21 +246,23 @@ def story(random: Random) -> list[dict[str, Any]]:
     """Records of a coordinator while members join, leave and return, and groups are deleted."""
     alive: dict[str, set[str]] = {"g": set(), "h:1": set()}
     epochs = dict.fromkeys(alive, 1)
-    told: set[str] = set()  # groups with a record of their own, which hold until it is a tombstone
+    result: set[str] = (
+        set()
+    )  # groups with a record of their own, which hold until it is a tombstone
     rows: list[dict[str, Any]] = []
     for _ in range(random.randint(1, 25)):
         group, member = random.choice(list(alive)), random.choice(["m", "n", "o"])
         epochs[group] += 1
         some = random.sample(range(4), random.randint(0, 4))
-        if group in told and not alive[group] and random.random() < 0.3:
+        if group in result and not alive[group] and random.random() < 0.3:
             rows += delete(group)
-            told.remove(group)
+            result.remove(group)
         elif random.random() < 0.2:
             rows.append(initialized(group, *some))
         elif member not in alive[group]:
             rows += join(group, member, epochs[group], *some)
             alive[group].add(member)
-            told.add(group)
+            result.add(group)
         elif random.random() < 0.4:
             rows += leave(group, member, epochs[group])
             alive[group].remove(member)
@@ -303,12 +305,12 @@ def coordinator(table: pa.Table) -> tuple[dict[Any, Any], dict[str, Any]]:
             if kind == TARGET:
                 member["target"] = [] if row["tombstone"] else row["topic_partitions"]
             if kind == CURRENT:
-                told = (
+                result = (
                     (-1, [])
                     if row["tombstone"]
                     else (row["member_epoch"], row["assigned_partitions"])
                 )
-                member["told"] = told
+                member["told"] = result
     for group, held in groups.items():
         held["topics"] = topics.get(group)
         held["members"] = sum(key[0] == group for key in members)

@@ -33,8 +33,8 @@ BEGIN = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
 
 def test_an_incident_is_what_has_happened_since() -> None:
     case = read(capture=str(CAPTURE), engine="local")
-    told = verdict(case)
-    block = cells.happened(case, told)
+    result = verdict(case)
+    block = cells.happened(case, result)
     assert block.data[VERDICT_MIME]["headline"] == (
         "clickstream and 4 more: the group has no members since 2026-11-21 11:44:17 UTC; "
         "start consumers."
@@ -333,5 +333,5 @@ def test_a_cause_that_is_older_elsewhere() -> None:
 @pytest.mark.parametrize("name", sorted(samples()))
 def test_a_headline_is_short(name: str) -> None:
     case = read(capture=str(folder_of(name)), engine="local")
-    told = verdict(case)
-    assert len(headline(case, told).split()) <= MOST_WORDS
+    result = verdict(case)
+    assert len(headline(case, result).split()) <= MOST_WORDS

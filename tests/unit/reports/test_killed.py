@@ -102,8 +102,8 @@ def check_whole(place: Path) -> None:
     assert page.endswith("</html>\n")
     assert f"run <bdi>{place.name}</bdi>" in page
     assert (place / "mail.html").read_text().rstrip().endswith("</html>")
-    told: dict[str, Any] = json.loads((place / "verdict.json").read_text())
-    assert told["run_id"] == json.loads((place / "run.json").read_text())["run_id"] == place.name
+    result: dict[str, Any] = json.loads((place / "verdict.json").read_text())
+    assert result["run_id"] == json.loads((place / "run.json").read_text())["run_id"] == place.name
     assert json.loads((place / "notebook.ipynb").read_text())["cells"]
 
 

@@ -70,12 +70,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def verdict_in(path: Path) -> dict[str, Any]:
     cells = nbformat.read(path, as_version=4).cells
     outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
-    (told,) = [data[VERDICT_MIME] for data in outputs if VERDICT_MIME in data]
-    return dict(told)
+    (result,) = [data[VERDICT_MIME] for data in outputs if VERDICT_MIME in data]
+    return dict(result)
 
 
-def lags(told: dict[str, Any]) -> dict[str, int]:
-    return {group["group_id"]: group["lag"] for group in told["groups"]}
+def lags(result: dict[str, Any]) -> dict[str, int]:
+    return {group["group_id"]: group["lag"] for group in result["groups"]}
 
 
 # ---- by the command, by papermill ----------------------------------------------------------------
@@ -162,8 +162,8 @@ def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path
     run(*PAPERMILL, str(path), "out.ipynb", "-p", "capture", str(CAPTURE))
     run(*COMMAND, "report", "daily", "--capture", str(CAPTURE), "--no-figures")
     place = tmp_path / "reports" / "daily" / "latest"
-    told = json.loads((place / "verdict.json").read_text())
-    assert told["groups"] == verdict_in(tmp_path / "out.ipynb")["groups"]
+    result = json.loads((place / "verdict.json").read_text())
+    assert result["groups"] == verdict_in(tmp_path / "out.ipynb")["groups"]
     # The examples that help and documentation name are there, too.
     assert (
         run(*COMMAND, "check", "--example")

@@ -106,7 +106,7 @@ def test_systemds_calendar_says_the_same_as_cron(cron: str) -> None:
     begin = datetime(2026, 6, 1, tzinfo=UTC)
     ours = croniter(cron, begin)
     wanted = [ours.get_next(datetime) for _ in range(12)]
-    told: set[str] = set()
+    result: set[str] = set()
     for line in lines:
         command = [
             "systemd-analyze",
@@ -118,10 +118,10 @@ def test_systemds_calendar_says_the_same_as_cron(cron: str) -> None:
         answer = subprocess.run(
             command, capture_output=True, text=True, check=True, env={"TZ": "UTC"}
         ).stdout
-        told |= set(
+        result |= set(
             re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", answer.partition("Next elapse")[2])
         )
-    assert [f"{at:%Y-%m-%d %H:%M:%S}" for at in wanted] == sorted(told)[:12]
+    assert [f"{at:%Y-%m-%d %H:%M:%S}" for at in wanted] == sorted(result)[:12]
 
 
 def test_airflow() -> None:
@@ -138,10 +138,10 @@ def test_airflow() -> None:
 
     assert jinja2.Template(group).render() == HOSTILE  # as Airflow renders it
     dag = {word.arg: word.value for word in calls["DAG"].keywords}
-    told = {
+    result = {
         name: ast.literal_eval(dag[name]) for name in ("schedule", "catchup", "max_active_runs")
     }
-    assert told == {"schedule": CRON, "catchup": False, "max_active_runs": 1}
+    assert result == {"schedule": CRON, "catchup": False, "max_active_runs": 1}
     assert (
         jinja2.Template(ast.literal_eval(task["output_nb"])).render(ts_nodash="T")
         == "/var/re ports/daily-T.ipynb"
@@ -195,7 +195,7 @@ def test_kubernetes_gets_files_by_mounts(tmp_path: Path) -> None:
     pod = yaml.safe_load(text)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     args = container["args"]
-    told = {args[place + 1]: args[place + 2] for place, word in enumerate(args) if word == "-p"}
+    result = {args[place + 1]: args[place + 2] for place, word in enumerate(args) if word == "-p"}
     mounts = {one["name"]: one for one in container["volumeMounts"]}
     volumes = {one["name"]: one for one in pod["volumes"]}
     assert set(mounts) == set(volumes) == {"reports", "sharelag-client", "sharelag-rules"}
@@ -203,7 +203,7 @@ def test_kubernetes_gets_files_by_mounts(tmp_path: Path) -> None:
         ("command_config", "sharelag-client", "secret generic"),
         ("rules", "sharelag-rules", "configmap"),
     ):
-        folder, _, file = told[name].rpartition("/")
+        folder, _, file = result[name].rpartition("/")
         assert (mounts[volume]["mountPath"], mounts[volume]["readOnly"]) == (folder, True)
         assert f"kubectl create {kind} {volume} --from-file={file}=FILE" in text
     assert volumes["sharelag-client"]["secret"] == {"secretName": "sharelag-client"}
@@ -222,8 +222,8 @@ def test_kubernetes_has_nothing_of_this_machine(name: str, tmp_path: Path) -> No
 def test_jupyter_scheduler() -> None:
     definition = json.loads(defined("jupyter-scheduler"))
     assert definition["parameters"] == {"group": HOSTILE}
-    told = (definition["schedule"], definition["timezone"], definition["input_uri"])
-    assert told == (CRON, "Etc/UTC", "daily.ipynb")
+    result = (definition["schedule"], definition["timezone"], definition["input_uri"])
+    assert result == (CRON, "Etc/UTC", "daily.ipynb")
     assert (
         json.loads(defined("jupyter-scheduler", zone="Europe/Berlin"))["timezone"]
         == "Europe/Berlin"
@@ -343,8 +343,8 @@ def test_on_the_command_line() -> None:
     args = yaml.safe_load(done.stdout)["spec"]["jobTemplate"]["spec"]["template"]["spec"][
         "containers"
     ][0]["args"]
-    told = {args[n + 1]: from_word(args[n + 2]) for n, word in enumerate(args) if word == "-p"}
-    assert told == {"bootstrap_server": "b:9092", "group": ["orders"]}
+    result = {args[n + 1]: from_word(args[n + 2]) for n, word in enumerate(args) if word == "-p"}
+    assert result == {"bootstrap_server": "b:9092", "group": ["orders"]}
     assert args[-4:] == ["--keep", "30", "--out", "/reports"]
     done = sharelag(
         "report", "schedule", "daily", *given, "--command-property", "sasl.password=hunter22"
@@ -374,9 +374,9 @@ def test_paths_are_whole_wherever_they_were_given(
     done = sharelag("report", "schedule", "daily", *given)
     assert done.returncode == 0, done.stderr
     line = shlex.split(done.stdout.splitlines()[1])
-    told = {line[n + 1]: line[n + 2] for n, word in enumerate(line) if word == "-p"}
+    result = {line[n + 1]: line[n + 2] for n, word in enumerate(line) if word == "-p"}
     names = {"capture": "demo", "rules": "rules.yaml", "command_config": "c.properties"}
-    assert told == {name: str(tmp_path / place) for name, place in names.items()}
+    assert result == {name: str(tmp_path / place) for name, place in names.items()}
     assert line[-2:] == ["--out", str(tmp_path / "reports")]
 
 

@@ -42,8 +42,8 @@ RUN = Run(
 NEVER_STARTED = next(cause for cause in CAUSES if cause.name == "not_started")
 
 
-def scenario(name: str, **asked: Any) -> Case:
-    return read(capture=str(CAPTURE.parent / "scenarios" / name), **asked, engine="local")
+def scenario(name: str, **requested: Any) -> Case:
+    return read(capture=str(CAPTURE.parent / "scenarios" / name), **requested, engine="local")
 
 
 def reviewed(case: Case) -> str:
@@ -178,8 +178,8 @@ def test_what_never_began_in_two_topics_has_one_level() -> None:
         for name, one in tables.items()
         if isinstance(one, (pa.Table, pa.RecordBatch))
     }
-    told = verdict(replace(case, evidence=replace(case.evidence, **made)))
-    (one,) = group_findings(told["groups"])
+    result = verdict(replace(case, evidence=replace(case.evidence, **made)))
+    (one,) = group_findings(result["groups"])
     assert (one["level"], [at["topic"] for at in one["places"]]) == (
         "warning",
         ["not-started-orders", "second"],
@@ -193,15 +193,15 @@ def test_a_warning_beside_what_is_not_known() -> None:
         partitions_of_topic=2,
         unreachable=frozenset({1}),
     )
-    told = verdict(
+    result = verdict(
         replace(read(capture=str(CAPTURE), engine="local"), evidence=gather(source, "local"))
     )
-    (group,) = told["groups"]
+    (group,) = result["groups"]
     assert [(one["rule"], one["level"]) for one in group["rules"]] == [
         ("lag", "warning"),
         ("lag", "unknown"),
     ]
-    first, *others = group_findings(told["groups"])
+    first, *others = group_findings(result["groups"])
     assert (first["level"], first["title"]) == ("warning", NEVER_STARTED.summary)
     assert [(one["level"], one["title"][:28]) for one in others] == [
         ("unknown", "the end offset could not be ")
@@ -234,10 +234,10 @@ def test_a_judgement_stays_where_no_cause_explains_it() -> None:
 
 
 def test_a_mail_names_groups_that_differ_in_case_only() -> None:
-    told = verdict(read(capture=str(CAPTURE), engine="local"))
-    for group in told["groups"]:
+    result = verdict(read(capture=str(CAPTURE), engine="local"))
+    for group in result["groups"]:
         group["group_id"] = "Billing" if group["group_id"] == "shipping" else group["group_id"]
-    written = mail("Daily", RUN, told)
+    written = mail("Daily", RUN, result)
     (places,) = re.findall(r"<li[^>]*>(notifications, .*?)</li>", written)
     assert places == "notifications, billing, Billing, clickstream, fraud-check"
 
@@ -245,9 +245,9 @@ def test_a_mail_names_groups_that_differ_in_case_only() -> None:
 # ---- rules of no group ---------------------------------------------------------------------------
 
 
-def ruled(tmp_path: Path, rule: str, name: str = "healthy", **asked: Any) -> Case:
+def ruled(tmp_path: Path, rule: str, name: str = "healthy", **requested: Any) -> Case:
     (tmp_path / "rules.yaml").write_text(f"version: 1\nrules:\n  - {rule}\n")
-    return scenario(name, rules=str(tmp_path / "rules.yaml"), **asked)
+    return scenario(name, rules=str(tmp_path / "rules.yaml"), **requested)
 
 
 STATE = "{name: state, measure: state_topic, critical: 0}"  # as many findings as there are
@@ -255,46 +255,46 @@ STATE = "{name: state, measure: state_topic, critical: 0}"  # as many findings a
 
 def test_a_rule_without_a_group_is_reported_once_and_without_one(tmp_path: Path) -> None:
     case = ruled(tmp_path, STATE)
-    told = verdict(case)
-    assert [(group["level"], group["rules"], group["why"]) for group in told["groups"]] == [
+    result = verdict(case)
+    assert [(group["level"], group["rules"], group["why"]) for group in result["groups"]] == [
         ("ok", [], None)
     ]
-    (rule,) = told["rules"]
-    assert (told["level"], rule["rule"], rule["level"], rule["is_own"]) == (
+    (rule,) = result["rules"]
+    assert (result["level"], rule["rule"], rule["level"], rule["is_own"]) == (
         "critical",
         "state",
         "critical",
         False,
     )
     assert (
-        told["headline"]
+        result["headline"]
         == f"No problems found in 1 share group. The cluster: state: {rule['summary']}."
     )
-    (one,) = group_findings(told["groups"], told["rules"])
+    (one,) = group_findings(result["groups"], result["rules"])
     assert (one["title"], one["is_rule"], [at["group_id"] for at in one["places"]]) == (
         "state",
         True,
         [CLUSTER],
     )
-    assert cells.causes(told).html.count("<bdi>the cluster</bdi></strong>: ") == 1
-    assert len(re.findall(r"<li[^>]*>the cluster: ", mail("Daily", RUN, told))) == 1
-    assert reviewed(case) == f"The share group kept up. {told['headline']}"
+    assert cells.causes(result).html.count("<bdi>the cluster</bdi></strong>: ") == 1
+    assert len(re.findall(r"<li[^>]*>the cluster: ", mail("Daily", RUN, result))) == 1
+    assert reviewed(case) == f"The share group kept up. {result['headline']}"
 
 
 def test_a_rule_of_no_group_does_not_count_groups(tmp_path: Path) -> None:
     """Nor does it hide what is wrong with them."""
-    told = verdict(ruled(tmp_path, STATE, "poison"))
-    assert [(group["level"], len(group["rules"])) for group in told["groups"]] == [("warning", 0)]
-    assert told["level"] == "critical"
-    assert told["headline"].startswith(
+    result = verdict(ruled(tmp_path, STATE, "poison"))
+    assert [(group["level"], len(group["rules"])) for group in result["groups"]] == [("warning", 0)]
+    assert result["level"] == "critical"
+    assert result["headline"].startswith(
         "poison: some records fail at every delivery, up to the delivery limit. The cluster: state: "
     )
 
 
 def test_a_rule_for_a_group_is_reported_for_that_group_only(tmp_path: Path) -> None:
-    told = verdict(ruled(tmp_path, "{name: big, measure: lag, warn: 0}"))
-    assert [[one["rule"] for one in group["rules"]] for group in told["groups"]] == [["big"]]
-    assert (told["level"], told["rules"]) == ("warning", [])
+    result = verdict(ruled(tmp_path, "{name: big, measure: lag, warn: 0}"))
+    assert [[one["rule"] for one in group["rules"]] for group in result["groups"]] == [["big"]]
+    assert (result["level"], result["rules"]) == ("warning", [])
     nobody = verdict(ruled(tmp_path, "{name: big, measure: lag, groups: [none-*], warn: 0}"))
     assert (nobody["level"], nobody["groups"][0]["level"]) == ("unknown", "ok")
     assert nobody["headline"].endswith("The cluster: big: no share group matches none-*.")
@@ -305,8 +305,8 @@ def test_a_verdict_before_that_knew_no_such_rules_is_compared(tmp_path: Path) ->
     was = verdict(case)
     del was["rules"]
     was["as_of"] = was["begin"]
-    told = verdict(replace(case, previous=was))
-    assert (told["changes"]["comparable"], told["rules"]) == (True, [])
+    result = verdict(replace(case, previous=was))
+    assert (result["changes"]["comparable"], result["rules"]) == (True, [])
 
 
 # ---- a chart -------------------------------------------------------------------------------------
@@ -328,16 +328,16 @@ def test_lines_that_are_not_drawn_need_not_have_less_lag() -> None:
             "lag_reason": None if lag is not None else NO_START_OFFSET,
         }
 
-    def told(*lags: int | None) -> str:
+    def result(*lags: int | None) -> str:
         rows = [moment(partition, lag) for partition, lag in enumerate(lags)]
         records = lag_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
         facts = lag_over_time_figure(records, most=1).layout.meta["facts"]
         return next(fact for fact in facts if fact.startswith("Not drawn: "))
 
-    assert told(9, 3, 2) == "Not drawn: 2 share partitions with less lag."
-    assert told(9, 3, None) == (
+    assert result(9, 3, 2) == "Not drawn: 2 share partitions with less lag."
+    assert result(9, 3, None) == (
         "Not drawn: 2 share partitions with less lag; 1 of them is gone or without a known lag at the last moment."
     )
-    assert told(9, None, None) == (
+    assert result(9, None, None) == (
         "Not drawn: 2 share partitions that are gone or have no known lag at the last moment."
     )

@@ -394,10 +394,10 @@ def test_pruned_records_are_an_error_unless_allowed(caplog: pytest.LogCaptureFix
     ranges = [OffsetRange("orders", 0, 5, 100), OffsetRange("orders", 1, 0, 40)]
     assert _stream(subscribe="orders", failOnDataLoss="false").partitions(start, end) == ranges
     assert "offsets 0 to 5 (exclusive) were pruned; continuing with" in caplog.text
-    told = _stream(subscribe="orders", failOnDataLoss="false", includeGaps="true").partitions(
+    result = _stream(subscribe="orders", failOnDataLoss="false", includeGaps="true").partitions(
         start, end
     )
-    assert told == [Gap("orders", 0, 0, 5), *ranges]
+    assert result == [Gap("orders", 0, 0, 5), *ranges]
     parts = _stream(subscribe="orders", failOnDataLoss="false", minPartitions="7").partitions(
         start, end
     )

@@ -86,14 +86,14 @@ def test_the_files_are_those_of_the_tables() -> None:
 @pytest.mark.parametrize("name", PRINTED)
 def test_what_is_printed_is_valid(name: str, tmp_path: Path) -> None:
     lines = listed(tmp_path) if name == "report-list" else printed(*PRINTED[name])
-    told = schema(name)
+    result = schema(name)
     assert lines or name == "health-findings"  # nothing is wrong with the topic of the demo
-    validator = Draft202012Validator(told)
+    validator = Draft202012Validator(result)
     for line in lines:
         validator.validate(line)
-    if "properties" in told:  # no column that the schema does not have
-        assert {tuple(sorted(line)) for line in lines} <= {tuple(sorted(told["required"]))}  # type: ignore
-    assert told["$id"] == f"urn:sharelag:v1:{name}"
+    if "properties" in result:  # no column that the schema does not have
+        assert {tuple(sorted(line)) for line in lines} <= {tuple(sorted(result["required"]))}  # type: ignore
+    assert result["$id"] == f"urn:sharelag:v1:{name}"
 
 
 def test_a_line_of_another_kind_is_not_valid(tmp_path: Path) -> None:

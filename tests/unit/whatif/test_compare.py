@@ -109,7 +109,7 @@ def test_settings_change_what_they_name_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "received"),
     [
         ({"assignors": ["nobody"]}, "unknown assignor 'nobody': choose one of simple"),
         (
@@ -127,8 +127,8 @@ def test_settings_change_what_they_name_only() -> None:
         ({"settings": [{"share.delivery.count.limit": 3}]}, "settings are given by label"),
     ],
 )
-def test_what_cannot_be_tried_is_said(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_cannot_be_tried_is_said(given: dict[str, Any], received: str) -> None:
+    with pytest.raises(InputError, match=received):
         variants(QUICK, **given)
 
 
@@ -139,8 +139,8 @@ def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None
     """The pairs show it, the means alone would not."""
     chance = np.random.default_rng(1)
     luck, noise = chance.normal(10_000, 3_000, 20), chance.normal(0, 10, 20)
-    told = compared(runs(old={"age_p95_ms": luck}, new={"age_p95_ms": luck - 100 + noise}))
-    found = row(told.differences, "new", "age_p95_ms")
+    received = compared(runs(old={"age_p95_ms": luck}, new={"age_p95_ms": luck - 100 + noise}))
+    found = row(received.differences, "new", "age_p95_ms")
     expected = stats.ttest_rel(luck - 100 + noise, luck).confidence_interval(0.95)
     assert found["low"] == pytest.approx(expected.low)
     assert found["high"] == pytest.approx(expected.high)
@@ -151,8 +151,8 @@ def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None
         True,
         "old",
     )
-    assert told.winner("age_p95_ms") == "new"
-    of_old, of_new = (row(told.measures, name, "age_p95_ms") for name in ("old", "new"))
+    assert received.winner("age_p95_ms") == "new"
+    of_old, of_new = (row(received.measures, name, "age_p95_ms") for name in ("old", "new"))
     assert of_old["low"] < of_new["high"]
     assert of_new["low"] < of_old["high"]  # they overlap
     mean = stats.ttest_1samp(luck, 0).confidence_interval(0.95)
@@ -165,16 +165,16 @@ def test_worse_is_said_by_the_measures_own_direction() -> None:
     luck = np.random.default_rng(1).normal(100, 30, 20)
     more = luck + np.random.default_rng(2).normal(50, 1, 20)
     names = ("latency_p50_ms", "fairness", "busy_share")
-    told = compared(runs(old=dict.fromkeys(names, luck), new=dict.fromkeys(names, more)))
-    found = {name: row(told.differences, "new", name)["better"] for name in names}
+    received = compared(runs(old=dict.fromkeys(names, luck), new=dict.fromkeys(names, more)))
+    found = {name: row(received.differences, "new", name)["better"] for name in names}
     assert found == {"latency_p50_ms": False, "fairness": True, "busy_share": None}
-    assert (told.winner("latency_p50_ms"), told.winner("fairness")) == ("old", "new")
+    assert (received.winner("latency_p50_ms"), received.winner("fairness")) == ("old", "new")
     for measure in ("busy_share", "nothing"):
         with pytest.raises(
             InputError,
             match=f"unknown measure {measure!r}: choose one of latency_p50_ms, fairness",
         ):
-            told.winner(measure)
+            received.winner(measure)
 
 
 def test_a_ratio_is_the_geometric_mean_of_the_pairs() -> None:
@@ -197,9 +197,9 @@ def test_a_ratio_is_the_geometric_mean_of_the_pairs() -> None:
 
 def test_the_baseline_is_a_choice() -> None:
     table = runs(a={"lag_p95": [1.0, 2, 4]}, b={"lag_p95": [2.0, 3, 4.5]})
-    told = compared(table, "b", 0.9)
-    assert (told.baseline, told.confidence) == ("b", 0.9)
-    assert row(told.differences, "a", "lag_p95")["difference"] == pytest.approx(-2.5 / 3)
+    received = compared(table, "b", 0.9)
+    assert (received.baseline, received.confidence) == ("b", 0.9)
+    assert row(received.differences, "a", "lag_p95")["difference"] == pytest.approx(-2.5 / 3)
     assert compared(table).baseline == "a"
     with pytest.raises(
         InputError, match=r"unknown variant 'c' to compare to: choose one of 'a', 'b'"
@@ -214,12 +214,12 @@ def test_equal_variants_have_no_winner_but_in_one_of_twenty_comparisons(cases: A
         winners = verdicts = 0
         for _ in range(repeats):
             luck = chance.exponential(1, 15)
-            told = compared(
+            received = compared(
                 runs(**{name: {"age_p95_ms": luck + chance.normal(0, 0.3, 15)} for name in names})
             )
-            winners += told.winner("age_p95_ms") is not None
+            winners += received.winner("age_p95_ms") is not None
             verdicts += any(
-                one is not None for one in told.differences.column("better").to_pylist()
+                one is not None for one in received.differences.column("better").to_pylist()
             )
         slack = 3 * (0.05 * 0.95 / repeats) ** 0.5
         assert winners / repeats <= 0.05 + slack, names
@@ -230,11 +230,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say(cases: Any) -> None:
     repeats, chance, held = cases(300, 3000), np.random.default_rng(7), 0
     for _ in range(repeats):
         luck = chance.exponential(100, 12)
-        told = compared(
+        received = compared(
             runs(old={"lag_p50": luck}, new={"lag_p50": luck + chance.normal(5, 2, 12)}),
             confidence=0.9,
         )
-        found = row(told.differences, "new", "lag_p50")
+        found = row(received.differences, "new", "lag_p50")
         held += found["low"] <= 5 <= found["high"]
     assert held / repeats == pytest.approx(0.9, abs=4 * (0.09 / repeats) ** 0.5)
 
@@ -257,11 +257,11 @@ def test_more_variants_make_wider_intervals() -> None:
 def test_there_is_a_winner_only_if_it_beats_every_other() -> None:
     luck = np.random.default_rng(3).normal(100, 10, 20)
     near = np.random.default_rng(4).normal(0, 0.1, 20)
-    told = compared(
+    received = compared(
         runs(a={"lag_p50": luck}, b={"lag_p50": luck - 10 + near}, c={"lag_p50": luck - 10 - near})
     )
-    assert [one["better"] for one in told.differences.to_pylist()] == [True, True]
-    assert told.winner("lag_p50") is None
+    assert [one["better"] for one in received.differences.to_pylist()] == [True, True]
+    assert received.winner("lag_p50") is None
     clear = compared(
         runs(a={"lag_p50": luck}, b={"lag_p50": luck - 10 + near}, c={"lag_p50": luck - 5 - near})
     )
@@ -283,8 +283,8 @@ def test_a_winner_among_three_takes_more_than_one_of_two() -> None:
 def test_the_same_difference_in_every_run_has_to_be_seen_often_enough() -> None:
     """Without any spread two runs would prove everything."""
     for count, better in ((2, None), (5, None), (6, True), (20, True)):
-        told = compared(runs(old={"moves": [7] * count}, new={"moves": [4] * count}))
-        found = row(told.differences, "new", "moves")
+        received = compared(runs(old={"moves": [7] * count}, new={"moves": [4] * count}))
+        found = row(received.differences, "new", "moves")
         bounds = (-3, -3) if better else (None, None)
         assert (found["difference"], found["low"], found["high"], found["better"]) == (
             -3,
@@ -304,27 +304,27 @@ def test_the_same_difference_in_every_run_has_to_be_seen_often_enough() -> None:
 
 
 def test_one_run_has_no_interval() -> None:
-    told = compared(runs(old={"lag_p50": [7.0]}, new={"lag_p50": [4.0]}))
-    assert row(told.measures, "new", "lag_p50") | {
+    received = compared(runs(old={"lag_p50": [7.0]}, new={"lag_p50": [4.0]}))
+    assert row(received.measures, "new", "lag_p50") | {
         "mean": 4.0,
         "low": None,
         "high": None,
         "n": 1,
-    } == row(told.measures, "new", "lag_p50")
-    assert row(told.differences, "new", "lag_p50")["better"] is None
-    assert told.winner("lag_p50") is None
+    } == row(received.measures, "new", "lag_p50")
+    assert row(received.differences, "new", "lag_p50")["better"] is None
+    assert received.winner("lag_p50") is None
 
 
 # ---- what is not known ---------------------------------------------------------------------------
 
 
 def test_runs_that_never_drain_are_counted_and_not_left_out() -> None:
-    told = compared(
+    received = compared(
         runs(
             old={"drain_ms": [10.0, 20, 30, 40, 50]}, new={"drain_ms": [None, 10.0, None, 9.0, 8.0]}
         )
     )
-    found = row(told.measures, "new", "drain_ms")
+    found = row(received.measures, "new", "drain_ms")
     assert (found["n"], found["unknown"], found["mean"], found["low"], found["high"]) == (
         3,
         2,
@@ -335,7 +335,7 @@ def test_runs_that_never_drain_are_counted_and_not_left_out() -> None:
     assert (
         found["median"] == 10
     )  # the two that never drained are the last in order, wherever they are
-    pairs = row(told.differences, "new", "drain_ms")
+    pairs = row(received.differences, "new", "drain_ms")
     assert (pairs["n"], pairs["unknown"]) == (3, 2)
     assert (pairs["difference"], pairs["low"], pairs["ratio"], pairs["better"]) == (
         None,
@@ -351,8 +351,8 @@ def test_never_draining_is_worse_when_it_is_seen_often_enough() -> None:
     """Exact sign test: 15 pairs against 5 are less than 5 % likely to be luck, 14 to 6 are not."""
     for slower, better in ((15, False), (14, None), (5, True), (6, None)):
         never: list[float | None] = [None] * slower + [5.0] * (20 - slower)
-        told = compared(runs(old={"drain_ms": [10.0] * 20}, new={"drain_ms": never}))
-        assert row(told.differences, "new", "drain_ms")["better"] is better, slower
+        received = compared(runs(old={"drain_ms": [10.0] * 20}, new={"drain_ms": never}))
+        assert row(received.differences, "new", "drain_ms")["better"] is better, slower
     assert stats.binomtest(15, 20).pvalue < 0.05 < stats.binomtest(14, 20).pvalue
     both = compared(runs(old={"drain_ms": [None] * 20}, new={"drain_ms": [None] * 20}))
     assert row(both.differences, "new", "drain_ms")["better"] is None
@@ -360,41 +360,41 @@ def test_never_draining_is_worse_when_it_is_seen_often_enough() -> None:
 
 
 def test_the_unknown_of_other_measures_is_neither_more_nor_less() -> None:
-    told = compared(
+    received = compared(
         runs(old={"latency_p95_ms": [1.0] * 20}, new={"latency_p95_ms": [None] * 19 + [2.0]})
     )
-    found = row(told.measures, "new", "latency_p95_ms")
+    found = row(received.measures, "new", "latency_p95_ms")
     assert (found["n"], found["unknown"], found["mean"], found["median"]) == (1, 19, None, None)
-    assert row(told.differences, "new", "latency_p95_ms")["better"] is None
+    assert row(received.differences, "new", "latency_p95_ms")["better"] is None
 
 
 def test_failed_runs_are_counted_and_their_pairs_left_out() -> None:
     table = runs(old={"lag_p50": [1.0, 2, 3, 4]}, new={"lag_p50": [2.0, 3.5, 4, None]})
-    told = compared(
+    received = compared(
         table.append_column("error", pa.array([None] * 7 + ["AssignorError: no answer"]))
     )
-    found = row(told.measures, "new", "lag_p50")
+    found = row(received.measures, "new", "lag_p50")
     assert (found["n"], found["unknown"], found["failed"], found["mean"]) == (
         3,
         0,
         1,
         pytest.approx(9.5 / 3),
     )
-    pairs = row(told.differences, "new", "lag_p50")
+    pairs = row(received.differences, "new", "lag_p50")
     assert (pairs["n"], pairs["difference"]) == (3, pytest.approx(3.5 / 3))
-    turned = compared(told.runs, "new")  # it is the baseline that lacks one
+    turned = compared(received.runs, "new")  # it is the baseline that lacks one
     assert row(turned.differences, "old", "lag_p50")["difference"] == pytest.approx(-3.5 / 3)
     assert turned.winner("lag_p50") == "old"
 
 
 def test_runs_are_paired_by_seed_in_any_order() -> None:
     table = runs(old={"lag_p50": [1.0, 20, 300]}, new={"lag_p50": [2.0, 21, 302]})
-    told = compared(table.take([0, 1, 2, 5, 3, 4]))
-    assert row(told.differences, "new", "lag_p50")["difference"] == pytest.approx(4 / 3)
+    received = compared(table.take([0, 1, 2, 5, 3, 4]))
+    assert row(received.differences, "new", "lag_p50")["difference"] == pytest.approx(4 / 3)
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "received"),
     [
         (RUNS.empty_table(), "no runs to compare"),
         (RUNS.empty_table().drop_columns("seed"), "no column 'seed'"),
@@ -402,8 +402,8 @@ def test_runs_are_paired_by_seed_in_any_order() -> None:
         (runs(a={"duration_ms": [1]}, b={"duration_ms": [2]}), r"different durations \(1, 2 ms\)"),
     ],
 )
-def test_what_cannot_be_compared_is_said(table: pa.Table, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_cannot_be_compared_is_said(table: pa.Table, received: str) -> None:
+    with pytest.raises(InputError, match=received):
         compared(table)
     with pytest.raises(InputError, match=r"confidence must be between .* not 95"):
         compared(runs(a={"lag_p50": [1.0]}), confidence=95)
@@ -457,21 +457,23 @@ def test_the_distance_to_optimal_is_that_of_the_same_seed(comparison: Comparison
 
 
 def test_progress_is_reported_run_by_run() -> None:
-    told: list[tuple[int, int]] = []
-    compare({"a": QUICK}, seeds=range(3), progress=lambda done, all_: told.append((done, all_)))
-    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    received: list[tuple[int, int]] = []
+    compare({"a": QUICK}, seeds=range(3), progress=lambda done, all_: received.append((done, all_)))
+    assert received == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize(
-    ("variants", "seeds", "told"),
+    ("variants", "seeds", "received"),
     [
         ({}, [0], "nothing to run"),
         ({"a": QUICK}, [], "nothing to run"),
         ({"a": QUICK}, [1, 1], "duplicate seeds"),
     ],
 )
-def test_what_cannot_be_run_is_said(variants: dict[str, Any], seeds: list[int], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_cannot_be_run_is_said(
+    variants: dict[str, Any], seeds: list[int], received: str
+) -> None:
+    with pytest.raises(InputError, match=received):
         compare(variants, seeds=seeds)
 
 
@@ -555,9 +557,9 @@ def test_fairness_is_jains_index_of_time_busy() -> None:
 
 
 def test_moves_are_counted_by_the_minute() -> None:
-    told = simulate(named("burst")).summary.to_pylist()[0]
-    assert told["moves"] > 0
-    assert told["moves_per_minute"] == told["moves"] / 10
+    received = simulate(named("burst")).summary.to_pylist()[0]
+    assert received["moves"] > 0
+    assert received["moves_per_minute"] == received["moves"] / 10
 
 
 def test_names_of_functions_are_not_hidden_by_their_modules() -> None:

@@ -123,8 +123,10 @@ def test_a_large_scenario_is_compiled_and_a_small_one_does_not_load_numba() -> N
         "large = simulate(replace(BUSY, duration_ms=40_000))\n"
         "print('sharelag.whatif.compiled.kernel' in sys.modules, type(large._states).__name__)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["False", "StateLog", "True", "CompiledStates"]
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == ["False", "StateLog", "True", "CompiledStates"]
 
 
 _WINDOW = Window(0, 0, 0, 2, 0, BEGINS_MS, BEGINS_MS)
@@ -180,9 +182,9 @@ def test_what_only_the_readable_loop_does_is_a_reason(
     change: dict[str, object], reason: str
 ) -> None:
     assert why_not(BUSY) is None
-    told = why_not(replace(BUSY, **change))  # type: ignore[arg-type]
-    assert told is not None
-    assert reason in told
+    result = why_not(replace(BUSY, **change))  # type: ignore[arg-type]
+    assert result is not None
+    assert reason in result
 
 
 def test_what_is_not_compiled_runs_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_a_seed_is_the_same_scenario_in_every_process() -> None:
         "print(hashlib.sha256("
         "''.join(to_json(drawn(seed)) for seed in range(100)).encode()).hexdigest())"
     )
-    told = {
+    result = {
         subprocess.run(
             [sys.executable, "-c", code],
             capture_output=True,
@@ -119,7 +119,7 @@ def test_a_seed_is_the_same_scenario_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
+    assert len(result) == 1
     assert all(from_json(to_json(drawn(seed))) == drawn(seed) for seed in range(20))
 
 
@@ -136,10 +136,10 @@ def test_the_study_is_whole(stored: dict[tuple[int, str], dict[str, Any]]) -> No
     assert set(stored) == {(number, name) for number in range(200) for name in study.ASSIGNORS}
     assert {FAMILIES[number % 5] for number in SAMPLE} == set(FAMILIES)
     table = pq.read_table(STUDIES / "assignors.parquet")
-    told = json.loads((STUDIES / "assignors.json").read_text())
-    assert told["summary"] == json.loads(json.dumps(study.summed_up(table)))
-    assert told["splits"] == json.loads(json.dumps(study.splits(table)))
-    assert told["worst"] == json.loads(json.dumps(study.worst(table)))
+    result = json.loads((STUDIES / "assignors.json").read_text())
+    assert result["summary"] == json.loads(json.dumps(study.summed_up(table)))
+    assert result["splits"] == json.loads(json.dumps(study.splits(table)))
+    assert result["worst"] == json.loads(json.dumps(study.worst(table)))
 
 
 @pytest.mark.slow

@@ -46,8 +46,8 @@ def test_brokers_were_configured_as_the_experiments_say(real: dict[str, list[Run
     """When this fails, an experiment or the simulator's draws have changed: record again."""
     assert set(real) == set(EXPERIMENTS)
     assert min(len(runs) for runs in real.values()) >= 5
-    for (name, seed), (told, _) in recorded.read().items():
-        assert told == digest(script(EXPERIMENTS[name].scenario, seed)), f"{name}, seed {seed}"
+    for (name, seed), (result, _) in recorded.read().items():
+        assert result == digest(script(EXPERIMENTS[name].scenario, seed)), f"{name}, seed {seed}"
 
 
 def test_the_experiments_are_of_many_kinds() -> None:

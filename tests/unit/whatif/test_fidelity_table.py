@@ -14,9 +14,9 @@ def test_experiments_that_costs_were_fitted_to_are_marked() -> None:
         "commit-each": "write_ms",
     }
     runs = [Run(1000, 100, 0, (100, 50, 0))]
-    told = table([compared(one, runs, runs) for one in found.values()])
-    marked = [line.split()[1] for line in told.splitlines() if " (calibration) " in line]
+    result = table([compared(one, runs, runs) for one in found.values()])
+    marked = [line.split()[1] for line in result.splitlines() if " (calibration) " in line]
     assert marked == ["small-polls", "commit-each"]
-    assert "small-polls: calibration, Costs.fetch_ms was fitted to it" in told
-    assert len([line for line in told.splitlines() if "calibration" in line]) == 4
-    assert all(name in told for name in found)
+    assert "small-polls: calibration, Costs.fetch_ms was fitted to it" in result
+    assert len([line for line in result.splitlines() if "calibration" in line]) == 4
+    assert all(name in result for name in found)

@@ -140,13 +140,13 @@ def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it
     uneven = scenario(
         producers=(Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),)
     )
-    told: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
     table = what_if(
-        uneven, everybody, seeds=[1, 4], progress=lambda done, total: told.append((done, total))
+        uneven, everybody, seeds=[1, 4], progress=lambda done, total: received.append((done, total))
     )
     assert table is not None
     assert table.equals(what_if(uneven, everybody, seeds=[1, 4]))
-    assert told == [(done, 4) for done in range(5)]
+    assert received == [(done, 4) for done in range(5)]
     rows = {row["measure"]: row for row in table.to_pylist()}
     age = rows["Age of the oldest record, p95"]
     alone = [simulate(uneven, seed).summary.column("age_p95_ms")[0].as_py() for seed in (1, 4)]
@@ -169,14 +169,14 @@ def test_one_seed_does_not_show_who_is_better() -> None:
 
 
 def test_a_run_that_is_cancelled_gives_nothing_and_stops_at_once() -> None:
-    told: list[int] = []
+    received: list[int] = []
     assert (
         what_if(
             scenario(),
             MADE,
-            cancelled=lambda: len(told) == 2,
-            progress=lambda done, _: told.append(done),
+            cancelled=lambda: len(received) == 2,
+            progress=lambda done, _: received.append(done),
         )
         is None
     )
-    assert told == [0, 1]
+    assert received == [0, 1]

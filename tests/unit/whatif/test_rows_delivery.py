@@ -202,9 +202,9 @@ def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> N
 
 
 def test_the_sessions_of_simulated_members_have_no_gaps() -> None:
-    asked = simulate(named("one-session"), requests=True).requests
-    assert asked.column("session_epoch").to_pylist()[:3] == [0, 1, 2]
-    assert asked.column("session_epoch").to_pylist()[-1] == -1
+    requested = simulate(named("one-session"), requests=True).requests
+    assert requested.column("session_epoch").to_pylist()[:3] == [0, 1, 2]
+    assert requested.column("session_epoch").to_pylist()[-1] == -1
     # A name has several lives, each with its sessions: 0 opens one, -1 closes it.
     busy = simulate(named("crash-loop"), requests=True).requests
     before: dict[tuple[str, int], int] = {}
@@ -290,8 +290,8 @@ def test_what_members_said_and_what_only_ran_out() -> None:
         tally.because(*(("expired", NOBODY) if step == 7 else ("acknowledged", 0)))
         for write in made:
             tally.written(0, write, step)
-    told = dict(zip(COUNTS, tally.counts[0, 0], strict=True))
-    assert (told["acknowledged"], told["released"], told["rejected"]) == (20, 1, 0)
+    received = dict(zip(COUNTS, tally.counts[0, 0], strict=True))
+    assert (received["acknowledged"], received["released"], received["rejected"]) == (20, 1, 0)
     assert (tally.expired, tally.archived) == ([2], [0])
 
 
@@ -330,13 +330,13 @@ def test_a_share_partition_writes_to_whatever_it_is_given() -> None:
         kept.append(write)
         return True
 
-    told = []
+    received = []
     for persist in (keep, lambda _: True):
         share = SharePartition(0, persist=persist)
         share.acquire("c", 0, log(0, 9, 10), 10)
         say(share, "c", 1, (0, 4, ACCEPT), (5, 9, RELEASE))
-        told.append((share.start_offset, share.in_flight()))
-    assert told[0] == told[1]
+        received.append((share.start_offset, share.in_flight()))
+    assert received[0] == received[1]
     assert [(write.start_offset, [tuple(batch) for batch in write.merged]) for write in kept] == [
         (0, [(0, 4, 2, 1), (5, 9, 0, 1)])
     ]

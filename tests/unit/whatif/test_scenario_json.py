@@ -245,14 +245,16 @@ def test_every_field_is_written() -> None:
     _require_fields(scenario, json.loads(to_json(scenario)))
 
 
-def _require_fields(value: Any, told: Any) -> None:
+def _require_fields(value: Any, result: Any) -> None:
     if is_dataclass(value):
-        assert set(told) == {one.name for one in fields(value)} == set(get_type_hints(type(value)))
-        for name, one in told.items():
+        assert (
+            set(result) == {one.name for one in fields(value)} == set(get_type_hints(type(value)))
+        )
+        for name, one in result.items():
             _require_fields(getattr(value, name), one)
     elif isinstance(value, tuple):
-        assert len(told) == len(value)
-        for one, other in zip(value, told, strict=True):
+        assert len(result) == len(value)
+        for one, other in zip(value, result, strict=True):
             _require_fields(one, other)
 
 
@@ -271,14 +273,14 @@ def test_people_write_as_much_as_they_need() -> None:
 
 def test_a_backlog_can_be_edited() -> None:
     """What follows from it is not written beside it."""
-    told = json.loads(to_json(Scenario((Topic("orders", 2, backlog=7),), ())))
-    assert {"starts", "id"}.isdisjoint(told["topics"][0])
-    told["topics"][0]["backlog"] = 9
-    assert from_json(json.dumps(told)).topics[0].starts[0].end_offset == 9
+    result = json.loads(to_json(Scenario((Topic("orders", 2, backlog=7),), ())))
+    assert {"starts", "id"}.isdisjoint(result["topics"][0])
+    result["topics"][0]["backlog"] = 9
+    assert from_json(json.dumps(result)).topics[0].starts[0].end_offset == 9
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "result"),
     [
         ("{", "it is not valid JSON"),
         ("{}", "topics: .*; members: "),
@@ -316,8 +318,8 @@ def test_a_backlog_can_be_edited() -> None:
         (json.dumps({"topics": [{}] * 9, "members": []}), "and 13 more"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_is_wrong_is_said_with_its_place(text: str, result: str) -> None:
+    with pytest.raises(InputError, match=result):
         from_json(text)
 
 

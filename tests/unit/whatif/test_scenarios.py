@@ -303,13 +303,13 @@ def test_members_that_keep_up_are_not_taken_to_be_busy() -> None:
 
 def test_settings_and_retention_are_taken_over() -> None:
     full = scenario_from(evidence("window_full"))
-    told = {
+    found = {
         row["name"]: row["value"]
         for row in evidence("window_full").settings.to_pylist()
         if row["scope"] == "group"
     }
-    assert full.settings.limits.max_record_locks == int(told["share.partition.max.record.locks"])
-    assert full.settings.limits.lock_duration_ms == int(told["share.record.lock.duration.ms"])
+    assert full.settings.limits.max_record_locks == int(found["share.partition.max.record.locks"])
+    assert full.settings.limits.lock_duration_ms == int(found["share.record.lock.duration.ms"])
     assert full.topics[0].retention_ms == 604_800_000
 
 

@@ -36,7 +36,7 @@ UNDER = Goal("age_p95_ms", 1000)
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
+def result(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
     """Searches whose runs come from a function of members and seed instead of a simulation."""
 
     def search(ages: Callable[[int, int], float | None], goal: Goal = UNDER, **more: Any) -> Found:
@@ -83,24 +83,24 @@ def test_the_fewest_are_what_trying_all_of_them_says() -> None:
 def test_few_numbers_are_tried_and_the_neighbours_always(
     least: int, span: int, enough: int
 ) -> None:
-    asked: list[int] = []
+    requests: list[int] = []
 
     def meets(count: int) -> bool:
-        asked.append(count)
+        requests.append(count)
         return count >= enough
 
     most = least + span
     answer = fewest._search(meets, least, most)
     assert answer == (max(enough, least) if enough <= most else None)
-    assert all(least <= count <= most for count in asked)
-    assert len(set(asked)) <= 14
+    assert all(least <= count <= most for count in requests)
+    assert len(set(requests)) <= 14
     if answer is not None and answer > least:
-        assert answer - 1 in asked
+        assert answer - 1 in requests
 
 
-def test_a_number_is_enough_only_if_the_runs_say_so(told: Callable[..., Found]) -> None:
+def test_a_number_is_enough_only_if_the_runs_say_so(result: Callable[..., Found]) -> None:
     """At 5 members the mean is below the limit, but that may be luck."""
-    found = told(
+    found = result(
         lambda count, seed: (
             {4: 1500, 5: 900 + 400 * (seed % 2 * 2 - 1)}.get(count, 1000 * 3 / count) + seed % 3
         )
@@ -118,33 +118,33 @@ def test_a_number_is_enough_only_if_the_runs_say_so(told: Callable[..., Found]) 
 
 @pytest.mark.parametrize(("confidence", "enough"), [(0.6, 2), (0.95, 5), (0.99, 7)])
 def test_the_same_in_every_run_is_sure_after_enough_of_them_only(
-    told: Callable[..., Found], confidence: float, enough: int
+    result: Callable[..., Found], confidence: float, enough: int
 ) -> None:
     """Student's t has no spread to judge by there, and would be sure of anything after two runs."""
     goal = Goal("redeliveries", 0, confidence=confidence)
-    found = told(lambda *_: 0, goal, seeds=range(enough), between=(1, 4))
+    found = result(lambda *_: 0, goal, seeds=range(enough), between=(1, 4))
     assert (found.members, found.undecided, found.identical) == (1, (), ())
     assert f"with {100 * confidence:g} % confidence" in str(found)
     if enough == 2:
         return
-    found = told(lambda *_: 0, goal, seeds=range(enough - 1), between=(1, 4))
+    found = result(lambda *_: 0, goal, seeds=range(enough - 1), between=(1, 4))
     assert (found.members, found.undecided, found.identical) == (None, (1, 2, 4), (1, 2, 4))
     assert "% confidence" not in str(found)
     assert f"all runs with 1, 2, 4 are equal; a verdict needs {enough} seeds then" in str(found)
     row = found.probes.to_pylist()[0]
     assert (row["mean"], row["low"], row["high"], row["met"]) == (0, None, None, None)
     # A miss takes as many; what never drained is a miss however few they are.
-    missed = told(lambda *_: 5, goal, seeds=range(enough - 1), between=(1, 2))
+    missed = result(lambda *_: 5, goal, seeds=range(enough - 1), between=(1, 2))
     assert missed.undecided == (1, 2)
     late = Goal("drain_ms", 10_000, confidence=confidence)
-    assert told(lambda *_: None, late, seeds=range(2), between=(1, 2)).undecided == ()
-    assert told(lambda *_: 9000, late, seeds=range(2), between=(1, 2)).undecided == (1, 2)
+    assert result(lambda *_: None, late, seeds=range(2), between=(1, 2)).undecided == ()
+    assert result(lambda *_: 9000, late, seeds=range(2), between=(1, 2)).undecided == (1, 2)
 
 
-def test_more_confidence_asks_for_more(told: Callable[..., Found]) -> None:
+def test_more_confidence_asks_for_more(result: Callable[..., Found]) -> None:
     ages = lambda count, seed: 4000 / count + 200 * (seed % 2 * 2 - 1)  # noqa: E731
     found = [
-        told(ages, Goal("age_p95_ms", 1000, confidence=level), seeds=range(6)).members
+        result(ages, Goal("age_p95_ms", 1000, confidence=level), seeds=range(6)).members
         for level in (0.6, 0.99)
     ]
     assert found[0] is not None
@@ -152,40 +152,40 @@ def test_more_confidence_asks_for_more(told: Callable[..., Found]) -> None:
     assert found[0] < found[1]
 
 
-def test_there_may_be_none(told: Callable[..., Found]) -> None:
-    found = told(lambda *luck: 5000 + luck[1], between=(2, 20))
+def test_there_may_be_none(result: Callable[..., Found]) -> None:
+    found = result(lambda *luck: 5000 + luck[1], between=(2, 20))
     assert (found.members, found.monotone) == (None, True)
     assert tried(found) == [(2, False), (4, False), (8, False), (16, False), (20, False)]
     assert str(found) == "no number of members tried, from 2 to 20, reliably keeps age_p95 <= 1s"
 
 
-def test_more_members_may_do_worse(told: Callable[..., Found]) -> None:
-    found = told(lambda count, seed: 500 if count == 4 else 2000 + seed)
+def test_more_members_may_do_worse(result: Callable[..., Found]) -> None:
+    found = result(lambda count, seed: 500 if count == 4 else 2000 + seed)
     assert (found.members, found.monotone) == (4, False)
     assert (5, False) in tried(found)
     assert "more members are not always better here" in str(found)
 
 
-def test_the_least_and_the_most_can_be_the_answer(told: Callable[..., Found]) -> None:
-    assert told(lambda *_: 1, between=(3, 9)).members == 3
-    assert told(lambda count, _: 1 if count == 9 else 5000, between=(3, 9)).members == 9
-    assert tried(told(lambda *_: 1, between=(3, 3))) == [(3, True)]
-    assert told(lambda *_: 1, between=(0, 9)).members == 0
+def test_the_least_and_the_most_can_be_the_answer(result: Callable[..., Found]) -> None:
+    assert result(lambda *_: 1, between=(3, 9)).members == 3
+    assert result(lambda count, _: 1 if count == 9 else 5000, between=(3, 9)).members == 9
+    assert tried(result(lambda *_: 1, between=(3, 3))) == [(3, True)]
+    assert result(lambda *_: 1, between=(0, 9)).members == 0
 
 
-def test_a_run_that_never_drained_misses_every_goal(told: Callable[..., Found]) -> None:
+def test_a_run_that_never_drained_misses_every_goal(result: Callable[..., Found]) -> None:
     goal = Goal("drain_ms", 10_000)
-    found = told(lambda count, seed: None if count < 6 and seed == 3 else 100 + seed, goal)
+    found = result(lambda count, seed: None if count < 6 and seed == 3 else 100 + seed, goal)
     assert found.members == 6
     assert {row["members"]: row["unknown"] for row in found.probes.to_pylist()}[4] == 1
     with pytest.raises(InputError, match="ends after 20s, before drain <= 30s"):
         fewest_members(WORK, goal=Goal("drain_ms", 30_000))
     # Nothing finished: nobody knows how late.
-    assert told(lambda *_: None, Goal("latency_p95_ms", 10), between=(1, 2)).undecided == (1, 2)
+    assert result(lambda *_: None, Goal("latency_p95_ms", 10), between=(1, 2)).undecided == (1, 2)
 
 
-def test_a_goal_can_be_a_lower_limit(told: Callable[..., Found]) -> None:
-    found = told(lambda count, seed: 100.0 * count + seed, Goal("completed", 700, above=True))
+def test_a_goal_can_be_a_lower_limit(result: Callable[..., Found]) -> None:
+    found = result(lambda count, seed: 100.0 * count + seed, Goal("completed", 700, above=True))
     assert found.members == 7
     assert "completed >= 700" in str(found)
 
@@ -208,7 +208,7 @@ def test_goals_are_read(text: str, goal: Goal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"),
+    ("limit", "result"),
     [
         (0, "0ms"),
         (250, "250ms"),
@@ -218,12 +218,12 @@ def test_goals_are_read(text: str, goal: Goal) -> None:
         (100 / 3, None),
     ],
 )
-def test_a_time_has_a_unit_that_people_read(limit: float, told: str | None) -> None:
-    assert str(Goal("drain_ms", limit)) == f"drain <= {told or '33.3333333333ms'}"
+def test_a_time_has_a_unit_that_people_read(limit: float, result: str | None) -> None:
+    assert str(Goal("drain_ms", limit)) == f"drain <= {result or '33.3333333333ms'}"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "result"),
     [
         ("30s", "invalid goal .*: write a measure and its limit"),
         ("age_p95_ms", "invalid goal"),
@@ -234,13 +234,13 @@ def test_a_time_has_a_unit_that_people_read(limit: float, told: str | None) -> N
         ("drain_over_optimal<2", "unknown measure 'drain_over_optimal'"),
     ],
 )
-def test_what_is_no_goal_is_said(text: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_is_no_goal_is_said(text: str, result: str) -> None:
+    with pytest.raises(InputError, match=result):
         Goal.parse(text)
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "result"),
     [
         ({"seeds": [1]}, "give at least two seeds"),
         ({"between": (5, 4)}, "range of 5 to 4 members is empty"),
@@ -248,19 +248,19 @@ def test_what_is_no_goal_is_said(text: str, told: str) -> None:
         ({"goal": replace(UNDER), "seeds": [1, 1]}, "duplicate seeds"),
     ],
 )
-def test_what_cannot_be_searched_is_said(more: dict[str, Any], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_cannot_be_searched_is_said(more: dict[str, Any], result: str) -> None:
+    with pytest.raises(InputError, match=result):
         fewest_members(WORK, **({"goal": UNDER} | more))
     with pytest.raises(InputError, match=r"confidence must be above .* not 0\.5"):
         Goal("age_p95_ms", 1, confidence=0.5)
 
 
-def test_progress_counts_runs(told: Callable[..., Found]) -> None:
+def test_progress_counts_runs(result: Callable[..., Found]) -> None:
     seen: list[tuple[int, int]] = []
 
     def progress(done: int, runs: int) -> None:
         seen.append((done, runs))
 
-    found = told(lambda count, _: 1000 * 2 / count, seeds=range(3), progress=progress)
+    found = result(lambda count, _: 1000 * 2 / count, seeds=range(3), progress=progress)
     assert seen[:4] == [(1, 3), (2, 3), (3, 3), (4, 6)]
     assert seen[-1] == (3 * found.probes.num_rows,) * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -10,50 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
-from sharelag.model import DeliveryState, StateBatch, Window
+from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.replay.state import window_items
-from sharelag.whatif.partition.fetching import rotated
 from sharelag.whatif.partition.values import (
-    InvalidAcknowledgementError,
-    InvalidRecordStateError,
     Limits,
-    LogBatch,
-    StateNotWrittenError,
-    Write,
 )
-from sharelag.whatif.records import CoordinatorError, StateTopic
 from sharelag.whatif.share_partition import SharePartition
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
+from tests.support.share_partition_steps import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    ARCHIVED,
+    AVAILABLE,
+    replayed,
+    runs,
+)
 from tests.support.share_partitions import (
     ACCEPT,
-    GAP,
-    LOCK,
-    REJECT,
-    RELEASE,
-    RENEW,
     Walk,
-    log,
     say,
 )
 from tests.support.share_schedules import KEY, World, lives
 from tests.support.walk import LIVE, LOG_END, by_offset
-
-AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = (
-    DeliveryState.AVAILABLE,
-    DeliveryState.ACQUIRED,
-    DeliveryState.ACKNOWLEDGED,
-    DeliveryState.ARCHIVED,
-)
-
-
-def runs(share: SharePartition) -> list[tuple[int, int, int, int]]:
-    return [(run[0], run[1], int(run[2]), run[3]) for run in share.in_flight()]
-
 
 # ---- the walk ------------------------------------------------------------------------------------
 
@@ -101,11 +81,11 @@ def test_what_the_start_offset_passed_is_archived() -> None:
 def test_fetches_write_nothing_but_all_else_does() -> None:
     writes = Walk().writes
     assert sorted(writes) == [2, 4, 5, 7, 8, 10, 11]
-    told = {
+    result = {
         step: [(one.start_offset, one.delivery_complete_count, one.batches) for one in writes[step]]
         for step in writes
     }
-    assert told == {
+    assert result == {
         2: [(100, 10, [(100, 109, 2, 1)])],  # the start offset moves after the write has returned
         4: [(110, 0, [(110, 110, 0, 1)])],
         5: [(110, 1, [(119, 119, 2, 1)])],
@@ -164,435 +144,6 @@ def test_the_whole_pipeline_runs_on_the_records_of_a_walk() -> None:
     assert sum(row["released"] or 0 for row in history) == 3
 
 
-# ---- other worked examples -----------------------------------------------------------------------
-
-
-def played(last: int) -> tuple[SharePartition, StateTopic]:
-    """Offsets 2 to ``last`` as in KIP-932: 2, 4 acquired, 3 failed twice, 5 and 6 finished."""
-    topic = StateTopic(partitions=1)
-    topic.initialize(KEY, 1, 0, 2)
-    share = SharePartition(2, persist=topic.persist(KEY))
-    batch = [LogBatch(2, last)]
-    assert share.acquire("c", 1, batch, 5, mode="record_limit") == [(2, 6, 1)]
-    say(share, "c", 2, (3, 3, RELEASE))
-    assert share.acquire("c", 3, batch, 1, mode="record_limit") == [(3, 3, 2)]
-    say(share, "c", 4, (3, 3, RELEASE), (5, 5, ACCEPT), (6, 6, REJECT))
-    return share, topic
-
-
-@pytest.mark.row("RST-01", "LAG-04")
-def test_the_states_of_2_to_10() -> None:
-    share, topic = played(9)
-    finished = [ACQUIRED, AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED]
-    assert [share.state_of(offset) for offset in range(11)] == [ARCHIVED] * 2 + finished + [
-        AVAILABLE
-    ] * 4
-    assert (share.start_offset, share.end_offset, share.delivery_complete_count) == (2, 10, 2)
-    line = lag_arrow(replay_arrow(decode_arrow(topic.records()).records), offsets(11)).to_pylist()[
-        0
-    ]
-    assert (line["lag"], line["effective_lag"]) == (7, 7)
-
-
-@pytest.mark.row("RST-02", "RST-08", "WIN-18")
-def test_the_states_in_flight() -> None:
-    share, _ = played(8)
-    expected = [ACQUIRED, AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED, AVAILABLE, AVAILABLE]
-    assert [share.state_of(offset) for offset in range(2, 9)] == expected
-    assert (share.state_of(1), share.state_of(9)) == (ARCHIVED, AVAILABLE)
-    assert runs(share) == [
-        (2, 2, 1, 1),
-        (3, 3, 0, 2),
-        (4, 4, 1, 1),
-        (5, 5, 2, 1),
-        (6, 6, 4, 1),
-        (7, 8, 0, 0),
-    ]
-    assert share.delivery_complete_count == 2
-
-
-@pytest.mark.row("WIN-19")
-def test_what_of_it_is_durable() -> None:
-    window = played(8)[1].window(KEY)
-    assert window is not None
-    assert window.start_offset == 2
-    assert list(window.batches) == [(3, 3, 0, 2), (5, 5, 2, 1), (6, 6, 4, 1)]
-
-
-@pytest.mark.row("RST-15", "LCK-02", "RST-14")
-def test_what_a_crashed_consumer_held_comes_after_newer_records() -> None:
-    share, batches = SharePartition(100), log(100, 119, 10)
-    assert share.acquire("c1", 0, batches, 10) == [(100, 109, 1)]
-    assert share.acquire("c2", 100, batches[1:], 10) == [(110, 119, 1)]
-    say(share, "c2", 200, (110, 119, ACCEPT))
-    assert (share.start_offset, share.delivery_complete_count) == (100, 10)
-    assert 120 - share.start_offset - share.delivery_complete_count == 10
-    assert share.expire_locks(LOCK - 1) == LOCK
-    assert share.next_fetch_offset() == 120
-    assert share.expire_locks(LOCK) is None
-    assert share.next_fetch_offset() == 100
-    assert share.acquire("c2", LOCK, batches, 10) == [(100, 109, 2)]
-    say(share, "c2", LOCK + 1, (100, 109, ACCEPT))
-    assert (share.start_offset, share.delivery_complete_count) == (120, 0)
-
-
-@pytest.mark.row("RST-07")
-@pytest.mark.parametrize("limit", [2, 5])
-@pytest.mark.parametrize("how", ["release", "lock", "session"])
-def test_an_attempt_too_many_archives(limit: int, how: str) -> None:
-    share = SharePartition(0, Limits(delivery_count_limit=limit))
-    for attempt in range(1, limit + 1):
-        now = attempt * LOCK
-        assert share.acquire("c", now, [LogBatch(0, 0)], 1) == [(0, 0, attempt)]
-        if how == "release":
-            say(share, "c", now, (0, 0, RELEASE))
-        elif how == "lock":
-            share.expire_locks(now + LOCK)
-        else:
-            share.release_session("c", now)
-        assert share.state_of(0) == (AVAILABLE if attempt < limit else ARCHIVED)
-    assert share.start_offset == 1
-
-
-@pytest.mark.row("ACK-12")
-def test_gaps_leave_the_lag() -> None:
-    share = SharePartition(0)
-    assert share.acquire("c", 0, [LogBatch(0, 9)], 10) == [(0, 9, 1)]
-    assert 10 - share.start_offset - share.delivery_complete_count == 10
-    say(share, "c", 1, (3, 4, GAP))
-    assert share.state_of(3) == ARCHIVED
-    assert 10 - share.start_offset - share.delivery_complete_count == 8
-    say(share, "c", 2, (0, 2, ACCEPT), (5, 9, ACCEPT))
-    assert (share.start_offset, share.delivery_complete_count) == (10, 0)
-
-
-def _noting(writes: list[Write]) -> Callable[[Write], bool]:
-    """Make a coordinator that takes all writes, and notes them."""
-
-    def persist(write: Write) -> bool:
-        writes.append(write)
-        return True
-
-    return persist
-
-
-@pytest.mark.row("ACK-08")
-def test_a_whole_batch_is_one_write() -> None:
-    writes: list[Write] = []
-    share = SharePartition(0, persist=_noting(writes))
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    say(share, "c", 1, (0, 9, ACCEPT))
-    assert [write.batches for write in writes] == [[(0, 9, 2, 1)]]
-    assert share.start_offset == 10
-
-
-# ---- locks ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("LCK-01")
-def test_a_lock_ends_at_its_duration() -> None:
-    share = SharePartition(0)
-    share.acquire("c", 0, [LogBatch(0, 0)], 1)
-    assert share.expire_locks(29_999) == 30_000
-    assert share.state_of(0) == ACQUIRED
-    assert share.expire_locks(30_000) is None
-    assert share.state_of(0) == AVAILABLE
-
-
-def test_at_the_limit_a_fetch_gets_nothing_until_the_start_offset_moves() -> None:
-    share, batches = SharePartition(0, Limits(max_record_locks=200)), log(0, 300, 1)
-    assert share.acquire("c", 0, batches, 500) == [(0, 199, 1)]
-    assert not share.can_fetch()
-    assert share.acquire("c", 1, batches[200:], 500) == []
-    say(share, "c", 2, (100, 100, ACCEPT))  # the limit is a span: this frees nothing
-    assert not share.can_fetch()
-    say(share, "c", 3, (0, 0, ACCEPT))
-    assert share.can_fetch()
-    assert share.acquire("c", 4, batches[200:], 500) == [(200, 200, 1)]
-
-
-def test_at_the_limit_what_was_given_back_is_still_delivered() -> None:
-    share, batches = SharePartition(0, Limits(max_record_locks=100)), log(0, 200, 1)
-    share.acquire("c", 0, batches, 500)
-    say(share, "c", 1, (40, 49, RELEASE))
-    assert share.next_fetch_offset() == 40
-    assert share.acquire("c", 2, batches[40:], 500) == [(40, 49, 2)]
-
-
-@pytest.mark.row("LCK-05", "SEC-04")
-def test_a_late_or_foreign_acknowledgement_is_refused() -> None:
-    walk = Walk(7)
-    with pytest.raises(InvalidRecordStateError, match="not acquired by c1 any more"):
-        say(walk.share, "c1", 31_400, (111, 111, ACCEPT))
-    walk = Walk(9)
-    with pytest.raises(InvalidRecordStateError):
-        say(walk.share, "c1", 31_650, (111, 111, ACCEPT))
-    say(walk.share, "c3", 31_660, (111, 111, ACCEPT))
-    assert walk.share.state_of(111) == ACKNOWLEDGED
-    assert InvalidRecordStateError.code == "INVALID_RECORD_STATE"
-
-
-@pytest.mark.row("LCK-06")
-def test_an_acknowledgement_fails_as_a_whole() -> None:
-    share = SharePartition(110)
-    share.acquire("c", 0, [LogBatch(110, 112)], 3)
-    say(share, "c", 1, (110, 110, RENEW), (112, 112, RENEW))  # the lock of 111 alone ends at 30 s
-    share.expire_locks(LOCK)
-    before, count = share.in_flight(), share.delivery_complete_count
-    with pytest.raises(InvalidRecordStateError):
-        say(share, "c", LOCK, (110, 112, ACCEPT))
-    assert (share.in_flight(), share.delivery_complete_count) == (before, count)
-    say(share, "c", LOCK, (110, 110, ACCEPT), (112, 112, ACCEPT))
-    assert share.start_offset == 111
-
-
-@pytest.mark.row("LCK-07")
-def test_a_batch_has_one_lock_until_it_is_split() -> None:
-    share = SharePartition(110)
-    share.acquire("c", 5, [LogBatch(110, 112)], 3)
-    assert [(run[:2], run.lock_ends_ms) for run in share.in_flight()] == [((110, 112), 5 + LOCK)]
-    say(share, "c", 6, (110, 110, RELEASE))
-    assert [(run[:2], run.lock_ends_ms) for run in share.in_flight()] == [
-        ((110, 110), None),
-        ((111, 112), 5 + LOCK),
-    ]
-
-
-def test_a_renewed_lock_writes_nothing_and_lasts_longer() -> None:
-    writes: list[Write] = []
-    share = SharePartition(0, persist=_noting(writes))
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    say(share, "c", 20_000, (0, 9, RENEW))
-    assert writes == []
-    assert share.expire_locks(LOCK) == 20_000 + LOCK
-    share.limits = Limits(renew_enabled=False)
-    with pytest.raises(InvalidRecordStateError, match=r"share\.renew\.acknowledge\.enable"):
-        say(share, "c", 31_000, (0, 9, RENEW))
-
-
-@pytest.mark.row("ACK-06")
-def test_the_end_of_a_session_gives_back_at_once() -> None:
-    share = SharePartition(0)
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    share.release_session("other", 1)
-    assert runs(share) == [(0, 9, ACQUIRED, 1)]
-    share.release_session("c", 2)
-    assert runs(share) == [(0, 9, AVAILABLE, 1)]
-    assert share.next_lock_ends_ms is None
-
-
-# ---- fetching ------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("FET-05")
-def test_whole_record_batches_are_preferred() -> None:
-    batches = log(0, 99, 10)
-    assert SharePartition(0).acquire("c", 0, batches, 15) == [(0, 19, 1)]
-    share = SharePartition(0)
-    assert share.acquire("c", 0, batches, 15, mode="record_limit") == [(0, 14, 1)]
-    assert share.next_fetch_offset() == 15
-    assert share.acquire("d", 0, batches[1:], 15, mode="record_limit") == [(15, 19, 1), (20, 29, 1)]
-
-
-@pytest.mark.row("FET-06")
-@pytest.mark.parametrize(("size", "writes"), [(1, 100), (100, 1)])
-def test_the_size_of_a_delivery_decides_how_much_is_written(size: int, writes: int) -> None:
-    written: list[Write] = []
-    share = SharePartition(0, persist=_noting(written))
-    for batch in log(0, 99, size):
-        [(first, last, _)] = share.acquire("c", 0, [batch], size)
-        say(share, "c", 0, (first, last, ACCEPT))
-    assert len(written) == writes
-
-
-@pytest.mark.row("FET-04")
-def test_each_fetch_of_a_session_begins_with_the_next_partition() -> None:
-    assert [rotated(["p0", "p1", "p2"], epoch)[0] for epoch in range(4)] == ["p0", "p1", "p2", "p0"]
-
-
-@pytest.mark.row("FET-07")
-def test_partial_acknowledgements_leave_fragments() -> None:
-    share = Walk(8).share
-    assert (len(share.in_flight()), share.in_flight_span) == (4, 11)
-
-
-def test_what_fails_often_is_delivered_in_ever_smaller_parts() -> None:
-    share, sizes, now = SharePartition(0, Limits(delivery_count_limit=5)), [], 0
-    while share.start_offset == 0:
-        acquired = share.acquire("c", now, [LogBatch(0, 99)], 500)
-        sizes.append(
-            (
-                acquired[0].delivery_count,
-                sum(run.last_offset - run.first_offset + 1 for run in acquired),
-            )
-        )
-        share.release_session("c", now)
-    assert sizes == [(1, 100), (2, 100), (3, 100), (4, 50), (5, 1)]
-    assert share.start_offset == 1  # one record is archived; its neighbours still have attempts
-
-
-# ---- the log moves -------------------------------------------------------------------------------
-
-
-@pytest.mark.row("RST-10")
-@pytest.mark.parametrize("one", [ACCEPT, RELEASE, REJECT])
-def test_deleted_records_that_are_acquired_may_still_be_acknowledged(one: int) -> None:
-    share = SharePartition(100)
-    share.acquire("c", 0, [LogBatch(100, 109)], 10)
-    share.log_start_moved(105, 1)
-    assert share.start_offset == 105
-    say(share, "c", 2, (102, 102, one))
-    assert share.state_of(102) == ARCHIVED
-    assert share.start_offset == 105
-
-
-@pytest.mark.row("WIN-13")
-def test_retention_moves_each_group_that_is_behind() -> None:
-    behind, ahead = SharePartition(40), SharePartition(120)
-    for share in (behind, ahead):
-        share.log_start_moved(100, 1)
-    assert (behind.start_offset, ahead.start_offset) == (100, 120)
-
-
-@pytest.mark.row("WIN-14")
-def test_compacted_records_are_archived_when_the_next_fetch_misses_them() -> None:
-    share = SharePartition(5)
-    share.acquire("c", 0, log(5, 6, 1), 1)
-    share.acquire("c", 0, [LogBatch(6, 6)], 1)
-    say(share, "c", 1, (5, 5, ACCEPT))  # compacted meanwhile, which nobody noticed
-    say(share, "c", 2, (6, 6, RELEASE))
-    assert share.next_fetch_offset() == 6
-    assert share.acquire("c", 3, [LogBatch(9, 9)], 1) == [(9, 9, 1)]
-    assert share.state_of(6) == ARCHIVED
-
-
-def test_aborted_records_are_archived_as_they_are_acquired() -> None:
-    share = SharePartition(0)
-    batches = [LogBatch(0, 0), LogBatch(1, 2), LogBatch(3, 3)]
-    assert share.acquire("c", 0, batches, 10, aborted=[batches[1]]) == [(0, 0, 1), (3, 3, 1)]
-    assert runs(share) == [(0, 0, 1, 1), (1, 2, 4, 1), (3, 3, 1, 1)]
-    assert share.delivery_complete_count == 2
-
-
-def test_kafka_moves_the_start_offset_back_after_the_log_start_passed_all_that_is_acquired() -> (
-    None
-):
-    share = SharePartition(0)
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    share.log_start_moved(15, 1)
-    assert (share.start_offset, share.next_fetch_offset()) == (15, 15)
-    share.expire_locks(LOCK)
-    assert share.start_offset == 10  # the next fetch fails there, and finds the log start again
-    share.log_start_moved(15, LOCK)
-    assert share.start_offset == 15
-
-
-# ---- what is refused -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ([(5, 4, ACCEPT)], "ends before it begins"),
-        ([(5, 9, ACCEPT), (0, 4, ACCEPT)], "sort them"),
-        ([(0, 9, [ACCEPT, REJECT])], "2 types for 0..9"),
-        ([(0, 9, [])], "0 types"),
-        ([(0, 9, 7)], "not one of 0..4"),
-        ([(0, 12, ACCEPT)], "past 9"),
-    ],
-)
-def test_malformed_acknowledgements_change_nothing(said: list[Any], why: str) -> None:
-    share = SharePartition(0)
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    with pytest.raises(InvalidAcknowledgementError, match=why):
-        say(share, "c", 1, *said)
-    assert [(run[:2], run.delivery_state) for run in share.in_flight()] == [((0, 9), ACQUIRED)]
-
-
-def test_a_refused_write_leaves_records_acquired_but_not_beyond_their_locks() -> None:
-    share = SharePartition(0, persist=lambda _: False)
-    share.acquire("c", 0, [LogBatch(0, 9)], 10)
-    with pytest.raises(StateNotWrittenError, match="acknowledge again"):
-        say(share, "c", 1, (0, 9, ACCEPT))
-    with pytest.raises(StateNotWrittenError):
-        share.release_session("c", 2)
-    assert runs(share) == [(0, 9, ACQUIRED, 1)]
-    assert share.delivery_complete_count == 0
-    share.expire_locks(LOCK)
-    assert runs(share) == [(0, 9, AVAILABLE, 1)]
-
-
-def test_a_load_takes_only_what_kafka_could_load() -> None:
-    with pytest.raises(InputError, match="reset_to"):
-        SharePartition.load(Window(0, 0, 0, -1, -1, 1, 1))
-    assert SharePartition.load(Window(0, 0, 0, -1, -1, 1, 1), reset_to=7).start_offset == 7
-    with pytest.raises(InputError, match=r"3..4 in state 0 after offset 9"):
-        SharePartition.load(Window(0, 0, 0, 10, 0, 1, 1, (StateBatch(3, 4, 0, 1),)))
-    with pytest.raises(InputError, match="times that ascend"):
-        SharePartition.load(Window(0, 0, 0, 10, 0, 1, 1), now=5).expire_locks(4)
-    with pytest.raises(InputError, match="delivery_count_limit is 0"):
-        Limits(delivery_count_limit=0)
-
-
-def test_holes_that_were_being_delivered_are_delivered_again() -> None:
-    batches = tuple(
-        StateBatch(*batch) for batch in [(10, 14, 2, 1), (20, 24, 2, 1), (30, 34, 0, 2)]
-    )
-    share = SharePartition.load(Window(0, 0, 0, 10, 10, 1, 1, batches))
-    assert (share.start_offset, share.delivery_complete_count, share.next_fetch_offset()) == (
-        15,
-        5,
-        15,
-    )
-    assert share.state_of(16) == AVAILABLE
-    assert share.acquire("c", 0, log(15, 39, 5), 100) == [
-        (15, 19, 1),
-        (25, 29, 1),
-        (30, 34, 3),
-        (35, 39, 1),
-    ]
-
-
-def test_kafka_stands_still_when_the_last_of_a_full_window_is_acquired_twice_after_a_load() -> None:
-    """All is finished, but the start does not move, and so there is no room for new records."""
-    window = Window(0, 0, 0, 0, 10, 1, 1, (StateBatch(10, 19, 2, 1),))
-    share = SharePartition.load(window, limits=Limits(max_record_locks=15))
-    batches = log(0, 29, 10)
-    assert share.acquire("c", 0, batches, 10) == [(0, 9, 1)]
-    say(share, "c", 1, (0, 4, ACCEPT), (5, 5, RELEASE), (6, 9, ACCEPT))
-    assert share.acquire("c", 2, batches, 10) == [
-        (5, 5, 2)
-    ]  # and the hole to look for begins at 6 again
-    say(share, "c", 3, (5, 5, ACCEPT))
-    assert (share.start_offset, share.delivery_complete_count) == (5, 15)
-    assert {run.delivery_state for run in share.in_flight()} == {ACKNOWLEDGED}
-    assert not share.can_fetch()
-    assert share.acquire("c", 4, batches[2:], 10) == []
-
-
-# ---- the coordinator -----------------------------------------------------------------------------
-
-
-def test_every_501st_write_is_a_snapshot() -> None:
-    topic = StateTopic()
-    topic.initialize(KEY, 1, 0, 0)
-    for n in range(1002):
-        topic.write(KEY, Write(n + 2, n, 0, 0, 0, ()))
-    kinds = [int.from_bytes(key[:2], "big") for key in topic.records().column("key").to_pylist()]
-    assert [n for n, kind in enumerate(kinds) if kind == 0] == [0, 501, 1002]
-    topic.read(KEY, 5, 2000)
-    with pytest.raises(CoordinatorError, match="FENCED_LEADER_EPOCH"):
-        topic.write(KEY, Write(2001, 0, 0, 4, 0, ()))
-
-
-def test_a_simulation_may_begin_from_a_captured_window() -> None:
-    captured = Window(7, 2, 5, 100, 3, 11, 12, (StateBatch(101, 103, 2, 1),))
-    topic = StateTopic(partitions=1)
-    topic.adopt(KEY, captured, 500)
-    assert _replayed(topic) == Window(7, 2, 5, 100, 3, 11, 500, captured.batches)
-    assert topic.window(KEY) == _replayed(topic)
-
-
 # ---- promises ------------------------------------------------------------------------------------
 
 
@@ -623,7 +174,7 @@ def test_promises_in_any_schedule(seed: int) -> None:
             live.get(o, (0, 0))[0] not in (2, 4) for o in range(share.start_offset, world.log_end)
         )
         assert world.log_end - share.start_offset - share.delivery_complete_count == left
-        assert _replayed(world.topic) == world.topic.window(KEY)
+        assert replayed(world.topic) == world.topic.window(KEY)
     _check_drained(world)
 
 
@@ -638,7 +189,7 @@ def test_promises_while_records_are_deleted_compacted_aborted_and_writes_refused
                 state["startOffset"] < before["startOffset"]
             ):  # only over what the log start had passed in flight
                 assert before["inFlight"][0][0] < before["startOffset"]
-        assert _replayed(world.topic) == world.topic.window(KEY)
+        assert replayed(world.topic) == world.topic.window(KEY)
 
 
 def _check_delivery(step: dict[str, Any], before: dict[str, Any], limits: Limits) -> None:
@@ -689,10 +240,3 @@ def _written(step: dict[str, Any]) -> dict[int, tuple[int, int]]:
     return by_offset(
         [StateBatch(*batch) for write in step["answer"]["writes"] for batch in write[5]]
     )
-
-
-def _replayed(topic: StateTopic) -> Window:
-    decoded = decode_arrow(topic.records())
-    assert decoded.rejects.num_rows == 0
-    [(_, window)] = window_items(replay_arrow(decoded.records))
-    return window

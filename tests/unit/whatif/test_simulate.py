@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +18,12 @@ from hypothesis import strategies as st
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
-from sharelag.model import StateBatch, Window
+from sharelag.model import Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.scenario import (
-    BEGINS_MS,
     Behaviour,
-    Burst,
     Costs,
     Fault,
     Member,
@@ -113,13 +110,13 @@ def test_what_is_written_replays_to_the_lag_of_the_simulation(seed: int) -> None
     for place, key in enumerate(result._states.keys):
         assert kept[key] == result._states.window(place)
     lag = lag_arrow(windows, result.offsets())
-    told = {
+    found = {
         (row["topic"], row["partition"]): row["lag"]
         for row in pa.Table.from_batches([lag]).to_pylist()
     }
     last = result.timeline.slice(result.timeline.num_rows - 5).to_pylist()
-    assert {(row["topic"], row["partition"]): row["lag"] for row in last} == told
-    assert sum(told.values()) == only(result.summary)["lag_end"]
+    assert {(row["topic"], row["partition"]): row["lag"] for row in last} == found
+    assert sum(found.values()) == only(result.summary)["lag_end"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -167,6 +164,8 @@ def test_durable_writes_go_by_record_batches() -> None:
 
 
 shares = st.sampled_from([(1.0, 0.0, 0.0, 0.0), (0.7, 0.2, 0.05, 0.05), (0.3, 0.6, 0.05, 0.05)])
+
+
 scenarios = st.builds(
     lambda parts, batch, members, poll, mode, behaviour, limit, locks, crash, faults, level, brokers: (
         Scenario(
@@ -357,384 +356,6 @@ def test_a_queue_with_one_server_is_as_theory_has_it() -> None:
     assert row["latency_p50_ms"] == pytest.approx(1000 * math.log(2) / (200 - 100), rel=0.05)
     assert row["latency_p95_ms"] == pytest.approx(1000 * math.log(20) / (200 - 100), rel=0.05)
     assert row["busy_share"] == pytest.approx(0.5, rel=0.03)
-
-
-# ---- members and what happens to them ----
-
-
-@pytest.mark.row("ACK-01")
-def test_members_do_four_things_with_records() -> None:
-    behaviour = Behaviour(accept=0.9, release=0.05, reject=0.03, silent=0.02)
-    scenario = Scenario(
-        (Topic("t", 2, backlog=10_000, batch_records=10),),
-        (Member(service=Service(0.1), behaviour=behaviour),),
-        settings=Settings(Limits(delivery_count_limit=10)),
-        duration_ms=600_000,
-    )
-    result = simulate(scenario)
-    row = only(result.summary)
-    ways = {
-        name: sum(result.deliveries.column(name).to_pylist())
-        for name in ("acknowledged", "released", "rejected")
-    }
-    ways["silent"] = row["expired"]
-    assert row["lag_end"] == 0
-    assert sum(ways.values()) == row["deliveries"]
-    for name, share in zip(ways, (0.9, 0.05, 0.03, 0.02), strict=True):
-        spread = 4 * math.sqrt(share * (1 - share) / row["deliveries"])
-        assert ways[name] / row["deliveries"] == pytest.approx(share, abs=spread)
-    assert row["archived"] == ways["rejected"]
-    with pytest.raises(InputError, match="sum up to 1"):
-        Behaviour(accept=0.9, release=0.2)
-
-
-@pytest.mark.row("RST-15")
-@pytest.mark.row("LCK-02")
-def test_what_a_lost_member_had_is_delivered_again() -> None:
-    from sharelag.whatif.named import named
-
-    result = simulate(named("crash-redelivery"))
-    taken = next(row["time_ms"] for row in result.timeline.to_pylist() if row["in_flight"] == 10)
-    between = at(result, 20_000)
-    assert (between["start_offset"], between["delivery_complete_count"], between["lag"]) == (
-        100,
-        10,
-        10,
-    )
-    of = {row["member"]: row for row in result.deliveries.to_pylist()}
-    assert (of["c1"]["deliveries"], of["c1"]["acknowledged"]) == (10, 0)
-    assert (of["c2"]["deliveries"], of["c2"]["redeliveries"], of["c2"]["acknowledged"]) == (
-        20,
-        10,
-        20,
-    )
-    again = [
-        row
-        for row in result.timeline.to_pylist()
-        if row["time_ms"] > 25_000 and row["in_flight"] == 10
-    ]
-    drained = only(result.summary)["drain_ms"]
-    assert drained - 1000 - 10 <= taken + 30_000 < drained  # its ten records take a second
-    assert again
-    assert at(result, 40_000)["start_offset"] == 120
-
-
-def test_a_crash_gives_records_back_at_once() -> None:
-    scenario = Scenario(
-        (Topic("t", 1, backlog=10, batch_records=10),),
-        (Member("a", service=Service(1000)), Member("b", service=Service(1), join_ms=1000)),
-        settings=Settings(assignment_interval_ms=0),
-        faults=(Fault(3000, "crash", "a"),),
-        assignor="all-to-all",
-        duration_ms=60_000,
-    )
-    result = simulate(scenario)
-    assert only(result.summary)["drain_ms"] == pytest.approx(3015, abs=10)
-    a = result.members.to_pylist()[0]
-    assert (a["ended"], a["left_ms"], a["busy_ms"]) == ("crashed", 3000, pytest.approx(3000, abs=5))
-    hung = simulate(replace(scenario, faults=(Fault(3000, "hang", "a"),)))
-    assert only(hung.summary)["drain_ms"] == pytest.approx(30_015, abs=10)
-
-
-def test_a_restarted_member_is_a_new_one() -> None:
-    scenario = Scenario(
-        (Topic("t", 1, backlog=100),),
-        (
-            Member(
-                "a", service=Service(100), max_poll_records=10, behaviour=Behaviour(restart_ms=2000)
-            ),
-        ),
-        faults=(Fault(500, "crash", "a"),),
-        duration_ms=60_000,
-    )
-    lives = simulate(scenario).members.to_pylist()
-    assert [(life["life"], life["joined_ms"], life["ended"]) for life in lives] == [
-        (0, 0, "crashed"),
-        (1, 2500, None),
-    ]
-    assert lives[0]["member_id"] != lives[1]["member_id"]
-    assert sum(life["deliveries"] for life in lives) == 110
-
-
-def test_members_join_and_leave_by_heartbeats() -> None:
-    scenario = Scenario(
-        (Topic("t", 2, backlog=1000),),
-        (
-            Member("a", max_poll_records=10),
-            Member("b", max_poll_records=10, join_ms=2000, leave_ms=12_000),
-        ),
-        costs=Costs(0.5, 1, 3),
-        duration_ms=30_000,
-    )
-    result = simulate(scenario)
-    a, b = result.members.to_pylist()
-    assert (a["left_ms"], a["ended"]) == (None, None)
-    assert (b["joined_ms"], b["ended"]) == (2000, "left")
-    assert 12_000 <= b["left_ms"] <= 12_510  # when the fetch that it waits for is over
-    assert result.assignments.column("members").to_pylist() == [1, 2, 1]
-    assert result.assignments.column("assignment_epoch").to_pylist() == [1, 2, 3]
-    # b has it with the answer to its first heartbeat, a with its next; the same after b left.
-    assert result.assignments.column("time_ms").to_pylist() == [0.5, 2000.5, 15_002.5]
-    assert b["unassigned_ms"] == 1
-
-
-@pytest.mark.row("LCK-03")
-def test_at_the_limit_one_more_record_is_acquired_after_each_accept() -> None:
-    """201 members take a record each; the last one waits until the first has accepted its own."""
-    slow = [
-        Member(f"m{n}", max_poll_records=1, service=Service(500_000), join_ms=100)
-        for n in range(200)
-    ]
-    scenario = Scenario(
-        (Topic("t", 1, backlog=300, batch_records=1),),
-        (Member("first", max_poll_records=1, service=Service(10_000)), *slow),
-        settings=Settings(Limits(max_record_locks=200, lock_duration_ms=600_000), max_size=300),
-        assignor="all-to-all",
-        duration_ms=12_000,
-        step_ms=1000,
-    )
-    result = simulate(scenario)
-    seen = [
-        (row["start_offset"], row["window_end_offset"], row["in_flight"])
-        for row in result.timeline.to_pylist()
-        if row["time_ms"] >= 6000
-    ]
-    assert seen == [(0, 200, 200)] * 5 + [(1, 201, 200)] * 2
-    assert sum(result.deliveries.column("deliveries").to_pylist()) == 201
-
-
-@pytest.mark.row("GRP-12")
-def test_a_silent_member_is_removed_after_the_session_timeout() -> None:
-    scenario = Scenario(
-        (Topic("t", 2),),
-        (Member("silent"), Member("b", join_ms=1)),
-        settings=Settings(assignment_interval_ms=0),
-        faults=(Fault(1, "hang", "silent"),),
-        duration_ms=60_000,
-    )
-    defaults = scenario.settings
-    assert defaults.session_timeout_ms == 9 * defaults.heartbeat_interval_ms == 45_000
-    made = simulate(scenario).assignments.to_pylist()
-    assert [one["members"] for one in made] == [1, 2, 1]
-    # The next heartbeat of b, 1 ms later, gets the partitions of the removed member.
-    assert 45_001 <= made[-1]["time_ms"] <= 45_002
-    assert made[-1]["pairs"] == 2
-
-
-@pytest.mark.row("GRP-13")
-def test_a_removed_member_can_still_acknowledge() -> None:
-    scenario = Scenario(
-        (Topic("t", 1),),
-        (Member("a", service=Service(1000)), Member("b")),
-        (Producer("t", 10, "steady", 10, begin_ms=39_000, end_ms=40_000),),
-        faults=(Fault(100, "mute", "a", 51_000),),
-        assignor="all-to-all",
-        duration_ms=70_000,
-    )
-    scenario = replace(
-        scenario,
-        members=(scenario.members[0], replace(scenario.members[1], topics=(), join_ms=60_000)),
-    )
-    result = simulate(scenario)
-    of = {row["member"]: row for row in result.deliveries.to_pylist()}
-    assert (of["a"]["deliveries"], of["a"]["acknowledged"], of["a"]["refused"]) == (10, 10, 0)
-    assert 50_000 < only(result.summary)["drain_ms"] < 50_020  # out of the group since 45 s
-    joined = result.assignments.to_pylist()
-    assert joined[1]["members"] == 1
-    assert 50_000 < joined[1]["time_ms"] < 56_000
-
-
-def test_targets_are_computed_once_an_interval() -> None:
-    """Eight members join within a second: the first gets all, the rest at their next heartbeat."""
-    many = Scenario(
-        (Topic("t", 4),),
-        tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8)),
-        duration_ms=20_000,
-    )
-    times = simulate(many).assignments.column("time_ms").to_pylist()
-    assert times == [0.1, 5000.3]
-    eager = replace(many, settings=Settings(assignment_interval_ms=0))
-    assert simulate(eager).assignments.num_rows == 8
-
-
-def test_a_new_group_waits_for_its_share_partitions() -> None:
-    new = Scenario((Topic("t", 1, backlog=10),), (Member(),), initialized=False, duration_ms=20_000)
-    result = simulate(new)
-    assert 5000 < only(result.summary)["drain_ms"] < 5100
-    assert result.members.column("unassigned_ms").to_pylist()[0] > 5000
-
-
-def test_an_assignor_by_lag_runs_again() -> None:
-    uneven = Scenario(
-        (Topic("t", 2),),
-        (Member(count=4, service=Service(10, "exponential"), max_poll_records=20),),
-        (Producer("t", 300, weights=(9, 1)),),
-        assignor="lag-aware-sticky",
-        settings=Settings(rebalance_interval_ms=5000),
-        duration_ms=60_000,
-    )
-    by_lag, by_count = simulate(uneven), simulate(replace(uneven, assignor="simple"))
-    assert at(by_count, 60_000)["members"] == 2
-    assert at(by_lag, 60_000)["members"] > 2
-    assert only(by_lag.summary)["age_p95_ms"] < only(by_count.summary)["age_p95_ms"] / 2
-
-
-# ---- logs ----
-
-
-@pytest.mark.row("WIN-11")
-@pytest.mark.row("WIN-12")
-@pytest.mark.parametrize("acknowledged", [0, 10])
-def test_retention_moves_the_start_and_loses_what_was_not_delivered(acknowledged: int) -> None:
-    batches = (StateBatch(40, 49, 0, 1), StateBatch(50, 59, 2, 1)) if acknowledged else ()
-    window = Window(0, 0, 0, 40, acknowledged, BEGINS_MS, BEGINS_MS, batches)
-    log = PartitionStart(200, 0, window, oldest_age_ms=160_000)  # a record a second
-    scenario = Scenario(
-        (Topic("t", 1, starts=(log,), retention_ms=100_500, segment_records=100),),
-        (Member(service=Service(1), max_poll_records=1, join_ms=10),),
-        duration_ms=50,
-        step_ms=1,
-    )
-    result = simulate(scenario)
-    assert at(result, 10)["start_offset"] == 40
-    assert at(result, 50)["start_offset"] >= 100
-    row = only(result.summary)
-    assert row["lost"] == 60 - acknowledged
-    assert row["lag_end"] == 100 - row["completed"]
-
-
-def test_deleted_records_are_lost_and_leave_the_lag() -> None:
-    scenario = Scenario(
-        (Topic("t", 1, backlog=100),),
-        (Member(service=Service(1), join_ms=2000),),
-        faults=(Fault(1000, "delete_records", topic="t", offset=70),),
-        duration_ms=10_000,
-    )
-    row = only(simulate(scenario).summary)
-    assert (row["lost"], row["completed"], row["lag_end"]) == (70, 30, 0)
-
-
-@pytest.mark.row("WIN-05")
-@pytest.mark.parametrize(("reset", "start"), [("latest", 100), ("earliest", 0)])
-def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> None:
-    scenario = Scenario(
-        (Topic("t", 1, starts=(PartitionStart(100),)),),
-        (),
-        settings=Settings(auto_offset_reset=reset),
-        duration_ms=1,
-    )
-    assert at(simulate(scenario), 0)["start_offset"] == start
-
-
-def test_producers_produce_what_the_scenario_says() -> None:
-    def ends(producer: Producer, seconds: int, partitions: int = 1) -> list[int]:
-        made = simulate(
-            Scenario((Topic("t", partitions),), (), (producer,), duration_ms=seconds * 1000), 4
-        )
-        return (
-            made.timeline.slice(made.timeline.num_rows - partitions)
-            .column("end_offset")
-            .to_pylist()
-        )
-
-    assert ends(Producer("t", 0.5, "steady"), 20) == [10]
-    assert ends(Producer("t", 0.5, "steady"), 19) == [9]
-    assert ends(Producer("t", 1000, batch_records=10), 100)[0] == pytest.approx(100_000, rel=0.03)
-    assert ends(Producer("t", 10, "steady", bursts=(Burst(2000, 4000, 10),)), 10) == [280]
-    day = (0.0, *(1.0,) * 23)  # simulations begin at midnight
-    assert ends(Producer("t", 0.01, "steady", day=day), 2 * 3600) == [36]
-    assert ends(Producer("t", 100, "steady"), 10, 4) == [250] * 4
-    weighted = ends(Producer("t", 100, weights=(3, 1)), 100, 2)
-    assert weighted[0] / sum(weighted) == pytest.approx(0.75, abs=0.02)
-    skewed = ends(Producer("t", 100, keys=100, key_skew=1.5), 100, 4)
-    assert max(skewed) > 2 * min(skewed)
-    with pytest.raises(InputError, match="24"):
-        Producer("t", 1, day=(1.0,))
-
-
-@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
-def test_transactions_take_offsets_and_time(level: Any) -> None:
-    """Every second record aborted: readers of committed records get the rest, after the marker."""
-    scenario = Scenario(
-        (Topic("t", 1),),
-        (Member(service=Service(0)),),
-        (
-            Producer(
-                "t",
-                20,
-                "steady",
-                transaction_batches=2,
-                transaction_ms=400,
-                abort_share=0.5,
-                end_ms=20_000,
-            ),
-        ),
-        settings=Settings(isolation_level=level),
-        duration_ms=30_000,
-        step_ms=50,
-    )
-    result = simulate(scenario)
-    row = only(result.summary)
-    assert (row["arrived"], row["lag_end"]) == (600, 0)  # with 200 markers
-    if level == "read_uncommitted":
-        assert (row["acknowledged"], row["archived"]) == (400, 200)
-        assert row["latency_p50_ms"] < 50
-    else:
-        assert 140 < row["acknowledged"] < 260
-        assert row["acknowledged"] % 2 == 0
-        assert row["latency_p50_ms"] > 400
-    early = next(line for line in result.timeline.to_pylist() if line["end_offset"] >= 4)
-    assert (early["window_end_offset"] > 0) == (level == "read_uncommitted")
-
-
-def test_services_have_the_mean_of_the_scenario() -> None:
-    def busy(service: Service) -> float:
-        alone = Scenario(
-            (Topic("t", 1, backlog=20_000, batch_records=100),), (Member(service=service),)
-        )
-        return float(simulate(alone).members.column("busy_ms")[0].as_py()) / 20_000
-
-    assert busy(Service(3)) == 3
-    assert busy(Service(3, poll_ms=50)) == pytest.approx(3 + 50 / 500)
-    assert busy(Service(3, "exponential")) == pytest.approx(3, rel=0.03)
-    assert busy(Service(3, "lognormal", sigma=0.5)) == pytest.approx(3, rel=0.03)
-    assert busy(Service(kind="measured", samples_ms=(1, 2, 6))) == pytest.approx(3, rel=0.03)
-    assert busy(Service(3, slow_share=0.1, slow_factor=11)) == pytest.approx(6, rel=0.1)
-    assert busy(Service(3, by_partition=((("t", 0), 2.0),))) == 6
-
-
-def test_members_commit_as_the_scenario_says() -> None:
-    def lags(behaviour: Behaviour) -> list[int]:
-        ten = Scenario(
-            (Topic("t", 1, backlog=10, batch_records=10),),
-            (Member(service=Service(100), behaviour=behaviour),),
-            poison=(Poison("t", 0, 4, "reject"),),
-            duration_ms=3000,
-            step_ms=10,
-        )
-        result = simulate(ten)
-        assert only(result.summary)["deliveries"] == 10  # the rest of a batch is not delivered anew
-        return list(dict.fromkeys(result.timeline.column("lag").to_pylist()))
-
-    assert lags(Behaviour()) == [10, 0]
-    assert lags(Behaviour(commit="error")) == [10, 5, 0]
-    assert lags(Behaviour(commit="record")) == list(range(10, -1, -1))
-
-
-def test_sessions_count_their_requests() -> None:
-    scenario = Scenario(
-        (Topic("t", 2, backlog=100, batch_records=10),),
-        (Member(max_poll_records=10, leave_ms=1000),),
-        brokers=2,
-        duration_ms=3000,
-    )
-    made = simulate(scenario, requests=True).requests.to_pylist()
-    for broker in (0, 1):
-        epochs = [one["session_epoch"] for one in made if one["broker"] == broker]
-        assert epochs[-1] == -1
-        assert epochs[:-1] == list(range(len(epochs) - 1))
-        assert len(epochs) > 5
-    assert simulate(scenario).requests.num_rows == 0
 
 
 def test_scenarios_say_what_is_wrong_with_them() -> None:

@@ -167,8 +167,8 @@ def test_each_change_of_the_group_makes_its_epoch_one_more_and_the_assignment_fo
     assert made.column("time_ms").to_pylist()[4] == pytest.approx(51_000, abs=200)
     heartbeat = Coordinator.heartbeat
 
-    def noted(self: Coordinator, *told: Any) -> Any:
-        answer = heartbeat(self, *told)
+    def noted(self: Coordinator, *found: Any) -> Any:
+        answer = heartbeat(self, *found)
         seen.append((self.group_epoch, self.assignment_epoch))
         return answer
 
@@ -205,8 +205,8 @@ def test_while_a_broker_is_down_nothing_of_its_partitions_moves() -> None:
     assert before["start_offset"] <= outage["start_offset"] < after["start_offset"]
     assert rows[3100, 1]["lag"] == rows[6000, 1]["lag"]
     assert rows[6000, 0]["lag"] < rows[3000, 0]["lag"]  # the other broker goes on
-    asked = [row for row in result.requests.to_pylist() if row["broker"] == 1]
-    assert len([row for row in asked if 3010 <= row["time_ms"] < 6010]) > 10  # in vain
+    requested = [row for row in result.requests.to_pylist() if row["broker"] == 1]
+    assert len([row for row in requested if 3010 <= row["time_ms"] < 6010]) > 10  # in vain
     row = only(result.summary)
     assert row["lag_end"] == 0
     assert row["acknowledged"] == 800
@@ -247,8 +247,8 @@ def test_sessions_with_a_broker_end_with_it() -> None:
         ),
         producers=(Producer("t", 50),),
     )
-    asked = simulate(scenario, requests=True).requests.to_pylist()
-    mine = [row for row in asked if row["member"] == "member-0"]
+    requested = simulate(scenario, requests=True).requests.to_pylist()
+    mine = [row for row in requested if row["member"] == "member-0"]
     of = {
         broker: [(row["time_ms"], row["session_epoch"]) for row in mine if row["broker"] == broker]
         for broker in (0, 1)

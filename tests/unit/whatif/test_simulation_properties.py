@@ -93,12 +93,12 @@ def _replays(result: SimulationResult, ledgers: list[Ledger], plain: bool) -> No
         for row in lag_arrow(windows, result.offsets()).to_pylist()
     }
     for key, ledger in zip(result._states.keys, ledgers, strict=True):
-        told = lag[key.topic_id, key.partition]
-        assert after[key.topic_id, key.partition]["start_offset"] == told["start_offset"]
-        if told["lag"] is None:
+        found = lag[key.topic_id, key.partition]
+        assert after[key.topic_id, key.partition]["start_offset"] == found["start_offset"]
+        if found["lag"] is None:
             assert not ledger.finished  # nothing was ever written of it
         elif plain:
-            assert told["lag"] == told["effective_lag"] == _lag(ledger, told["end_offset"])
+            assert found["lag"] == found["effective_lag"] == _lag(ledger, found["end_offset"])
 
 
 def _lag(ledger: Ledger, end: int) -> int:
@@ -158,7 +158,7 @@ def test_everything_at_once_is_the_same_in_every_process() -> None:
         "for n in range(4): "
         "print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))"
     )
-    told = [
+    found = [
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": number},
@@ -172,7 +172,7 @@ def test_everything_at_once_is_the_same_in_every_process() -> None:
     here += [
         digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)) for n in range(4)
     ]
-    assert told == [here, here]
+    assert found == [here, here]
     assert len(set(here)) == 5
 
 

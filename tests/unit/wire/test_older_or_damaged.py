@@ -185,8 +185,8 @@ def test_a_checkpoints_generation_does_not_depend_on_the_records_beside_it() -> 
             for each in rows
         ]
         assert whole == parts == expected
-    asked = decode_arrow(older_records.raw(control(0)), generation=0).records
-    assert asked.column("generation").to_pylist() == [0] * 8
+    requested = decode_arrow(older_records.raw(control(0)), generation=0).records
+    assert requested.column("generation").to_pylist() == [0] * 8
 
 
 def changed(batch: pa.RecordBatch, **columns: Any) -> pa.RecordBatch:

@@ -273,12 +273,12 @@ def test_each_shows_itself_as_its_summary() -> None:
 def test_of_a_scenario_what_is_not_as_in_kafka() -> None:
     settings = Settings(limits=Limits(delivery_count_limit=3), session_timeout_ms=9000)
     rows = sharelag.summarize(replace(named("uneven"), settings=settings)).table.to_pylist()
-    told = {row["by"]: row["value"] for row in rows}
+    outcome = {row["by"]: row["value"] for row in rows}
     assert (
-        told["settings that differ from Kafka's"]
+        outcome["settings that differ from Kafka's"]
         == "session_timeout_ms 9000, delivery_count_limit 3"
     )
-    assert told["members"] == f"{len(named('uneven').each_member())}"
+    assert outcome["members"] == f"{len(named('uneven').each_member())}"
 
 
 def test_what_no_simulation_found_is_refused() -> None:

@@ -223,16 +223,16 @@ def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
 
 
 def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
-    told = WrittenInput([Write(5, 10), Write(3, 12)])
-    bench = Workbench(told, engine="local")
+    found = WrittenInput([Write(5, 10), Write(3, 12)])
+    bench = Workbench(found, engine="local")
     for _ in range(2):
         bench.lag()
         bench.explain()
         bench.progress("billing")
         bench.windows()
-    assert told.asked == ["__share_group_state", "__consumer_offsets"]
+    assert found.asked == ["__share_group_state", "__consumer_offsets"]
     bench.refresh().lag()
-    assert len(told.asked) == 4
+    assert len(found.asked) == 4
 
 
 def test_an_unknown_group_is_an_error_that_lists_the_groups(demo: Workbench) -> None:
@@ -328,7 +328,7 @@ def test_html_and_text_have_the_same_numbers(
 
 
 def test_thousands_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
-    result, told = demo.lag(), json.loads((DEMO / "capture.json").read_text("utf-8"))
+    result, found = demo.lag(), json.loads((DEMO / "capture.json").read_text("utf-8"))
     text = repr(result)
     row = max((one for one in result.table.to_pylist() if one["lag"]), key=lambda one: one["lag"])
     places = [
@@ -341,7 +341,9 @@ def test_thousands_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
     ]
     assert re.search(" +".join(map(str, places)) + " ", text)
     assert "not known: the lag in 5 of 32 share partitions (no record was fetched yet" in text
-    assert text.endswith(f"capture of {told['cluster_id']} at {told['as_of'][:19]}Z, local engine")
+    assert text.endswith(
+        f"capture of {found['cluster_id']} at {found['as_of'][:19]}Z, local engine"
+    )
     html = result._repr_html_()
     assert "1\u202f100" in html
     assert "end offset - start offset - delivery complete count (KIP-1226), in offsets" in html

@@ -65,20 +65,20 @@ def run_live(
     RigError
         Not everything was finished in time, a member failed, or records were appended too late.
     """
-    servers, told = broker.bootstrap_servers, script(scenario, seed)
+    servers, result = broker.bootstrap_servers, script(scenario, seed)
     group = f"{scenario.name}-{uuid4().hex[:8]}"
     prefix = f"{group}."
     create_topics(
         servers,
-        {prefix + name: count for name, count in told["topics"].items()},
+        {prefix + name: count for name, count in result["topics"].items()},
         {"message.timestamp.type": "LogAppendTime"},
     )
-    set_group_config(servers, group, **told["group"])
-    with Members(servers, group, prefix, told, warm_up) as members:
+    set_group_config(servers, group, **result["group"])
+    with Members(servers, group, prefix, result, warm_up) as members:
         members.join(within)
         begin = time.time() * 1000 + _READY_MS - START_MS
-        members.befall(told["faults"], begin)
-        arrived = append(servers, prefix, told["appends"], begin, late_ms)
+        members.befall(result["faults"], begin)
+        arrived = append(servers, prefix, result["appends"], begin, late_ms)
         members.wait_for(lambda line: line.get("lag") == 0, within)
         polls = members.leave()
     states = pa.Table.from_batches(

@@ -43,16 +43,16 @@ class Members:
         servers: str,
         group: str,
         prefix: str,
-        told: dict[str, Any],
+        result: dict[str, Any],
         warm_up: int = WARM_UP_RECORDS,
     ) -> None:
         self._lines: queue.Queue[dict[str, Any]] = queue.Queue()
         self._polls: list[dict[str, Any]] = []
         self._timers: list[threading.Timer] = []
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the processes)
-        harmed = [fault[2] for fault in told["faults"]]
-        parts = [[one for one in told["members"] if one["name"] not in harmed]]
-        parts += [[one] for one in told["members"] if one["name"] in harmed]
+        harmed = [fault[2] for fault in result["faults"]]
+        parts = [[one for one in result["members"] if one["name"] not in harmed]]
+        parts += [[one] for one in result["members"] if one["name"] in harmed]
         self._processes: list[subprocess.Popen[str]] = []
         self._listeners: list[threading.Thread] = []
         self._by_name: dict[str, subprocess.Popen[str]] = {}
@@ -65,11 +65,11 @@ class Members:
                 "bootstrap": servers,
                 "group": group,
                 "prefix": prefix,
-                "watch": 0 if len(self._processes) > 1 else len(told["members"]),
+                "watch": 0 if len(self._processes) > 1 else len(result["members"]),
                 "warmUp": {"group": alone, "topic": WARM_UP_TOPIC, "records": warm_up},
                 "members": part,
-                "work": told["work"],
-                "outcomes": told["outcomes"],
+                "work": result["work"],
+                "outcomes": result["outcomes"],
             }
             _say(process, json.dumps(script))
 

@@ -38,8 +38,8 @@ _RUNS = pa.schema(
 def write(folder: Path, runs: Mapping[tuple[str, int], tuple[str, Run]]) -> None:
     """Write runs by experiment and seed, each with the digest of what they were given."""
     rows = [
-        {"experiment": name, "seed": seed, "told": told, **asdict(run)}
-        for (name, seed), (told, run) in runs.items()
+        {"experiment": name, "seed": seed, "told": result, **asdict(run)}
+        for (name, seed), (result, run) in runs.items()
     ]
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(

@@ -75,9 +75,9 @@ def script(scenario: Scenario, seed: int) -> dict[str, Any]:
     }
 
 
-def digest(told: dict[str, Any]) -> str:
+def digest(result: dict[str, Any]) -> str:
     """Of a script."""
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _require_playable(scenario: Scenario) -> None:

@@ -1,0 +1,184 @@
+"""What autoscalers are answered, and files and tables that exports write."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from deltalake import DeltaTable
+from prometheus_client.parser import text_string_to_metric_families as text_families
+
+from sharelag.cli.demo import CAPTURE
+from sharelag.errors import InputError
+from sharelag.monitoring.exports.gathered import Gathered
+from sharelag.monitoring.exports.lake import append_run, write_run
+from sharelag.monitoring.exports.metrics import write_textfile
+from sharelag.monitoring.exports.scaling import scaling
+from sharelag.monitoring.exports.server import application
+from sharelag.sources.inputs import CaptureInput
+from sharelag.workbench import engine, investigate
+from tests.support.command import sharelag
+from tests.support.exports import EXAMPLES, SCENARIOS, labels, samples
+from tests.support.scrapes import ask, gathered
+from tests.support.written_input import Write, WrittenInput
+
+# ---- scaling
+
+
+@pytest.mark.row("ASG-10")
+def test_a_lag_of_700_asks_for_7_consumers_of_100_each() -> None:
+    now = gathered(WrittenInput([Write(600, 6500)]))
+    status, headers, body = ask(application(lambda: now), "/keda/billing", query="target=100")
+    result = json.loads(body)
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert (result["lag"], result["lag_excluding_stuck"], result["consumers"]) == (700, 700, 7)
+    assert result["age_seconds"] == pytest.approx(700)
+    assert (
+        json.loads(ask(application(lambda: now), "/keda/billing", query="target=99")[2])[
+            "consumers"
+        ]
+        == 8
+    )
+    for wrong in ("0", "-1", "x", "1e3", "9" * 5000):
+        assert ask(application(lambda: now), "/keda/billing", query=f"target={wrong}")[0] == 400
+    assert ask(application(lambda: now), "/keda/nobody")[0] == 404
+
+
+def test_what_more_consumers_would_not_finish_is_left_out() -> None:
+    """Of the recordings, what is stuck is what they were made to show."""
+    for name, left in (
+        ("poison", 0),
+        ("window_full", 0),
+        ("head_of_line", 0),
+        ("open_transaction", None),
+    ):
+        evidence = investigate.gather(CaptureInput(SCENARIOS / name), "local")
+        (result,) = scaling(evidence, timedelta(seconds=2.5)).values()
+        assert result["lag"] > 0
+        assert 0 <= result["lag_excluding_stuck"] < result["lag"]
+        assert left is None or result["lag_excluding_stuck"] <= left + 1
+    (result,) = scaling(
+        investigate.gather(CaptureInput(SCENARIOS / "no_members"), "local")
+    ).values()
+    assert (result["lag"], result["lag_excluding_stuck"], result["members"]) == (240, 240, 0)
+    (result,) = scaling(
+        investigate.gather(CaptureInput(SCENARIOS / "not_started"), "local")
+    ).values()
+    assert result["age_seconds"] is None
+    assert (result["lag"], result["lag_excluding_stuck"], result["unknown_lags"]) == (None, None, 4)
+
+
+# ---- files
+
+
+def test_the_text_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "sharelag.prom"
+    write_textfile(gathered(CaptureInput(CAPTURE)), file)
+    found = samples(file.read_text(), text_families)
+    assert found["kafka_share_group_sum_lag"][labels(group="billing")] == 2390
+    assert [path.name for path in tmp_path.iterdir()] == ["sharelag.prom"]
+    with pytest.raises(InputError, match="cannot write"):
+        write_textfile(Gathered(None), tmp_path / "none" / "x.prom")
+    before = file.read_bytes()
+    answer = sharelag("export", "prometheus", "--textfile", str(file), "--capture", str(tmp_path))
+    assert answer.returncode == 1
+    assert file.read_bytes() == before
+    answer = sharelag(
+        "export", "prometheus", "--textfile", str(file), "--capture", str(SCENARIOS / "poison")
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert samples(file.read_text(), text_families)["kafka_share_group_sum_lag"] == {
+        labels(group="poison"): 1
+    }
+
+
+def test_each_run_has_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "lake"
+    answer = sharelag(
+        "export", "--to", "parquet", "--out", str(out), "--capture", str(SCENARIOS / "poison")
+    )
+    assert answer.returncode == 0, answer.stderr
+    (run,) = out.iterdir()
+    assert run.name == "20261121T082250.064Z"
+    assert sorted(path.name for path in run.iterdir()) == [
+        "imbalance.parquet", "lag.parquet", "run.json", "windows.parquet"
+    ]  # fmt: skip
+    poison = engine.read(CaptureInput(SCENARIOS / "poison"), "local")
+    assert pq.read_table(run / "lag.parquet").equals(poison.evidence.lag)
+    assert pq.read_table(run / "windows.parquet").equals(poison.evidence.windows)
+    assert pq.read_table(run / "imbalance.parquet").equals(poison.imbalance())
+    assert json.loads((run / "run.json").read_text())["as_of"] == "2026-11-21T08:22:50.064Z"
+    with pytest.raises(InputError, match="already exists"):
+        write_run(poison, out)
+    written: list[str] = []
+
+    def fail(table: pa.Table, path: Path, **_: Any) -> None:
+        written.append(path.name)
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", fail)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_run(poison, tmp_path / "full")
+    assert written == ["lag.parquet", "windows.parquet"]
+    assert list((tmp_path / "full").iterdir()) == []
+
+
+def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
+    out = tmp_path / "lake"
+    to_delta = ("export", "--to", "delta", "--out", str(out), "--capture")
+    answer = sharelag(*to_delta, str(SCENARIOS / "poison"))
+    assert (
+        answer.stderr.splitlines()[0] == f"sharelag: appended to lag, windows, imbalance in {out}"
+    )
+    readings = [engine.read(CaptureInput(SCENARIOS / name), "local") for name in ("poison", "slow")]
+    poison, slow = (begun.evidence for begun in readings)
+    result = ["group_id", "topic", "partition", "lag", "notes"]
+    assert (
+        DeltaTable(out / "lag").to_pyarrow_table().select(result).equals(poison.lag.select(result))
+    )
+    shutil.rmtree(out / "windows")  # as if the run had been interrupted
+    assert append_run(readings[0], out) == ["windows"]
+    assert append_run(readings[0], out) == []
+    assert append_run(readings[1], out) == ["lag", "windows", "imbalance"]
+    windows = DeltaTable(out / "windows").to_pyarrow_table()
+    assert windows.num_rows == poison.windows.num_rows + slow.windows.num_rows
+    assert {moment.replace(tzinfo=UTC) for moment in windows.column("as_of").to_pylist()} == {
+        poison.as_of,
+        slow.as_of,
+    }
+    of_poison = windows.filter(pc.equal(windows["group_id"], "poison"))
+    assert of_poison.column("batches").to_pylist() == poison.windows.column("batches").to_pylist()
+    assert [one["source"] for one in DeltaTable(out / "windows").history()] == [
+        begun.source.describe() for begun in (readings[1], readings[0])
+    ]
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot append to"):
+        append_run(readings[0], tmp_path / "file")
+
+
+def test_the_scaled_object_asks_for_what_is_answered() -> None:
+    documents = list(yaml.safe_load_all((EXAMPLES / "keda-scaledobject.yaml").read_text()))
+    assert [one["kind"] for one in documents] == ["Secret", "TriggerAuthentication", "ScaledObject"]
+    (trigger,) = documents[2]["spec"]["triggers"]
+    about = trigger["metadata"]
+    assert trigger["type"] == "metrics-api"
+    path = re.fullmatch(r"http://sharelag:9308(/keda/billing)", about["url"])
+    assert path
+    now = gathered(WrittenInput([Write(600, 6500)]))
+    token = documents[0]["stringData"]["token"]
+    app = application(lambda: now, token)
+    status, _, body = ask(app, path[1], host="sharelag:9308", authorization=f"Bearer {token}")
+    assert status == 200
+    value = json.loads(body)[about["valueLocation"]]
+    assert isinstance(value, int)
+    assert value / float(about["targetValue"]) == 7

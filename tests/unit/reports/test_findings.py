@@ -1,0 +1,280 @@
+"""What reports say of a group: age, unknown lags, forecasts, proposals, findings."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag.cli.demo import CAPTURE
+from sharelag.reports import cells
+from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
+from sharelag.reports.capacity import keeping_up, propose
+from sharelag.reports.findings import group_findings, ranges
+from sharelag.reports.inputs import read
+from sharelag.reports.unknown_lags import unknown_lags
+from sharelag.reports.verdict import drain, verdict
+from sharelag.workbench.investigate import gather
+from tests.support.made_runs import groups
+from tests.support.written_input import NOW, Write, WrittenInput
+
+#: Kernels, processes or many random runs: left out of `make check`.
+pytestmark = pytest.mark.slow
+
+
+# ---- what it says --------------------------------------------------------------------------------
+
+
+def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
+    """Without times, share partitions of `billing` are drained or of unknown age."""
+    shutil.copytree(
+        CAPTURE, tmp_path, ignore=shutil.ignore_patterns("*times*", "past_*"), dirs_exist_ok=True
+    )
+    found = verdict(read(capture=str(tmp_path), engine="local"))
+    ages = {name: group["age_ms"] for name, group in groups(found).items()}
+    assert ages == dict.fromkeys(ages) | {"refunds": 0}  # to which nothing was ever sent
+
+
+def test_a_lag_that_is_not_known_counts_by_its_reason(tmp_path: Path) -> None:
+    whole = verdict(read(capture=str(CAPTURE), engine="local"))
+    found = groups(whole)
+    # To one group records came, and nobody fetched any; to the other nothing was ever sent.
+    assert (found["analytics"]["level"], found["refunds"]["level"]) == ("warning", "ok")
+    assert found["analytics"]["why"].startswith("records arrived, but none is")
+    assert [(one["rule"], one["level"]) for one in found["analytics"]["rules"]] == [
+        ("lag", "warning")
+    ]
+    assert found["refunds"]["why"] == "nothing to fetch has arrived yet (2 share partitions)"
+    assert found["billing"]["why"] == "the group has no members"
+    assert whole["headline"] == (
+        "6 of 7 share groups need attention. notifications and 4 more: the group has no members."
+    )
+
+    shutil.copytree(CAPTURE.parent / "scenarios" / "healthy", tmp_path, dirs_exist_ok=True)
+    assert verdict(read(capture=str(tmp_path), engine="local"))["level"] == "ok"
+    offsets = pq.read_table(tmp_path / "offsets.parquet")
+    odd = pa.array([n % 2 == 1 for n in offsets.column("partition").to_pylist()])
+    ends = pc.if_else(odd, pa.scalar(None, pa.int64()), offsets.column("end_offset"))
+    place = offsets.schema.get_field_index("end_offset")
+    pq.write_table(offsets.set_column(place, "end_offset", ends), tmp_path / "offsets.parquet")
+    half = verdict(read(capture=str(tmp_path), engine="local"))
+    (group,) = half["groups"]
+    assert (half["level"], group["level"]) == ("unknown", "unknown")
+    assert group["why"].startswith(
+        "lag: the end offset could not be read from the partition's leader ("
+    )
+
+
+def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
+    def found(*writes: Write, reset: str = "latest", **more: Any) -> list[tuple[str, str]]:
+        settings = {"share.auto.offset.reset": reset}
+        source = WrittenInput(writes, partitions_of_topic=2, group_settings=settings, **more)
+        return [
+            (level, words.split(" (")[0])
+            for level, words in unknown_lags(gather(source, "local")).get("billing", [])
+        ]
+
+    never, known = Write(600, -1, count=-1), Write(600, 6600, partition=1)
+    assert found(known) == []
+    came = ("warning", "records arrived, but none was ever fetched")
+    assert found(never, known) == [came]  # a record a second arrives
+    assert found(never, rate=0.0, reset="earliest") == [("ok", "nothing to fetch has arrived yet")]
+    dark = found(never, known, unreachable=frozenset({0}))
+    assert dark == [
+        ("unknown", "nothing was ever fetched, and it is unknown whether records arrived")
+    ]
+    before = WrittenInput([never], rate=0.0).past_offsets(
+        [], [NOW - timedelta(minutes=30), NOW - timedelta(minutes=1)]
+    )
+    with (
+        pytest.MonkeyPatch.context() as patched
+    ):  # nothing came until a minute ago; the leader is gone since
+        patched.setattr(WrittenInput, "past_offsets", lambda *_: before)
+        assert found(never, rate=0.0, unreachable=frozenset({0})) == dark
+    unread = found(never, known, unreachable=frozenset({1}))
+    assert unread == [
+        came,
+        ("unknown", "the end offset could not be read from the partition's leader"),
+    ]
+
+
+def test_there_is_no_forecast_where_nobody_works() -> None:
+    """In no part of a report: verdict, table of progress, chart."""
+    case = read(capture=str(CAPTURE), engine="local")
+    found, alone = (
+        verdict(case),
+        {"billing", "clickstream", "fraud-check", "notifications", "shipping"},
+    )
+    assert {
+        name for name, group in groups(found).items() if group["drain"] == "the group is empty"
+    } == alone
+    rows = [
+        row
+        for row in case.evidence.progress.to_pylist()
+        if row["drain"] not in ("drained", "unknown")
+    ]
+    assert {
+        (row["drain"], row["drain_ms"], row["drain_low_ms"], row["drain_high_ms"]) for row in rows
+    } == {("nobody", None, None, None)}
+    assert {row["group_id"] for row in rows} == alone
+    nothing = '</td><td class="sr-n"><bdi>-</bdi>'
+    assert (
+        cells.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
+    )
+    figure = cells.drain(case).light
+    assert "there are no members in 23 of 32" in figure.layout.title.text
+    assert figure.layout.yaxis.ticktext[0] == "billing: 6 share partitions"
+    assert all(not len(trace.x) for trace in figure.data)  # no point, words instead
+    assert figure.layout.annotations[0].text.startswith("nobody: the group has no members")
+    # Who works, but has not for longer than a lock lasts, has no forecast either.
+    steady = [Write(ago, 7000 - 2 * ago) for ago in range(3010, 0, -60)]
+    for writes, words in ((steady, "in "), (steady[:-1], "paused"), (steady[:-8], "stalled")):
+        assert drain(gather(WrittenInput(writes), "local").progress.to_pylist()).startswith(words)
+
+
+def test_a_table_leaves_out_what_has_no_value() -> None:
+    made = table(
+        [{"a": "x", "b": None, "n": 1234}, {"a": None, "b": None, "n": None}],
+        {"A": "a", "B": "b", "N": "n"},
+        "c.",
+        "",
+    )
+    assert "Empty columns, left out: B." in made.html
+    headings = re.findall(r'<th scope="col"[^>]*>(\w)<', made.html)
+    assert headings == ["A", "N"]
+    assert made.html.count('<td class="sr-n">') == 2
+    assert made.text.splitlines()[0].split() == ["A", "B", "N"]
+
+
+def test_a_proposal_says_whether_it_is_enough() -> None:
+    case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"), over=3600, engine="local")
+    made = propose(case, members=[4, 40], minutes=1, seeds=5)
+    few, many = (
+        next(row for row in made.rows if row["variant"] == f"{n} members") for n in (4, 40)
+    )
+    assert (few["drained"], many["drained"]) == ("0 of 5", "5 of 5")
+    assert made.words.startswith("slow: choose 40 members, which beats all others tried: ")
+    assert re.search(r": the p95 age of its oldest record is \S+ s instead of \S+ s\.$", made.words)
+    assert re.fullmatch(r"-\S+ s ± \S+ s", many["age_p95_difference"])
+    small = propose(case, members=[4], minutes=1, seeds=3)
+    assert small.words.startswith("slow: choose 4 members, ")
+    assert small.words.endswith(" None of its runs clears the lag within 1 min: try more members.")
+
+
+def test_a_proposal_says_that_it_rests_on_an_assumption() -> None:
+    """Without members the work of a record is not known; any member is better than none."""
+    case = read(capture=str(CAPTURE), engine="local")
+    made = propose(case, assignors=["lag-aware-sticky"], minutes=0.2, seeds=2)
+    assert [row["variant"] for row in made.rows] == ["as it is", "1 member", "2 members"]
+    assert [row["members"] for row in made.rows] == [0, 1, 2]
+    assert made.words.startswith(
+        "notifications: the result depends on an assumption (1 ms of work for each record). If it holds, "
+    )
+    assert "1 ms of work for each record, since the group has no members to measure" in made.assumed
+    its = cells.only(case, made.group)
+    found = cells.verdict(its)
+    assert [group["group_id"] for group in found["groups"]] == ["notifications"]
+    assert found["unknown"] == []
+    assert "billing" not in cells.causes(found).html + cells.headroom(its).html
+
+
+def test_what_is_wrong_in_many_groups_is_reported_once() -> None:
+    found = verdict(read(capture=str(CAPTURE), engine="local"))
+    shown, advice = cells.causes(found).html, "start consumers; kafka-share-groups.sh"
+    assert (shown.count("the group has no members"), shown.count(advice)) == (1, 1)
+    worst, deleted, never = group_findings(found["groups"])
+    alone = ["notifications", "billing", "shipping", "clickstream", "fraud-check"]
+    assert (worst["level"], [at["group_id"] for at in worst["places"]]) == ("critical", alone)
+    assert all(f"<bdi>{name}</bdi></strong>" in shown for name in alone)
+    assert "partitions 0-5; holds 2\u202f390 offsets" in shown
+    assert (deleted["level"], deleted["title"]) == (
+        "warning",
+        "records were deleted before the group finished them",
+    )
+    # How bad that is says the report itself, and what to do the cause.
+    assert (never["level"], never["title"][:25]) == ("warning", "records arrived, but none")
+    rule = {
+        "rule": "big",
+        "level": "critical",
+        "topic": "orders",
+        "partition": 1,
+        "summary": "lag 9 > 5",
+    }
+    own = rule | {"rule": "drain", "summary": "nothing is being finished", "is_own": True}
+    many = group_findings([{"group_id": name, "causes": [], "rules": [rule, own]} for name in "ab"])
+    assert [(one["title"], one["is_rule"], len(one["places"])) for one in many] == [
+        ("big", True, 2),
+        ("nothing is being finished", False, 2),
+    ]
+    changed = {
+        "since": found["as_of"],
+        "comparable": True,
+        "groups": [],
+        "new_causes": [],
+        "gone_causes": [],
+    }
+    changed["lasting_causes"] = worst["places"]
+    assert cells.changes({"changes": changed}).html.count("the group has no members") == 1
+    assert [ranges(one) for one in ("0,1,2,5,7,8", "4", "0,1,2,...")] == [
+        "0-2, 5, 7, 8",
+        "4",
+        "0-2, ...",
+    ]
+
+
+def test_a_review_of_capacity_says_who_keeps_up() -> None:
+    case = read(capture=str(CAPTURE), engine="local")
+    said = cells.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"]
+    assert said == (
+        "1 of 7 share groups fell behind: notifications, finished 9.99 of 16.7 records/s. "
+        "billing and 4 more have no members now and lag."
+    )
+    row = {
+        "group_id": "g",
+        "members": 2,
+        "arrival_rate": 2.0,
+        "completion_rate": 2.0,
+        "lag": 3,
+        "falls_behind": "no",
+    }
+    assert keeping_up([row]) == "The share group kept up."
+    assert keeping_up([row, row]) == "All 2 share groups kept up."
+    slow = row | {"completion_rate": 0.5, "falls_behind": "clearly"}
+    assert keeping_up([slow]) == "g fell behind: it finished 0.5 of 2 records/s."
+    assert keeping_up([slow, slow]).endswith(
+        " fell behind: the worst, g, finished 0.5 of 2 records/s."
+    )
+    assert keeping_up([row | {"arrival_rate": None, "falls_behind": None}]).startswith(
+        "The rates at which records arrive and are finished are unknown"
+    )
+
+
+def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> None:
+    """A matrix is of one group."""
+    case = read(capture=str(CAPTURE.parent / "scenarios" / "slow"), engine="local")
+
+    def renamed(table: pa.Table) -> pa.Table:
+        other = table.set_column(0, "group_id", pa.array(["another"] * len(table), pa.string()))
+        if "lag" in table.column_names:
+            place = table.schema.get_field_index("lag")
+            other = other.set_column(place, "lag", pc.add(other.column("lag"), 1))
+        return pa.concat_tables([table, other])
+
+    known = case.evidence
+    both = replace(
+        case, evidence=replace(known, lag=renamed(known.lag), members=renamed(known.members))
+    )
+    shown = cells.assignments(both)
+    assert isinstance(shown, Chart)
+    assert shown.light.layout.meta["title"].startswith("another: ")
+    nobody = cells.assignments(read(capture=str(CAPTURE), engine="local"))
+    assert isinstance(nobody, Block)
+    assert nobody.text == "None of the groups has members."

@@ -1,0 +1,235 @@
+"""The folder of reports: retention, the index, comparisons, and two reports at once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharelag.reports import ledger, report, store
+from sharelag.reports.ledger import write_index
+from tests.support import nightly
+from tests.support.command import sharelag
+from tests.support.made_runs import kept, made_run
+from tests.support.nightly import night, without_kernel
+
+#: Kernels, processes or many random runs: left out of `make check`.
+pytestmark = pytest.mark.slow
+
+
+def test_retention_by_days_and_by_number(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, number) for number in range(6)]
+    gone = store.retain(tmp_path / "daily", night(5), None, 2.5)
+    assert (gone, kept(tmp_path)) == (runs[:3][::-1], [run.run_id for run in runs[3:]])
+    store.retain(tmp_path / "daily", night(5), 2, None)
+    assert kept(tmp_path) == [run.run_id for run in runs[4:]]
+    store.retain(tmp_path / "daily", night(300), None, 1)
+    assert kept(tmp_path) == [runs[5].run_id]
+    assert len(ledger.read(tmp_path)) == 6
+
+
+def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, number, "no broker" if number else None) for number in range(4)]
+    store.retain(tmp_path / "daily", night(9), 1, 1)
+    assert kept(tmp_path) == [runs[0].run_id, runs[3].run_id]
+
+
+def test_retention_counts_runs_with_the_same_parameters(tmp_path: Path) -> None:
+    """Of a second group, and of another cluster, as many stay."""
+    requests: list[dict[str, Any]] = [{"group": ["billing"]}, {"group": ["shipping"]}, {}]
+    runs = [
+        made_run(tmp_path, number, cluster="a", as_of=str(number), **requests[number % 3])
+        for number in range(9)
+    ]
+    runs += [made_run(tmp_path, 9, cluster="b", capture="/b"), made_run(tmp_path, 10, "no broker")]
+    store.retain(tmp_path / "daily", night(10), 2, None)
+    # The failed one was asked as the last of cluster b, and the last good one of each stays anyway.
+    assert kept(tmp_path) == [run.run_id for run in runs[3:]]
+    store.retain(tmp_path / "daily", night(10), 1, None)
+    assert kept(tmp_path) == [run.run_id for run in runs[6:]]
+
+
+def test_a_clock_that_was_set_back_leaves_latest_whole(tmp_path: Path) -> None:
+    for number in (5, 2):
+        made_run(tmp_path, number)
+        store.retain(tmp_path / "daily", night(number), 1, None)
+    latest = tmp_path / "daily" / "latest"
+    assert latest.exists()
+    assert latest.resolve().name == kept(tmp_path)[0]
+    with store.reserved(
+        tmp_path, "daily", False, print
+    ):  # the next run does not turn it to the later clock
+        assert latest.resolve().name == kept(tmp_path)[0]
+
+
+def test_nobody_else_looks_into_a_run_that_is_not_whole(tmp_path: Path) -> None:
+    """A notebook holds what its cells said until it is searched for secrets."""
+    (tmp_path / "daily" / "runs").mkdir(parents=True)
+    with store.scratch(tmp_path / "daily") as half:
+        assert half.stat().st_mode & 0o777 == 0o700
+    run = made_run(tmp_path, 1)
+    assert (tmp_path / "daily" / "runs" / run.run_id).stat().st_mode & 0o777 == 0o755
+
+
+def test_what_a_killed_run_left_is_put_in_order(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, number) for number in range(3)]
+    (tmp_path / "daily" / ".half-gone").mkdir()
+    (tmp_path / "daily" / ".half-gone" / "report.html").write_text("<html>")
+    store.point_latest(tmp_path / "daily", runs[1].run_id)
+    lines = (tmp_path / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "ledger.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:20])
+    assert ledger.read(tmp_path) == runs[:2]
+    with store.reserved(tmp_path, "daily", False, print):
+        assert ledger.read(tmp_path) == runs
+        assert (tmp_path / "daily" / "latest").resolve().name == runs[2].run_id
+        assert not list((tmp_path / "daily").glob(".half-*"))
+
+
+def test_an_index_of_nothing(tmp_path: Path) -> None:
+    assert "There are no reports yet" in write_index(tmp_path).read_text()
+    assert sharelag("report", "index", "--out", str(tmp_path / "none")).returncode == 1
+
+
+def test_a_run_is_compared_to_one_with_the_same_parameters(tmp_path: Path) -> None:
+    capture = nightly.record_nights(tmp_path / "capture")
+
+    def made(number: int, **more: Any) -> Any:
+        parameters = {
+            "capture": str(capture),
+            "engine": "local",
+            "as_of": night(number).isoformat(),
+            **more,
+        }
+        return report(
+            "daily",
+            parameters,
+            tmp_path,
+            figures=False,
+            run=without_kernel,
+            now=lambda: night(number),
+        ).verdict
+
+    first = made(3)
+    assert made(4, group=["billing"])["changes"] is None
+    assert made(5)["changes"]["since"] == first["as_of"]
+    with pytest.raises(AssertionError, match="nothing"):
+        assert made(2)["changes"]["comparable"], (
+            "nothing to compare: the one before is of a later moment"
+        )
+    failed = report(
+        "daily",
+        {"capture": str(tmp_path / "none"), "engine": "local"},
+        tmp_path,
+        figures=False,
+        run=without_kernel,
+    )
+    assert failed.run.error is not None
+    other = shutil.copytree(capture, tmp_path / "other")
+    about = (other / "capture.json").read_text()
+    (other / "capture.json").write_text(about.replace("a-month", "another"))
+    assert made(6, capture=str(other))["changes"] is None, "the same names in another cluster"
+    named = min((tmp_path / "daily" / "runs").iterdir())
+    result = made(6, capture=str(other), previous=f"{named}/verdict.json")["changes"]
+    assert (result["comparable"], result["why"]) == (False, "it is about another cluster")
+    assert made(6)["changes"]["since"] == night(5).isoformat(timespec="milliseconds").replace(
+        "+00:00", "Z"
+    )
+
+
+def test_the_verdict_before_has_to_be_one(tmp_path: Path) -> None:
+    capture = nightly.record_nights(tmp_path / "capture")
+    made = report(
+        "daily",
+        {"capture": str(capture), "engine": "local"},
+        tmp_path,
+        figures=False,
+        run=without_kernel,
+    )
+    given = {"capture": str(capture), "engine": "local", "previous": str(made.folder / "run.json")}
+    failed = report("daily", given, tmp_path, figures=False, run=without_kernel)
+    assert (failed.run.error or "").startswith("previous is not a verdict of this version")
+
+
+# ---- two at once ---------------------------------------------------------------------------------
+
+_HOLDER = """
+import sys
+from pathlib import Path
+from sharelag.reports import report
+from tests.support.nightly import without_kernel
+def held(*given):
+    print("begun", flush=True)
+    sys.stdin.readline()
+    return without_kernel(*given)
+made = report("daily", {"capture": sys.argv[1], "engine": "local"}, sys.argv[2], figures=False, run=held)
+print(made.run.run_id, flush=True)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process in the middle of a report into ``tmp_path/out``."""
+    capture = nightly.record_nights(tmp_path / "capture")
+    command = [sys.executable, "-c", _HOLDER, str(capture), str(tmp_path / "out")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        yield process
+        process.kill()
+
+
+def test_of_two_at_once_one_says_so(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    command = (
+        "report",
+        "daily",
+        "--capture",
+        str(tmp_path / "capture"),
+        "--out",
+        str(tmp_path / "out"),
+    )
+    done = sharelag(*command, "--overlap", "fail")
+    assert done.returncode == 1
+    assert "another run of report 'daily' is under way" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_of_two_at_once_one_waits(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    said: list[str] = []
+
+    def tell(words: str) -> None:
+        said.append(words)
+        holder.communicate("go on\n")
+
+    made = report(
+        "daily",
+        {"capture": str(tmp_path / "capture"), "engine": "local"},
+        tmp_path / "out",
+        figures=False,
+        run=without_kernel,
+        tell=tell,
+    )
+    assert said == [
+        f"waiting for another run of report 'daily', which is under way in {tmp_path / 'out'}"
+    ]
+    runs = ledger.read(tmp_path / "out")
+    assert len(runs) == 2
+    assert runs[1] == made.run
+
+
+def test_another_report_need_not_wait(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    made = report(
+        "incident",
+        {"capture": str(tmp_path / "capture"), "engine": "local"},
+        tmp_path / "out",
+        figures=False,
+        run=without_kernel,
+        wait=False,
+    )
+    assert made.run.error is None

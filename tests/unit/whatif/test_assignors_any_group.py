@@ -1,0 +1,276 @@
+"""Promises of our assignors for any group, and over time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from sharelag.errors import InputError
+from sharelag.whatif import assign
+from sharelag.whatif import contract as rules
+from sharelag.whatif.assignors.group import Group
+from sharelag.whatif.contract import check, figures
+from tests.support.groups_to_assign import (
+    OURS,
+    Members,
+    Topics,
+    counts,
+    going_on,
+    groups,
+    members,
+    pairs,
+    slowest,
+)
+
+
+def by_member(found: set[tuple[str, str, int]]) -> dict[str, set[tuple[str, int]]]:
+    return {
+        who: {place[1:] for place in found if place[0] == who}
+        for who in {pair[0] for pair in found}
+    }
+
+
+@pytest.mark.parametrize("name", OURS)
+@given(given_group=groups())
+def test_everything_is_served_and_only_what_may_be(
+    name: str, given_group: tuple[Members, Topics]
+) -> None:
+    group, topics = given_group
+    answer = assign(name, group, topics)
+    assert check(group, topics, answer) == []
+    assert figures(group, topics, answer).idle == ()
+    assert answer == assign(
+        name, list(reversed(group)), topics
+    )  # the order of the group does not matter
+    assert list(answer) == [member["id"] for member in group]
+
+
+@pytest.mark.parametrize("name", ["simple", "simple-4.1"])
+@given(given_group=groups(), seed=st.randoms(use_true_random=False))
+def test_kafkas_own_serves_all_while_all_is_assignable(
+    name: str, given_group: tuple[Members, Topics], seed: Any
+) -> None:
+    group, topics = given_group
+    for topic in topics.values():
+        topic.pop("assignable", None)
+    group = going_on(group, {})
+    for _ in range(3):
+        answer = assign(name, group, topics)
+        found = {finding.rule for finding in check(group, topics, answer)}
+        alike = Group.of(group, topics).homogeneous
+        assert found <= (
+            set() if alike else {rules.NOT_SUBSCRIBED} if name == "simple" else {rules.STARVED}
+        )
+        group = going_on(group, answer)
+        group = [member for member in group if seed.random() < 0.7] or group
+        if not alike:
+            seed.choice(group)["subscribed"] = seed.sample(
+                sorted(topics), seed.randint(0, len(topics))
+            )
+
+
+@pytest.mark.parametrize("name", ["round-robin", "balanced", "rack-aware"])
+@given(given_group=groups(alike=True))
+def test_loads_and_counts_differ_by_one_at_most(
+    name: str, given_group: tuple[Members, Topics]
+) -> None:
+    group, topics = given_group
+    answer = assign(name, group, topics)
+    assert check(group, topics, answer, count_spread=1, load_spread=1) == []
+    numbers = figures(group, topics, answer)
+    assert numbers.pairs == (max(len(group), len(numbers.counts)) if numbers.counts else 0)
+    if name == "rack-aware":
+        plain = figures(group, topics, assign("balanced", group, topics))
+        assert sorted(numbers.loads.items()) == sorted(plain.loads.items())
+        assert (numbers.rack_match or 0) >= (plain.rack_match or 0)
+
+
+@given(given_group=groups())
+def test_what_is_settled_stays(given_group: tuple[Members, Topics]) -> None:
+    group, topics = given_group
+    for name in ("sticky", "balanced"):
+        settled = assign(name, group, topics)
+        assert assign(name, going_on(group, settled), topics) == settled
+
+
+@given(given_group=groups(alike=True))
+def test_sticky_moves_no_more_than_it_must(given_group: tuple[Members, Topics]) -> None:
+    group, topics = given_group
+    assume(len(group) > 1)
+    settled = assign("sticky", going_on(group, {}), topics)
+    loads = figures(group, topics, settled).loads
+    left, *stayed = going_on(group, settled)
+    answer = assign("sticky", stayed, topics)
+    # What the others had moves only when somebody has nothing otherwise.
+    assert figures(stayed, topics, answer).added <= loads[left["id"]]
+    assert figures(stayed, topics, answer).revoked_needlessly == 0
+
+
+@pytest.mark.slow
+@given(given_group=groups(alike=True))
+def test_seats_follow_the_lag(given_group: tuple[Members, Topics]) -> None:
+    group, topics = given_group
+    numbers = figures(group, topics, assign("lag-proportional", group, topics))
+    assume(0 < len(numbers.counts) <= len(group))
+    assert set(numbers.loads.values()) == {1}
+    lag = {place: topics[place[0]]["lag"].get(place[1]) for place in numbers.counts}
+    known = [place for place in lag if lag[place] is not None]
+    assert all(
+        numbers.counts[a] <= numbers.counts[b] for a in known for b in known if lag[a] < lag[b]
+    )
+
+
+# ---- lag-aware-sticky ----------------------------------------------------------------------------
+
+
+@given(given_group=groups(), budget=st.integers(0, 3), sharing=st.integers(1, 3))
+def test_movement_and_sessions_are_bounded(
+    given_group: tuple[Members, Topics], budget: int, sharing: int
+) -> None:
+    group, topics = given_group
+    held = Group.of(group, topics)
+    kept = {(who, *place) for who, places in held.current.items() for place in places}
+    answer = pairs(assign("lag-aware-sticky", group, topics, budget=budget, sharing=sharing))
+    assert len(kept - answer) <= budget
+    before = Counter(place[1:] for place in kept)
+    needed = {place: min(sharing, len(held.subscribers[place[0]])) for place in held.places}
+    after = Counter(place[1:] for place in answer)
+    assert all(after[place] >= least for place, least in needed.items())
+    # Beyond what is needed to serve all, nobody gains a place unless there is room for it.
+    missing = sum(max(least - before[place], 0) for place, least in needed.items())
+    room = math.ceil(sharing * len(held.places) / len(group)) + 1
+    idle = sum(not places for places in held.current.values())
+    over = sum(
+        max(len(ours) - max(room, len(held.current[who])), 0)
+        for who, ours in by_member(answer).items()
+    )
+    assert over <= missing + idle
+
+
+@given(
+    given_group=groups(), hysteresis=st.sampled_from([0.05, 0.1, 0.3]), sharing=st.integers(1, 3)
+)
+def test_it_comes_to_rest_when_nothing_changes(
+    given_group: tuple[Members, Topics], hysteresis: float, sharing: int
+) -> None:
+    group, topics = given_group
+    options = {"hysteresis": hysteresis, "sharing": sharing}
+    seen = [assign("lag-aware-sticky", group, topics, **options)]
+    while (
+        answer := assign("lag-aware-sticky", going_on(group, seen[-1]), topics, **options)
+    ) != seen[-1]:
+        assert answer not in seen
+        seen.append(answer)
+        assert len(seen) < 100
+
+
+@given(
+    count=st.integers(4, 8), partitions=st.integers(3, 5), sharing=st.integers(1, 2), data=st.data()
+)
+def test_a_change_is_not_undone_by_small_changes_of_the_lag(
+    count: int, partitions: int, sharing: int, data: st.DataObject
+) -> None:
+    settings = {"budget": 1, "hysteresis": 0.2, "horizon": 0, "sharing": sharing, "extra": 0}
+    # All crowd where the least is to be done, so that joining is not enough.
+    lag = {
+        p: data.draw(st.integers(100, 300) if p < 2 else st.integers(300, 1000))
+        for p in range(partitions)
+    }
+    topics = {"t": {"partitions": partitions, "lag": lag}}
+    group = [member | {"current": {"t": [0, 1]}} for member in members(count)]
+    start = assign("lag-aware-sticky", group, topics, **settings | {"budget": 0})
+    changed = assign("lag-aware-sticky", going_on(group, start), topics, **settings)
+    assume(changed != start)
+    # Short of 1 / (1 - h) = 1.25, with room for the 1 that is added to every weight.
+    topics["t"]["lag"] = {
+        p: lag[p] * data.draw(st.floats(1 / 1.24, 1.24)) for p in range(partitions)
+    }
+    assert assign("lag-aware-sticky", going_on(group, changed), topics, **settings) != start
+
+
+@pytest.mark.parametrize(
+    "lag", [lambda p: 1e6 / (p + 1), lambda p: 1e6 if p == 0 else 10, lambda p: p * 37 % 101]
+)
+def test_a_large_group_gets_its_answer_soon(lag: Callable[[int], float]) -> None:
+    topics = {"t": {"partitions": 1000, "lag": {p: lag(p) for p in range(1000)}}}
+    group = going_on(members(200), assign("lag-aware-sticky", members(200), topics))
+    # The opposite order: as much as possible has to change.
+    topics["t"]["lag"] = {p: lag(999 - p) for p in range(1000)}
+    begin = time.process_time()
+    answer = assign("lag-aware-sticky", group, topics)
+    assert time.process_time() - begin < 2  # it takes about 0.4 s
+    assert answer != {member["id"]: member["current"] for member in group}
+
+
+def test_it_follows_a_hot_partition_within_its_budget() -> None:
+    topics = {"t": {"partitions": 6, "lag": dict.fromkeys(range(6), 100)}}
+    group = going_on(members(6), assign("lag-aware-sticky", members(6), topics))
+    for hot in (0, 3):
+        topics["t"]["lag"] = {p: 10_000 if p == hot else 100 for p in range(6)}
+        drains, revoked = [], []
+        for _ in range(8):
+            answer = assign("lag-aware-sticky", group, topics, budget=1)
+            numbers = figures(group, topics, answer, service_rate=10)
+            drains.append(slowest(numbers))
+            revoked.append(numbers.revoked)
+            group = going_on(group, answer)
+        assert all(after <= before for before, after in pairwise(drains))
+        assert drains[-1] < 200  # all six together need 175 s
+        assert max(revoked) <= 1
+        assert revoked[-1] == 0
+        # While there is room, they join, and nobody loses anything; then they have to leave
+        # something for it.
+        assert (sum(revoked) > 0) == (hot == 3)
+
+
+def test_who_joins_later_gets_its_part_at_once() -> None:
+    topics = {"t": {"partitions": 24, "lag": dict.fromkeys(range(24), 50)}}
+    group = going_on(members(1), assign("lag-aware-sticky", members(1), topics))
+    for count in (2, 3):
+        group = [*group, *members(count)[-1:]]
+        answer = assign("lag-aware-sticky", group, topics)
+        assert len(answer[f"m{count - 1}"]["t"]) >= 24 / count
+        group = going_on(group, answer)
+
+
+def test_a_change_has_to_be_worth_it() -> None:
+    topics = {"t": {"partitions": 2, "lag": {0: 49, 1: 79}}}
+    group = going_on(members(2), {"m0": {"t": [0, 1]}, "m1": {"t": [1]}})
+    alone: dict[str, Any] = {"sharing": 1, "extra": 0}
+    # Of 50 + 40 and 40, m1 could take partition 0 over: but it has no room.
+    assert assign("lag-aware-sticky", group, topics, **alone) == {
+        "m0": {"t": [0, 1]},
+        "m1": {"t": [1]},
+    }
+    # With room for one more it joins, to 65 and 65, if that is enough below 90; nobody loses
+    # anything.
+    both = {"m0": {"t": [0, 1]}, "m1": {"t": [0, 1]}}
+    assert assign("lag-aware-sticky", group, topics, sharing=1, hysteresis=0.28)["m1"] == {"t": [1]}
+    assert assign("lag-aware-sticky", group, topics, sharing=1, hysteresis=0.27) == both
+    assert assign("lag-aware-sticky", group, topics, sharing=1, budget=0) == both
+    # By default both serve both.
+    assert assign("lag-aware-sticky", members(2), topics) == both
+    # A partition that weighs next to nothing is not worth a session, however large the load around
+    # it is.
+    topics = {"t": {"partitions": 3, "lag": {0: 1000, 1: 1000, 2: 3}}}
+    group = going_on(members(2), {"m0": {"t": [0, 1, 2]}, "m1": {"t": [2]}})
+    assert 2 in assign("lag-aware-sticky", group, topics, sharing=1, extra=3)["m0"]["t"]
+    with pytest.raises(InputError, match="between 0 and 1"):
+        assign("lag-aware-sticky", group, topics, hysteresis=0)
+    with pytest.raises(InputError, match="leaves partitions unserved"):
+        assign("lag-aware-sticky", group, topics, sharing=0)
+
+
+def test_lag_that_is_not_known_is_no_lag_of_zero() -> None:
+    topics = {"t": {"partitions": 4, "lag": {0: 100, 1: 100, 2: 0}}}
+    answer = assign("lag-aware-sticky", members(8), topics, sharing=1)
+    held = counts(answer)
+    assert held[3] > held[2]

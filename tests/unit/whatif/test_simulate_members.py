@@ -1,0 +1,243 @@
+"""Members of a simulated group: what they do with records, and how they come and go."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from sharelag.errors import InputError
+from sharelag.whatif.partition.values import Limits
+from sharelag.whatif.scenario import (
+    Behaviour,
+    Costs,
+    Fault,
+    Member,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
+from sharelag.whatif.simulate import simulate
+from tests.support.simulations import at, only
+
+# ---- members and what happens to them ----
+
+
+@pytest.mark.row("ACK-01")
+def test_members_do_four_things_with_records() -> None:
+    behaviour = Behaviour(accept=0.9, release=0.05, reject=0.03, silent=0.02)
+    scenario = Scenario(
+        (Topic("t", 2, backlog=10_000, batch_records=10),),
+        (Member(service=Service(0.1), behaviour=behaviour),),
+        settings=Settings(Limits(delivery_count_limit=10)),
+        duration_ms=600_000,
+    )
+    result = simulate(scenario)
+    row = only(result.summary)
+    ways = {
+        name: sum(result.deliveries.column(name).to_pylist())
+        for name in ("acknowledged", "released", "rejected")
+    }
+    ways["silent"] = row["expired"]
+    assert row["lag_end"] == 0
+    assert sum(ways.values()) == row["deliveries"]
+    for name, share in zip(ways, (0.9, 0.05, 0.03, 0.02), strict=True):
+        spread = 4 * math.sqrt(share * (1 - share) / row["deliveries"])
+        assert ways[name] / row["deliveries"] == pytest.approx(share, abs=spread)
+    assert row["archived"] == ways["rejected"]
+    with pytest.raises(InputError, match="sum up to 1"):
+        Behaviour(accept=0.9, release=0.2)
+
+
+@pytest.mark.row("RST-15")
+@pytest.mark.row("LCK-02")
+def test_what_a_lost_member_had_is_delivered_again() -> None:
+    from sharelag.whatif.named import named
+
+    result = simulate(named("crash-redelivery"))
+    taken = next(row["time_ms"] for row in result.timeline.to_pylist() if row["in_flight"] == 10)
+    between = at(result, 20_000)
+    assert (between["start_offset"], between["delivery_complete_count"], between["lag"]) == (
+        100,
+        10,
+        10,
+    )
+    of = {row["member"]: row for row in result.deliveries.to_pylist()}
+    assert (of["c1"]["deliveries"], of["c1"]["acknowledged"]) == (10, 0)
+    assert (of["c2"]["deliveries"], of["c2"]["redeliveries"], of["c2"]["acknowledged"]) == (
+        20,
+        10,
+        20,
+    )
+    again = [
+        row
+        for row in result.timeline.to_pylist()
+        if row["time_ms"] > 25_000 and row["in_flight"] == 10
+    ]
+    drained = only(result.summary)["drain_ms"]
+    assert drained - 1000 - 10 <= taken + 30_000 < drained  # its ten records take a second
+    assert again
+    assert at(result, 40_000)["start_offset"] == 120
+
+
+def test_a_crash_gives_records_back_at_once() -> None:
+    scenario = Scenario(
+        (Topic("t", 1, backlog=10, batch_records=10),),
+        (Member("a", service=Service(1000)), Member("b", service=Service(1), join_ms=1000)),
+        settings=Settings(assignment_interval_ms=0),
+        faults=(Fault(3000, "crash", "a"),),
+        assignor="all-to-all",
+        duration_ms=60_000,
+    )
+    result = simulate(scenario)
+    assert only(result.summary)["drain_ms"] == pytest.approx(3015, abs=10)
+    a = result.members.to_pylist()[0]
+    assert (a["ended"], a["left_ms"], a["busy_ms"]) == ("crashed", 3000, pytest.approx(3000, abs=5))
+    hung = simulate(replace(scenario, faults=(Fault(3000, "hang", "a"),)))
+    assert only(hung.summary)["drain_ms"] == pytest.approx(30_015, abs=10)
+
+
+def test_a_restarted_member_is_a_new_one() -> None:
+    scenario = Scenario(
+        (Topic("t", 1, backlog=100),),
+        (
+            Member(
+                "a", service=Service(100), max_poll_records=10, behaviour=Behaviour(restart_ms=2000)
+            ),
+        ),
+        faults=(Fault(500, "crash", "a"),),
+        duration_ms=60_000,
+    )
+    lives = simulate(scenario).members.to_pylist()
+    assert [(life["life"], life["joined_ms"], life["ended"]) for life in lives] == [
+        (0, 0, "crashed"),
+        (1, 2500, None),
+    ]
+    assert lives[0]["member_id"] != lives[1]["member_id"]
+    assert sum(life["deliveries"] for life in lives) == 110
+
+
+def test_members_join_and_leave_by_heartbeats() -> None:
+    scenario = Scenario(
+        (Topic("t", 2, backlog=1000),),
+        (
+            Member("a", max_poll_records=10),
+            Member("b", max_poll_records=10, join_ms=2000, leave_ms=12_000),
+        ),
+        costs=Costs(0.5, 1, 3),
+        duration_ms=30_000,
+    )
+    result = simulate(scenario)
+    a, b = result.members.to_pylist()
+    assert (a["left_ms"], a["ended"]) == (None, None)
+    assert (b["joined_ms"], b["ended"]) == (2000, "left")
+    assert 12_000 <= b["left_ms"] <= 12_510  # when the fetch that it waits for is over
+    assert result.assignments.column("members").to_pylist() == [1, 2, 1]
+    assert result.assignments.column("assignment_epoch").to_pylist() == [1, 2, 3]
+    # b has it with the answer to its first heartbeat, a with its next; the same after b left.
+    assert result.assignments.column("time_ms").to_pylist() == [0.5, 2000.5, 15_002.5]
+    assert b["unassigned_ms"] == 1
+
+
+@pytest.mark.row("LCK-03")
+def test_at_the_limit_one_more_record_is_acquired_after_each_accept() -> None:
+    """201 members take a record each; the last one waits until the first has accepted its own."""
+    slow = [
+        Member(f"m{n}", max_poll_records=1, service=Service(500_000), join_ms=100)
+        for n in range(200)
+    ]
+    scenario = Scenario(
+        (Topic("t", 1, backlog=300, batch_records=1),),
+        (Member("first", max_poll_records=1, service=Service(10_000)), *slow),
+        settings=Settings(Limits(max_record_locks=200, lock_duration_ms=600_000), max_size=300),
+        assignor="all-to-all",
+        duration_ms=12_000,
+        step_ms=1000,
+    )
+    result = simulate(scenario)
+    seen = [
+        (row["start_offset"], row["window_end_offset"], row["in_flight"])
+        for row in result.timeline.to_pylist()
+        if row["time_ms"] >= 6000
+    ]
+    assert seen == [(0, 200, 200)] * 5 + [(1, 201, 200)] * 2
+    assert sum(result.deliveries.column("deliveries").to_pylist()) == 201
+
+
+@pytest.mark.row("GRP-12")
+def test_a_silent_member_is_removed_after_the_session_timeout() -> None:
+    scenario = Scenario(
+        (Topic("t", 2),),
+        (Member("silent"), Member("b", join_ms=1)),
+        settings=Settings(assignment_interval_ms=0),
+        faults=(Fault(1, "hang", "silent"),),
+        duration_ms=60_000,
+    )
+    defaults = scenario.settings
+    assert defaults.session_timeout_ms == 9 * defaults.heartbeat_interval_ms == 45_000
+    made = simulate(scenario).assignments.to_pylist()
+    assert [one["members"] for one in made] == [1, 2, 1]
+    # The next heartbeat of b, 1 ms later, gets the partitions of the removed member.
+    assert 45_001 <= made[-1]["time_ms"] <= 45_002
+    assert made[-1]["pairs"] == 2
+
+
+@pytest.mark.row("GRP-13")
+def test_a_removed_member_can_still_acknowledge() -> None:
+    scenario = Scenario(
+        (Topic("t", 1),),
+        (Member("a", service=Service(1000)), Member("b")),
+        (Producer("t", 10, "steady", 10, begin_ms=39_000, end_ms=40_000),),
+        faults=(Fault(100, "mute", "a", 51_000),),
+        assignor="all-to-all",
+        duration_ms=70_000,
+    )
+    scenario = replace(
+        scenario,
+        members=(scenario.members[0], replace(scenario.members[1], topics=(), join_ms=60_000)),
+    )
+    result = simulate(scenario)
+    of = {row["member"]: row for row in result.deliveries.to_pylist()}
+    assert (of["a"]["deliveries"], of["a"]["acknowledged"], of["a"]["refused"]) == (10, 10, 0)
+    assert 50_000 < only(result.summary)["drain_ms"] < 50_020  # out of the group since 45 s
+    joined = result.assignments.to_pylist()
+    assert joined[1]["members"] == 1
+    assert 50_000 < joined[1]["time_ms"] < 56_000
+
+
+def test_targets_are_computed_once_an_interval() -> None:
+    """Eight members join within a second: the first gets all, the rest at their next heartbeat."""
+    many = Scenario(
+        (Topic("t", 4),),
+        tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8)),
+        duration_ms=20_000,
+    )
+    times = simulate(many).assignments.column("time_ms").to_pylist()
+    assert times == [0.1, 5000.3]
+    eager = replace(many, settings=Settings(assignment_interval_ms=0))
+    assert simulate(eager).assignments.num_rows == 8
+
+
+def test_a_new_group_waits_for_its_share_partitions() -> None:
+    new = Scenario((Topic("t", 1, backlog=10),), (Member(),), initialized=False, duration_ms=20_000)
+    result = simulate(new)
+    assert 5000 < only(result.summary)["drain_ms"] < 5100
+    assert result.members.column("unassigned_ms").to_pylist()[0] > 5000
+
+
+def test_an_assignor_by_lag_runs_again() -> None:
+    uneven = Scenario(
+        (Topic("t", 2),),
+        (Member(count=4, service=Service(10, "exponential"), max_poll_records=20),),
+        (Producer("t", 300, weights=(9, 1)),),
+        assignor="lag-aware-sticky",
+        settings=Settings(rebalance_interval_ms=5000),
+        duration_ms=60_000,
+    )
+    by_lag, by_count = simulate(uneven), simulate(replace(uneven, assignor="simple"))
+    assert at(by_count, 60_000)["members"] == 2
+    assert at(by_lag, 60_000)["members"] > 2
+    assert only(by_lag.summary)["age_p95_ms"] < only(by_count.summary)["age_p95_ms"] / 2

@@ -1,0 +1,183 @@
+"""Topics of a simulated cluster: retention, deletions, producers, transactions, requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sharelag.errors import InputError
+from sharelag.model import StateBatch, Window
+from sharelag.whatif.scenario import (
+    BEGINS_MS,
+    Behaviour,
+    Burst,
+    Fault,
+    Member,
+    PartitionStart,
+    Poison,
+    Producer,
+    Scenario,
+    Service,
+    Settings,
+    Topic,
+)
+from sharelag.whatif.simulate import simulate
+from tests.support.simulations import at, only
+
+# ---- logs ----
+
+
+@pytest.mark.row("WIN-11")
+@pytest.mark.row("WIN-12")
+@pytest.mark.parametrize("acknowledged", [0, 10])
+def test_retention_moves_the_start_and_loses_what_was_not_delivered(acknowledged: int) -> None:
+    batches = (StateBatch(40, 49, 0, 1), StateBatch(50, 59, 2, 1)) if acknowledged else ()
+    window = Window(0, 0, 0, 40, acknowledged, BEGINS_MS, BEGINS_MS, batches)
+    log = PartitionStart(200, 0, window, oldest_age_ms=160_000)  # a record a second
+    scenario = Scenario(
+        (Topic("t", 1, starts=(log,), retention_ms=100_500, segment_records=100),),
+        (Member(service=Service(1), max_poll_records=1, join_ms=10),),
+        duration_ms=50,
+        step_ms=1,
+    )
+    result = simulate(scenario)
+    assert at(result, 10)["start_offset"] == 40
+    assert at(result, 50)["start_offset"] >= 100
+    row = only(result.summary)
+    assert row["lost"] == 60 - acknowledged
+    assert row["lag_end"] == 100 - row["completed"]
+
+
+def test_deleted_records_are_lost_and_leave_the_lag() -> None:
+    scenario = Scenario(
+        (Topic("t", 1, backlog=100),),
+        (Member(service=Service(1), join_ms=2000),),
+        faults=(Fault(1000, "delete_records", topic="t", offset=70),),
+        duration_ms=10_000,
+    )
+    row = only(simulate(scenario).summary)
+    assert (row["lost"], row["completed"], row["lag_end"]) == (70, 30, 0)
+
+
+@pytest.mark.row("WIN-05")
+@pytest.mark.parametrize(("reset", "start"), [("latest", 100), ("earliest", 0)])
+def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> None:
+    scenario = Scenario(
+        (Topic("t", 1, starts=(PartitionStart(100),)),),
+        (),
+        settings=Settings(auto_offset_reset=reset),
+        duration_ms=1,
+    )
+    assert at(simulate(scenario), 0)["start_offset"] == start
+
+
+def test_producers_produce_what_the_scenario_says() -> None:
+    def ends(producer: Producer, seconds: int, partitions: int = 1) -> list[int]:
+        made = simulate(
+            Scenario((Topic("t", partitions),), (), (producer,), duration_ms=seconds * 1000), 4
+        )
+        return (
+            made.timeline.slice(made.timeline.num_rows - partitions)
+            .column("end_offset")
+            .to_pylist()
+        )
+
+    assert ends(Producer("t", 0.5, "steady"), 20) == [10]
+    assert ends(Producer("t", 0.5, "steady"), 19) == [9]
+    assert ends(Producer("t", 1000, batch_records=10), 100)[0] == pytest.approx(100_000, rel=0.03)
+    assert ends(Producer("t", 10, "steady", bursts=(Burst(2000, 4000, 10),)), 10) == [280]
+    day = (0.0, *(1.0,) * 23)  # simulations begin at midnight
+    assert ends(Producer("t", 0.01, "steady", day=day), 2 * 3600) == [36]
+    assert ends(Producer("t", 100, "steady"), 10, 4) == [250] * 4
+    weighted = ends(Producer("t", 100, weights=(3, 1)), 100, 2)
+    assert weighted[0] / sum(weighted) == pytest.approx(0.75, abs=0.02)
+    skewed = ends(Producer("t", 100, keys=100, key_skew=1.5), 100, 4)
+    assert max(skewed) > 2 * min(skewed)
+    with pytest.raises(InputError, match="24"):
+        Producer("t", 1, day=(1.0,))
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_transactions_take_offsets_and_time(level: Any) -> None:
+    """Every second record aborted: readers of committed records get the rest, after the marker."""
+    scenario = Scenario(
+        (Topic("t", 1),),
+        (Member(service=Service(0)),),
+        (
+            Producer(
+                "t",
+                20,
+                "steady",
+                transaction_batches=2,
+                transaction_ms=400,
+                abort_share=0.5,
+                end_ms=20_000,
+            ),
+        ),
+        settings=Settings(isolation_level=level),
+        duration_ms=30_000,
+        step_ms=50,
+    )
+    result = simulate(scenario)
+    row = only(result.summary)
+    assert (row["arrived"], row["lag_end"]) == (600, 0)  # with 200 markers
+    if level == "read_uncommitted":
+        assert (row["acknowledged"], row["archived"]) == (400, 200)
+        assert row["latency_p50_ms"] < 50
+    else:
+        assert 140 < row["acknowledged"] < 260
+        assert row["acknowledged"] % 2 == 0
+        assert row["latency_p50_ms"] > 400
+    early = next(line for line in result.timeline.to_pylist() if line["end_offset"] >= 4)
+    assert (early["window_end_offset"] > 0) == (level == "read_uncommitted")
+
+
+def test_services_have_the_mean_of_the_scenario() -> None:
+    def busy(service: Service) -> float:
+        alone = Scenario(
+            (Topic("t", 1, backlog=20_000, batch_records=100),), (Member(service=service),)
+        )
+        return float(simulate(alone).members.column("busy_ms")[0].as_py()) / 20_000
+
+    assert busy(Service(3)) == 3
+    assert busy(Service(3, poll_ms=50)) == pytest.approx(3 + 50 / 500)
+    assert busy(Service(3, "exponential")) == pytest.approx(3, rel=0.03)
+    assert busy(Service(3, "lognormal", sigma=0.5)) == pytest.approx(3, rel=0.03)
+    assert busy(Service(kind="measured", samples_ms=(1, 2, 6))) == pytest.approx(3, rel=0.03)
+    assert busy(Service(3, slow_share=0.1, slow_factor=11)) == pytest.approx(6, rel=0.1)
+    assert busy(Service(3, by_partition=((("t", 0), 2.0),))) == 6
+
+
+def test_members_commit_as_the_scenario_says() -> None:
+    def lags(behaviour: Behaviour) -> list[int]:
+        ten = Scenario(
+            (Topic("t", 1, backlog=10, batch_records=10),),
+            (Member(service=Service(100), behaviour=behaviour),),
+            poison=(Poison("t", 0, 4, "reject"),),
+            duration_ms=3000,
+            step_ms=10,
+        )
+        result = simulate(ten)
+        assert only(result.summary)["deliveries"] == 10  # the rest of a batch is not delivered anew
+        return list(dict.fromkeys(result.timeline.column("lag").to_pylist()))
+
+    assert lags(Behaviour()) == [10, 0]
+    assert lags(Behaviour(commit="error")) == [10, 5, 0]
+    assert lags(Behaviour(commit="record")) == list(range(10, -1, -1))
+
+
+def test_sessions_count_their_requests() -> None:
+    scenario = Scenario(
+        (Topic("t", 2, backlog=100, batch_records=10),),
+        (Member(max_poll_records=10, leave_ms=1000),),
+        brokers=2,
+        duration_ms=3000,
+    )
+    made = simulate(scenario, requests=True).requests.to_pylist()
+    for broker in (0, 1):
+        epochs = [one["session_epoch"] for one in made if one["broker"] == broker]
+        assert epochs[-1] == -1
+        assert epochs[:-1] == list(range(len(epochs) - 1))
+        assert len(epochs) > 5
+    assert simulate(scenario).requests.num_rows == 0

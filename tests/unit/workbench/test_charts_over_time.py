@@ -1,0 +1,433 @@
+"""Charts of time: lag, rates, heat, forecasts and causes, and what is unknown in them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.metrics.explain import explain
+from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, UNKNOWN
+from sharelag.workbench import charts
+from sharelag.workbench.charts import text
+from tests.support.charts import (
+    CAUSES,
+    NOW,
+    TOPIC_ID,
+    evidence,
+    history,
+    timeline,
+)
+
+# ---- lag and age over time -----------------------------------------------------------------------
+
+
+def moment_row(second: int, head: int | None, end: int | None, **more: Any) -> dict[str, Any]:
+    known = {
+        "group_id": "g",
+        "topic": "t",
+        "topic_id": TOPIC_ID,
+        "partition": 0,
+        "as_of": NOW + timedelta(seconds=second),
+    }
+    lag = None if head is None or end is None else end - head
+    offsets = {
+        "start_offset": head,
+        "effective_start_offset": head,
+        "end_offset": end,
+        "delivery_complete_count": 0,
+    }
+    return dict.fromkeys(schemas.TIMELINE.names) | known | offsets | {"lag": lag} | more
+
+
+def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
+    table = pa.Table.from_pylist(
+        [
+            moment_row(0, 50, 100),
+            moment_row(10, 100, 200),
+            moment_row(20, 150, 200),
+            moment_row(30, 200, 200),
+            moment_row(40, None, 300, lag_reason="no_start_offset"),
+        ],
+        schema=schemas.TIMELINE,
+    )
+    made = charts.lag_over_time_records(table).to_pylist()
+    assert [row["lag"] for row in made] == [50, 100, 50, 0, None]
+    # 50 was there before the first moment; 100 came at 0 s, 150 half way between 0 s and 10 s.
+    assert [row["age_ms"] for row in made] == [None, 10_000, 15_000, 0, None]
+    assert [row["age_at_least_ms"] for row in made] == [0, None, None, None, None]
+    figure = charts.lag_over_time_figure(charts.lag_over_time_records(table))
+    assert list(figure.data[0].y) == [50, 100, 50, 0, None]
+    assert list(figure.data[1].y) == [None, 10, 15, 0, None]
+    assert (
+        "1 lag of 5: shaded; 1 age: a gap; 1 age older than the first"
+        in figure.layout.meta["facts"][1]
+    )
+    assert figure.layout.meta["title"] == (
+        "g: no lag was left at 2026-11-21 03:10:30 UTC; the most was 100 offsets, t-0 at 2026-11-21 03:10:10 UTC"
+    )
+    assert (
+        figure.data[0]
+        .hovertext[4]
+        .endswith(
+            "lag not known: no record was fetched yet, so the start offset is unknown"
+            "<br>age not known"
+        )
+    )
+
+
+def test_lines_step_between_known_ends_and_are_shaded_where_nothing_is_known() -> None:
+    """That the end was asked every second moment only is no gap; what is missing is one."""
+    requested = {"lag_reason": "no_end_offset_then"}
+    rows = [
+        moment_row(0, 50, 100),
+        moment_row(10, 60, None, **requested),
+        moment_row(20, 60, 200),
+        moment_row(30, 70, 250, lag=None, lag_reason="records_missing"),
+        moment_row(40, 70, 260, lag=None, lag_reason="records_missing"),
+        moment_row(50, 90, 300),
+        moment_row(60, 90, None, **requested),  # nothing is known after it
+    ]
+    table = pa.Table.from_pylist(rows, schema=schemas.TIMELINE)
+    figure = charts.lag_over_time_figure(charts.lag_over_time_records(table))
+    assert list(figure.data[0].y) == [50, 140, None, None, 210, None]
+    assert figure.data[0].line.shape == "hv"
+    shaded = [(one.x0[11:19], one.x1[11:19]) for one in figure.layout.shapes]
+    assert shaded == [("03:10:20", "03:10:50"), ("03:10:50", "03:11:00")]
+    assert figure.layout.meta["facts"][1].startswith("Not known: 3 lags of 6: shaded;")
+    found = charts.rates_over_time_records(table).to_pylist()
+    assert (found[0]["arrived"], found[0]["finished"]) == (100, 10)
+    whole = charts.lag_over_time_records(timeline("window_full"))
+    figure = charts.lag_over_time_figure(whole)
+    assert None not in figure.data[0].y
+    assert not figure.layout.shapes
+    assert "shaded" not in figure.layout.meta["facts"][1]
+
+
+def test_no_lag_is_not_reported_as_the_most_lag() -> None:
+    table = pa.Table.from_pylist(
+        [moment_row(0, 5, 5), moment_row(1, 9, 9)], schema=schemas.TIMELINE
+    )
+    figure = charts.lag_over_time_figure(charts.lag_over_time_records(table))
+    assert figure.layout.meta["title"] == "g: no lag at any of the moments at which it is known"
+
+
+def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
+    def lags(group: str, partition: int, *lags: int | None) -> list[dict[str, Any]]:
+        rows = [
+            moment_row(second, 0, lag, lag=lag, group_id=group) for second, lag in enumerate(lags)
+        ]
+        return [row | {"partition": partition} for row in rows]
+
+    rows = (
+        lags("a", 0, 900, 900, 500)
+        + lags("a", 1, 5, 5, 600)
+        + lags("b", 0, 1, 2, 3)
+        + lags("b", 1, 99, 9, None)
+    )
+    rows += lags("gone", 0, 7777, 7777) + lags("dark", 0, None, None, None)
+    table = charts.lag_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
+    figure = charts.lag_over_time_figure(table, most=2)
+    assert [trace.name for trace in figure.data[::3]] == ["a: t-1", "b: t-1"]
+    assert list(figure.data[3].y) == [99, 9, None]
+    assert (
+        figure.layout.meta["title"]
+        == "a: t-1 has the most lag, 600 offsets, 595 more than 2\u00a0s before"
+    )
+    assert (
+        "Not drawn: 4 share partitions with less lag than another of their group, or of groups with less; "
+        "2 of them are gone or without a known lag at the last moment."
+        in figure.layout.meta["facts"]
+    )
+    names = [trace.name for trace in charts.lag_over_time_figure(table, most=4).data[::3]]
+    assert names == ["a: t-1", "a: t-0", "b: t-1", "b: t-0"]
+
+
+def test_lines_are_those_with_the_most_lag() -> None:
+    table = charts.lag_over_time_records(timeline("hot_partition"))
+    figure = charts.lag_over_time_figure(table, most=2)
+    assert len(figure.data) == 6
+    assert figure.data[0].name == "hot-partition-orders-3"
+    known = [one for one in figure.data[0].y if one is not None]
+    assert (
+        known[-1]
+        == pc.max(evidence("hot_partition").lag.column("lag")).as_py()
+        == pytest.approx(702, abs=50)
+    )
+    assert "Not drawn: 4 share partitions with less lag." in figure.layout.meta["facts"]
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+def test_heat_ends_with_the_windows_as_they_are_now() -> None:
+    table = charts.window_heat_records(history("poison"), "deliveries")
+    last = {(row["topic_id"], row["partition"]): row["value"] for row in table.to_pylist()}
+    observed = {
+        (r["topic_id"], r["partition"]): r["max_delivery_count"]
+        for r in evidence("poison").observed.to_pylist()
+    }
+    assert last == observed
+    assert max(last.values()) == 4
+    spans = charts.window_heat_records(history("demo"))
+    known = {
+        (r["group_id"], r["topic_id"], r["partition"]): r for r in evidence("demo").lag.to_pylist()
+    }
+    now = {(row["group_id"], row["topic_id"], row["partition"]): row for row in spans.to_pylist()}
+    for place, row in known.items():
+        if row["start_offset"] is None:
+            assert now[place]["value"] is None
+        else:
+            assert now[place]["value"] == row["window_available"] + row["window_unknown"] + max(
+                row["window_complete"] - (row["effective_start_offset"] - row["start_offset"]), 0
+            )
+
+
+def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> None:
+    table = charts.window_heat_records(history("demo"))
+    trial = table.filter(
+        pc.and_(pc.equal(table.column("group_id"), "trial"), pc.equal(table.column("partition"), 0))
+    )
+    known = trial.slice(0, 120).column("value").is_valid().to_pylist()
+    assert (known[0], any(known), known[-1]) == (False, True, False)
+    figure = charts.window_heat_figure(table)
+    heat, gaps = figure.data
+    unknown = sum(value is None for line in heat.z for value in line)
+    width = sum(gaps.x) / unknown
+    step = (
+        (
+            pc.max(table.column("as_of")).as_py() - pc.min(table.column("begin")).as_py()
+        ).total_seconds()
+        * 1000
+        / 120
+    )
+    assert width == pytest.approx(step, rel=0.01)
+    assert gaps.marker.pattern.shape == "\\"
+    assert "Not known: the hatched stretches" in figure.layout.meta["facts"][1]
+    now = pc.max(table.column("as_of")).as_py() + timedelta(seconds=30)
+    later = charts.window_heat_records(history("demo"), as_of=now)
+    assert (
+        charts.window_heat_figure(later)
+        .layout.meta["facts"][0]
+        .startswith(f"As of {text.moment(now)}. ")
+    )
+    last = slice(119, None, 120)
+    assert later.column("value").to_pylist()[last] == table.column("value").to_pylist()[last]
+    with pytest.raises(InputError, match="unknown measure 'width'"):
+        charts.window_heat_records(history("demo"), "width")
+
+
+def test_rates_over_time_add_up_to_what_moved() -> None:
+    table = timeline("hot_partition")
+    made = charts.rates_over_time_records(table)
+    for partition in range(6):
+        mine = table.filter(
+            pc.and_(
+                pc.equal(table.column("partition"), partition),
+                table.column("end_offset").is_valid(),
+            )
+        )
+        ends = mine.column("end_offset").to_pylist()
+        moved = made.filter(pc.equal(made.column("partition"), partition))
+        assert pc.sum(moved.column("arrived")).as_py() == ends[-1] - ends[0]
+    figure = charts.rates_over_time_figure(made)
+    assert "lag grows over this time" in figure.layout.meta["title"]
+    gaps = [sum(value is None for value in trace.y) for trace in figure.data]
+    assert figure.layout.meta["facts"][1].startswith(
+        f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates"
+    )
+
+
+def test_rates_over_many_moments_are_pooled_to_what_can_be_seen() -> None:
+    """Two offsets arrive and one is finished every other span; the unknown is a gap."""
+    known = [moment_row(n, n // 2, 2 * (n // 2)) for n in range(161)]
+    gone = [row | {"end_offset": None} if 40 <= n <= 43 else row for n, row in enumerate(known)]
+    for rows, gaps in ((known, 0), (gone, 1)):
+        made = charts.rates_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
+        arrivals, completions = (
+            list(trace.y) for trace in charts.rates_over_time_figure(made).data
+        )
+        assert (len(arrivals), arrivals.count(None)) == (40, gaps)
+        assert {rate for rate in arrivals if rate is not None} == {1.0} | (
+            {2 / 3} if gaps else set()
+        )
+        assert set(completions) == {0.5}
+
+
+def test_a_count_that_fell_is_not_a_rate() -> None:
+    rows = [
+        moment_row(0, 50, 100),
+        moment_row(10, 80, 150),
+        moment_row(20, 10, 160),
+        moment_row(30, 20, 160),
+    ]
+    made = charts.rates_over_time_records(
+        pa.Table.from_pylist(rows, schema=schemas.TIMELINE)
+    ).to_pylist()
+    assert [(row["arrival_rate"], row["completion_rate"]) for row in made] == [
+        (5, 3),
+        (1, None),
+        (0, 1),
+    ]
+
+
+def progress_row(partition: int, drain: str, **more: Any) -> dict[str, Any]:
+    known = {
+        "group_id": "g",
+        "topic": "t",
+        "topic_id": TOPIC_ID,
+        "partition": partition,
+        "as_of": NOW,
+        "drain": drain,
+    }
+    return dict.fromkeys(schemas.PROGRESS.names) | known | more
+
+
+PROGRESS = pa.Table.from_pylist(
+    [
+        progress_row(0, DRAINED, arrival_rate=1.0, completion_rate=1.0),
+        progress_row(
+            1,
+            DRAINS,
+            drain_ms=60_000,
+            drain_low_ms=30_000,
+            drain_high_ms=180_000,
+            arrival_rate=1.0,
+            completion_rate=3.0,
+        ),
+        progress_row(
+            2, DRAINS, drain_ms=120_000, drain_low_ms=60_000, arrival_rate=2.0, completion_rate=2.5
+        ),
+        progress_row(
+            3, NEVER, drain_low_ms=90_000, arrival_rate=4.0, completion_rate=2.0, breaks=1
+        ),
+        progress_row(4, STALLED, arrival_rate=4.0, completion_rate=0.0),
+        progress_row(5, UNKNOWN),
+    ],
+    schema=schemas.PROGRESS,
+)
+
+
+def test_the_forecast_has_its_interval_or_words() -> None:
+    made = charts.drain_records(PROGRESS)
+    assert made.column("partition").to_pylist() == [4, 3, 2, 1, 5, 0]
+    figure = charts.drain_figure(made)
+    points, never = figure.data
+    assert (list(points.x), list(points.y)) == ([2, 1], [2, 3])  # minutes
+    assert points.error_x.array[1] == pytest.approx(2)
+    assert list(points.error_x.arrayminus) == [1, 0.5]
+    assert (list(never.y), never.x[0]) == ([2], pytest.approx(2 + points.error_x.array[0]))
+    words = [note.text for note in figure.layout.annotations]
+    assert words[0] == "stalled: nothing is being finished"
+    assert words[1] == "never: as much arrives as is finished, or more (at best in 1m\u00a030s)"
+    assert words[2].startswith("? unknown: ")
+    assert "at 2026-11-21 03:12:00 UTC" in points.hovertext[0]
+    assert figure.layout.meta["title"] == "g: nothing is finished in 1 of 6 share partitions"
+
+
+def test_share_partitions_without_a_forecast_are_reported_together() -> None:
+    """Thirty times the same sentence says no more than once."""
+    alone = [
+        progress_row(n, NOBODY) | {"group_id": group} for group in ("a", "b") for n in range(40)
+    ]
+    alone += [
+        progress_row(n, DRAINS, drain_ms=1000, drain_low_ms=500, drain_high_ms=9000)
+        for n in range(2)
+    ]
+    figure = charts.drain_figure(
+        charts.drain_records(pa.Table.from_pylist(alone, schema=schemas.PROGRESS)), most=3
+    )
+    assert list(figure.layout.yaxis.ticktext) == [
+        "a: 40 share partitions",
+        "b: 40 share partitions",
+        "g: t-0",
+    ]
+    assert len(figure.layout.annotations) == 2
+    assert "Not drawn: 1 share partition with less urgency." in figure.layout.meta["facts"]
+
+
+def test_an_unknown_rate_is_no_point_at_zero() -> None:
+    made = charts.rates_records(PROGRESS)
+    figure = charts.rates_figure(made)
+    assert [sum(value is None for value in trace.x) for trace in figure.data[1:]] == [1, 1, 6]
+    assert [note.text for note in figure.layout.annotations] == [
+        "? arrival and completion rate not known"
+    ]
+    assert (
+        figure.layout.meta["title"] == "g: more arrives than is finished in 2 of 5 share partitions"
+    )
+    assert (
+        "Records are missing for 1 share partition, so the rates are at least these."
+        in figure.layout.meta["facts"]
+    )
+
+
+def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
+    table = PROGRESS.set_column(
+        PROGRESS.schema.get_field_index("arrival_rate"),
+        "arrival_rate",
+        pa.nulls(len(PROGRESS), pa.float64()),
+    )
+    rates = charts.rates_records(table).slice(0, 1)
+    for completion, redelivery, place in ((9.0, 0.5, 0.5), (3.0, 2.5, 0.0), (0.0, None, 0.0)):
+        for name, value in (("completion_rate", completion), ("redelivery_rate", redelivery)):
+            rates = rates.set_column(
+                rates.schema.get_field_index(name), name, pa.array([value], pa.float64())
+            )
+        figure = charts.rates_figure(rates)
+        (note,) = figure.layout.annotations
+        assert (note.text, note.x) == ("? arrival rate not known", place)
+        assert figure.layout.meta["title"] == "g: how fast records arrive is not known"
+        assert (
+            "Not known: arrival rate of 1 share partition; marked with ?."
+            in figure.layout.meta["facts"]
+        )
+
+
+# ---- causes --------------------------------------------------------------------------------------
+
+
+def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -> None:
+    figure = charts.cause_figure(charts.cause_records(CAUSES, NOW))
+    bar, mark = figure.data
+    assert (bar.name, list(bar.base), list(bar.x), list(bar.y)) == (
+        "critical",
+        ["2026-11-21 03:00:00.000"],
+        [600_000],
+        [0],
+    )
+    assert (mark.name, mark.marker.symbol, list(mark.x)) == (
+        "note",
+        "diamond-open",
+        ["2026-11-21 03:10:00.000"],
+    )
+    assert list(figure.layout.yaxis.ticktext) == [
+        "no members, g: orders:0,1",
+        "not started, h: A-topic:3",
+    ]
+    assert [note.text for note in figure.layout.annotations] == [
+        "holds 1\u202f234 offsets",
+        "holds ? offsets",
+    ]
+    assert figure.layout.meta["title"] == "g: the group has no members, and 1 other cause"
+    assert figure.layout.meta["facts"][1] == (
+        "Not known: the beginning of 1 cause, an open mark at the moment of judging; how much 1 cause holds."
+    )
+    nothing = charts.cause_figure(
+        charts.cause_records(schemas.CAUSES.empty_table(), NOW), as_of=NOW
+    )
+    assert nothing.layout.meta["title"] == "Nothing wrong was found"
+    assert nothing.layout.meta["facts"][0].startswith("As of 2026-11-21 03:10:00 UTC.")
+
+
+def test_causes_of_a_capture_are_all_drawn() -> None:
+    known = evidence("demo")
+    causes = explain(known)
+    figure = charts.cause_figure(charts.cause_records(causes, known.as_of))
+    assert len(figure.layout.yaxis.ticktext) == causes.num_rows > 0
+    assert sum(len(trace.y) for trace in figure.data) == causes.num_rows
