@@ -73,14 +73,18 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
     """Show the health of the state topic: records, bytes, pruning, misplaced records."""
     from sharelag.metrics.health import formats
+    from sharelag.replay.moment import Choice
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
 
-    source = source_of(options | {"as_of": None})
+    source, every = source_of(options), Choice(generation=options["generation"])
     engine = start(engine, source)
-    with reading_bar(source) as read, engines.reading(read, engine, health=True) as begun:
+    with (
+        reading_bar(source) as read,
+        engines.reading(read, engine, None, every, health=True) as begun,
+    ):
         answer, findings = investigate.health_of(begun)
     if only_findings:
         write(lines(plain_rows(findings), output, views.FINDINGS.columns))

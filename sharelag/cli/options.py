@@ -60,6 +60,14 @@ INPUT = [
         metavar="DIR",
         help="A broker's log directory (read only).",
     ),
+    click.option(
+        "--generation",
+        type=click.IntRange(0, 4),
+        metavar="0-4",
+        help="Try state records as those of this generation of the format (0 to 3), then as "
+        "today's; 4: as today's alone. Without it, each record tells; one that may be damaged is a "
+        "reject.",
+    ),
 ]
 NAMES = [
     click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
@@ -232,7 +240,7 @@ def moment_of(options: Options) -> Moment:
 
 
 def choice_of(options: Options) -> Choice:
-    """Which groups and topics."""
+    """Which groups and topics, and as which generation of the format their records are read."""
     from sharelag.replay.moment import Choice
 
     if options["group"] and options["all_groups"]:
@@ -243,4 +251,4 @@ def choice_of(options: Options) -> Choice:
         if not name or (numbers and not re.fullmatch(r"\d+(,\d+)*", numbers)):
             raise click.UsageError(f"--topic takes TOPIC or TOPIC:0,1,2, not {text!r}.")
         topics[name] = topics.get(name, frozenset()) | {int(n) for n in numbers.split(",") if n}
-    return Choice(frozenset(options["group"]), topics)
+    return Choice(frozenset(options["group"]), topics, options["generation"])

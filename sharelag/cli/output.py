@@ -73,7 +73,7 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any) -> Non
         _topic_words((name, choice.topics[name])) for name in sorted(choice.topics)
     )
     where = f"in topic {requested}" if requested else ""
-    known = group_names(source) if missing else []
+    known = group_names(source, choice.generation) if missing else []
     said = [
         # A group with state elsewhere is not misspelt.
         unknown_group(name, [] if name in known else known, where)

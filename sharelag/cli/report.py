@@ -336,5 +336,7 @@ def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
         for name in names
         if options[name]
     }
+    if options["generation"] is not None:  # 0 is one
+        given["generation"] = options["generation"]
     given |= {name: list(given[name]) for name in ("group", "topic") if name in given}
     return given | ({"engine": engine} if engine != "spark" else {})

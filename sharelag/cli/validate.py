@@ -13,6 +13,7 @@ from sharelag.cli.simulate_options import variants_of
 #: What says where an input is and what is taken of it; a scenario has all that itself.
 _OF_INPUT = (
     *("bootstrap_server", "command_config", "command_property", "capture", "raw", "segments"),
+    "generation",
     *("group", "all_groups", "topic", "as_of", "engine", "timeout"),
     *("service", "service_ms", "over"),
 )

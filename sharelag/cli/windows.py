@@ -72,13 +72,7 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
     show_default=True,
     help="Records of __share_group_state, of share groups in __consumer_offsets, or both.",
 )
-@click.option(
-    "--generation",
-    type=click.Choice(["0", "1", "2", "3", "4"]),
-    help="Try state records as those of this generation of the format, then as today's (4); "
-    "without it, each record tells; one that may be damaged is a reject.",
-)
-def decode(output: str, records: str, generation: str | None, **options: Any) -> None:
+def decode(output: str, records: str, **options: Any) -> None:
     """Print the records as JSON, as Kafka's own formatters do.
 
     A record that cannot be decoded is printed as a reject. Records name topics by their ids:
@@ -94,13 +88,12 @@ def decode(output: str, records: str, generation: str | None, **options: Any) ->
     topics = {"state": [STATE_TOPIC], "group": [GROUP_TOPIC], "all": [STATE_TOPIC, GROUP_TOPIC]}[
         records
     ]
-    number = None if generation is None else int(generation)
     skipped, older = 0, Counter[str]()
 
     def rows() -> Iterator[dict[str, Any]]:
         nonlocal skipped
         for topic in topics:
-            for batch in decoded(source, topic, moment, choice, number):
+            for batch in decoded(source, topic, moment, choice):
                 skipped += batch.skipped
                 older.update(older_generations(batch.records))
                 yield from decoded_rows(batch, columns=output == "csv")

@@ -109,21 +109,23 @@ def health_arrow(
     return _health(seen).sort_by([(name, "ascending") for name in _STATE_PARTITION])
 
 
-def health_counts(raw: Arrow) -> pa.Table:
+def health_counts(raw: Arrow, generation: int | None = None) -> pa.Table:
     """Count one part of the state topic.
 
     Parameters
     ----------
     raw : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.RAW`; records of other topics are ignored.
+    generation : int, optional
+        As for `sharelag.wire.decode_arrow`.
 
     Returns
     -------
     pyarrow.Table
         `COUNTS`.
     """
-    chosen = of_state(raw)
-    records, rejects, _ = decode_arrow(chosen, STATE_TOPIC)
+    chosen = of_state(raw, generation)
+    records, rejects, _ = decode_arrow(chosen, STATE_TOPIC, generation)
     return combine(pa.concat_tables([_sizes(chosen), _rejects(rejects), _records(records)]))
 
 
@@ -133,11 +135,11 @@ def combine(counts: Arrow) -> pa.Table:
     return _aggregated(as_table(counts), by).select(COUNTS.names).cast(COUNTS)
 
 
-def gather(batches: Iterable[Arrow]) -> pa.Table:
+def gather(batches: Iterable[Arrow], generation: int | None = None) -> pa.Table:
     """Count a stream of parts, with little more than one row per share partition in memory."""
     pieces = [COUNTS.empty_table()]
     for batch in batches:
-        pieces.append(health_counts(batch))
+        pieces.append(health_counts(batch, generation))
         if len(pieces) > _GATHER:
             pieces = [combine(pa.concat_tables(pieces))]
     return combine(pa.concat_tables(pieces))

@@ -211,7 +211,10 @@ def reconcile(
 
 
 def health(
-    raw: DataFrame, partitions: Partitions = None, history: DataFrame | None = None
+    raw: DataFrame,
+    partitions: Partitions = None,
+    history: DataFrame | None = None,
+    generation: int | None = None,
 ) -> DataFrame:
     """The health of every partition of the state topic, counted in the tasks that read it.
 
@@ -224,6 +227,8 @@ def health(
     history : pyspark.sql.DataFrame, optional
         ``record_topic record_partition finished`` of `sharelag.schemas.HISTORY` of the same
         records, or sums of it, for the bytes that a finished offset costs.
+    generation : int, optional
+        As for `sharelag.wire.decode_arrow`.
 
     Returns
     -------
@@ -233,7 +238,7 @@ def health(
     schemas.require(raw, schemas.RAW, "raw records")
 
     def count_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield for_spark(one_batch(gather(batches)), COUNTS)
+        yield for_spark(one_batch(gather(batches, generation)), COUNTS)
 
     def health_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counts = [batch.cast(COUNTS) for batch in batches]

@@ -22,6 +22,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
+from sharelag.pipeline.records import Decoded
 from sharelag.pipeline.tables import TABLES
 from sharelag.pipeline.tasks import FileRecords, Files
 from sharelag.reading import Reading, chosen_partitions, earliest
@@ -75,15 +76,13 @@ class Frames:
     @property
     def records(self) -> DataFrame:
         """Decoded records of ``__share_group_state`` (`RECORDS`); one row is a record."""
-        found = records.decode(self.raw_of(STATE_TOPIC)).records
+        found = self._decoded(STATE_TOPIC).records
         return records.chosen(found, self._reading.as_of, self._reading.choice.groups)
 
     @property
     def rejects(self) -> DataFrame:
         """Undecodable records of both topics, of any group (`REJECTS`); one row is a record."""
-        decoded = [
-            records.decode(self.raw_of(topic), topic) for topic in (STATE_TOPIC, GROUP_TOPIC)
-        ]
+        decoded = [self._decoded(topic) for topic in (STATE_TOPIC, GROUP_TOPIC)]
         return decoded[0].rejects.unionByName(decoded[1].rejects)
 
     @property
@@ -121,9 +120,7 @@ class Frames:
     def group_records(self) -> DataFrame:
         """Share group records of ``__consumer_offsets`` (`GROUP_RECORDS`); one row is a record."""
         chosen = self._reading.choice.groups
-        return records.chosen(
-            records.decode(self.raw_of(GROUP_TOPIC), GROUP_TOPIC).records, None, chosen
-        )
+        return records.chosen(self._decoded(GROUP_TOPIC).records, None, chosen)
 
     @property
     def members(self) -> DataFrame:
@@ -199,11 +196,15 @@ class Frames:
         """The state topic up to its last record (`HEALTH`); one row is a state partition; bytes."""
 
         def made() -> DataFrame:
-            raw = self.raw_of(STATE_TOPIC)
-            files = self._whole_files
-            every = FileRecords(files) if files else records.decode(raw).records
+            generation, files = self._reading.choice.generation, self._whole_files
+            every = (
+                FileRecords(files, generation=generation)
+                if files
+                else self._decoded(STATE_TOPIC).records
+            )
             finished = states.summarized(every, states.finished_of, states.FINISHED, self._gaps)
-            return answers.health(raw, self._reading.source.partitions(STATE_TOPIC), finished)
+            partitions = self._reading.source.partitions(STATE_TOPIC)
+            return answers.health(self.raw_of(STATE_TOPIC), partitions, finished, generation)
 
         return self._keep("health", made)
 
@@ -278,10 +279,10 @@ class Frames:
     @property
     def states(self) -> DataFrame:
         """Windows, and counts of what was read."""
-        reading = self._reading
+        as_of, choice = self._reading.as_of, self._reading.choice
         return self._keep(
             "states",
-            lambda: states.replayed(self._state_records, reading.as_of, reading.choice.groups),
+            lambda: states.replayed(self._state_records, as_of, choice.groups, choice.generation),
         )
 
     @property
@@ -291,7 +292,8 @@ class Frames:
         if files is None:
             return None
         groups = partial(filter_groups, groups=reading.choice.groups)
-        return FileRecords(files).where(partial(up_to, moment=reading.as_of)).where(groups)
+        found = FileRecords(files, generation=reading.choice.generation)
+        return found.where(partial(up_to, moment=reading.as_of)).where(groups)
 
     @property
     def _whole_files(self) -> Files | None:
@@ -341,6 +343,9 @@ class Frames:
             return self._reading.once(("frame", "raw", topic), lambda: source.frame(spark, topic))
         # Asked several times: of a cluster, each time would be another moment.
         return self._keep("raw", lambda: source.frame(spark, topic).select(schemas.RAW.names))
+
+    def _decoded(self, topic: str) -> Decoded:
+        return records.decode(self.raw_of(topic), topic, self._reading.choice.generation)
 
     @property
     def _is_stream(self) -> bool:

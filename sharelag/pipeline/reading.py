@@ -145,7 +145,8 @@ class SparkReading(OnSpark):
     def whole(self) -> SparkReading:
         """A reading of all groups as of now."""
         is_whole = self.as_of is None and not self.choice.groups
-        return self if is_whole else SparkReading(self.source, spark=self.spark)
+        every = self.choice.everything()
+        return self if is_whole else SparkReading(self.source, choice=every, spark=self.spark)
 
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
         """The lag in several ways."""

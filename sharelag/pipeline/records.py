@@ -18,6 +18,7 @@ from sharelag.replay.moment import Moment, with_zone
 from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.wire.decode import decode_arrow, topic_mask
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.generations import require_generation
 
 _PLACE = ("topic", "partition", "offset")
 
@@ -29,7 +30,7 @@ class Decoded(NamedTuple):
     rejects: DataFrame
 
 
-def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
+def decode(raw: DataFrame, topic: str = STATE_TOPIC, generation: int | None = None) -> Decoded:
     """Decode raw Kafka records from any connector, table or stream.
 
     Parameters
@@ -40,6 +41,8 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
     topic : str
         ``__share_group_state``, or ``__consumer_offsets`` for the share groups' members and
         assignments.
+    generation : int, optional
+        As for `sharelag.wire.decode_arrow`.
 
     Returns
     -------
@@ -50,14 +53,15 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC) -> Decoded:
     Raises
     ------
     InputError
-        When a column is missing or of another type.
+        When a column is missing or of another type, or there is no such generation.
     """
     schemas.require(raw, schemas.RAW, "raw records")
+    require_generation(generation)
     good = schemas.RECORDS if topic == STATE_TOPIC else schemas.GROUP_RECORDS
     both = pa.schema([*good, *(f for f in schemas.REJECTS if f.name not in good.names)])
 
     def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        decoded = decode_arrow(batch, topic)
+        decoded = decode_arrow(batch, topic, generation)
         yield decoded.records
         yield decoded.rejects
 

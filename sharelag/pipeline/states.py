@@ -71,7 +71,10 @@ def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
 
 
 def replayed(
-    raw: DataFrame | Files, as_of: Moment = None, groups: frozenset[str] = frozenset()
+    raw: DataFrame | Files,
+    as_of: Moment = None,
+    groups: frozenset[str] = frozenset(),
+    generation: int | None = None,
 ) -> DataFrame:
     """Return windows and counts of raw records; decoded and replayed where they are, if possible.
 
@@ -83,6 +86,8 @@ def replayed(
         As for `windows`.
     groups : frozenset of str
         Only these groups; empty means all.
+    generation : int, optional
+        As for `sharelag.wire.decode_arrow`.
 
     Returns
     -------
@@ -96,12 +101,13 @@ def replayed(
         return up_to(filter_groups(records, groups), as_of)
 
     def whole_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = latest_windows(batches, mine if groups or as_of is not None else None)
+        choose = mine if groups or as_of is not None else None
+        found = latest_windows(batches, choose, generation)
         yield from as_bytes(found.windows, STATES)
         yield from counted(found, STATES)
 
     def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counter = Counter()
+        counter = Counter(generation)
         yield from packed(drop_superseded(gathered(counter.decode(batches, as_of, groups))))
         yield from counter.row(PACKED)
 

@@ -75,10 +75,13 @@ class FileRecords:
         Whole ones.
     chosen : tuple of callables
         Each leaves some rows of a batch of `REPLAYED`.
+    generation : int, optional
+        As for `sharelag.wire.decode_arrow`.
     """
 
     files: Files
     chosen: tuple[Callable[[pa.RecordBatch], pa.RecordBatch], ...] = ()
+    generation: int | None = None
 
     def where(self, chosen: Callable[[pa.RecordBatch], pa.RecordBatch]) -> FileRecords:
         """Return those records that a function leaves."""
@@ -88,12 +91,14 @@ class FileRecords:
         self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
     ) -> DataFrame:
         """Apply a function to all records of some share partitions at a time."""
-        chosen = self.chosen  # not the session, which stays where it is
+        # Not the session, which stays where it is.
+        chosen, generation = self.chosen, self.generation
 
         def whole_task(raw: Iterable[pa.RecordBatch]) -> Batches:
             found = []
             for batch in raw:
-                records = decode_arrow(batch).records.select(REPLAYED.names)
+                decoded = decode_arrow(batch, generation=generation)
+                records = decoded.records.select(REPLAYED.names)
                 for choose in chosen:
                     records = choose(records)
                 found.append(records)
@@ -142,9 +147,10 @@ def counted(found: Latest, schema: pa.Schema) -> Batches:
 
 
 class Counter:
-    """Count what is decoded."""
+    """Count what is decoded, each record as it tells, or as one of a generation."""
 
-    def __init__(self) -> None:
+    def __init__(self, generation: int | None = None) -> None:
+        self._generation = generation
         self._rows: list[tuple[int, int, int | None, int | None]] = []
 
     def decode(
@@ -152,7 +158,7 @@ class Counter:
     ) -> Batches:
         """Yield the records of some groups up to a moment, and count them."""
         for batch in raw:
-            decoded = decode_arrow(batch)
+            decoded = decode_arrow(batch, generation=self._generation)
             records = up_to(filter_groups(decoded.records, groups), as_of)
             span = pc.min_max(records.column("timestamp").view(pa.int64())).as_py()
             self._rows.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -108,7 +109,8 @@ class QuickReading(Reading):
     def whole(self) -> QuickReading:
         """Return a reading of all groups as of now, with health."""
         is_whole = self._with_health and self.as_of is None and not self.choice.groups
-        return self if is_whole else QuickReading(self.source, health=True)
+        every = self.choice.everything()
+        return self if is_whole else QuickReading(self.source, choice=every, health=True)
 
     def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
         """Return lag by several definitions."""
@@ -236,7 +238,7 @@ class QuickReading(Reading):
 
         def read() -> pa.RecordBatch:
             moment = self.now if self.as_of is not None else None
-            found = decoded(self.source, GROUP_TOPIC, choice=Choice(self.choice.groups))
+            found = decoded(self.source, GROUP_TOPIC, choice=self.choice.without_topics())
             return latest_group_records(
                 (up_to(one.records, moment) for one in found), schemas.GROUP_RECORDS
             )
@@ -245,8 +247,9 @@ class QuickReading(Reading):
 
     def _records(self, wanted: pa.Table) -> pa.Table:
         """Return all records of some share partitions; they are held in memory, so choose few."""
-        groups = frozenset(wanted.column("group_id").to_pylist())
-        found = decoded(self.source, STATE_TOPIC, self.as_of, Choice(groups or self.choice.groups))
+        groups = frozenset(wanted.column("group_id").to_pylist()) or self.choice.groups
+        choice = replace(self.choice.without_topics(), groups=groups)
+        found = decoded(self.source, STATE_TOPIC, self.as_of, choice)
         parts = [rows_of(one.records, wanted) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)
 
@@ -254,13 +257,16 @@ class QuickReading(Reading):
         """Read only the windows."""
         from sharelag.replay.stream import latest_windows
 
-        choice, as_of = Choice(self.choice.groups), self.as_of
+        groups, as_of = self.choice.groups, self.as_of
 
         def chosen(records: schemas.Arrow) -> schemas.Arrow:
-            return choice.of(up_to(filter_groups(records, choice.groups), as_of), names="topic_id")
+            return up_to(filter_groups(records, groups), as_of)
 
-        batches = _Batches(self.source)
-        found = latest_windows(batches, chosen if choice.groups or as_of is not None else None)
+        found = latest_windows(
+            _Batches(self.source),
+            chosen if groups or as_of is not None else None,
+            self.choice.generation,
+        )
         times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
         counted = Counted(found.records, found.rejected, *times)
         return _Read(pa.Table.from_batches([found.windows]), counted)
@@ -273,13 +279,15 @@ class QuickReading(Reading):
         count, counts, steps = _Count(), [COUNTS.empty_table()], [_empty_history()]
         gaps, ends, known = schemas.GAPS.empty_table(), None, None
         fresh: list[pa.RecordBatch] = []
+        generation = self.choice.generation
         for batch in self.source.batches(STATE_TOPIC):
             raw = of_topic(batch, STATE_TOPIC)
             found, ends = _next_gaps(ends, as_table(raw).select(["topic", "partition", "offset"]))
             gaps = pa.concat_tables([gaps, found])
             if self._with_health:
-                counts.append(health_counts(batch))
-            records, rejects, skipped = decode_arrow(of_state(batch))
+                counts.append(health_counts(batch, generation))
+            chosen = of_state(batch, generation)
+            records, rejects, skipped = decode_arrow(chosen, generation=generation)
             fresh.append(up_to(filter_groups(records, self.choice.groups), self.as_of))
             count.add(Decoded(fresh[-1], rejects, skipped))
             # Each step also replays the known records: wait for at least as many new ones.
@@ -304,15 +312,14 @@ def decoded(
     topic: str = STATE_TOPIC,
     as_of: Moment = None,
     choice: Choice | None = None,
-    generation: int | None = None,
 ) -> Iterator[Decoded]:
     """Decode a topic in this process, batch by batch, in reading order.
 
     The moment and the choice filter records, never rejects, whose share partition is unknown.
-    Topics are selected by their ids, and only among state records. State records are tried as those
-    of a generation first, if one is given.
+    Topics are selected by their ids, and only among state records.
     """
     choice = choice or Choice()
+    generation = choice.generation
     for batch in source.batches(topic):
         chosen = of_state(batch, generation) if topic == STATE_TOPIC else of_topic(batch, topic)
         records, rejects, skipped = decode_arrow(chosen, topic, generation)

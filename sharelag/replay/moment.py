@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -25,12 +25,14 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The selected share partitions; empty means all."""
+    """The selected share partitions, empty meaning all, and how their records are read."""
 
     groups: frozenset[str] = frozenset()
     topics: dict[str, frozenset[int]] = field(
         default_factory=dict
     )  # no partitions: all of the topic
+    #: State records are tried as those of this generation of the format; None: each record tells.
+    generation: int | None = None
 
     def of(self, table: Arrow, names: str = "topic") -> Arrow:
         """Return the rows of the selected topics; a topic without a known name goes by its id."""
@@ -49,6 +51,14 @@ class Choice:
         return not self.topics or (
             partitions is not None and (not partitions or partition in partitions)
         )
+
+    def without_topics(self) -> Choice:
+        """Return the same of all topics, whose names may not be known yet."""
+        return replace(self, topics={})
+
+    def everything(self) -> Choice:
+        """Return the same of all groups and topics."""
+        return Choice(generation=self.generation)
 
 
 def parse_moment(text: str, alternative: str = "") -> Moment:

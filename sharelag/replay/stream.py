@@ -25,7 +25,7 @@ from sharelag.schemas.arrow import flat
 from sharelag.wire.columns import StateColumns, decode_columns
 from sharelag.wire.decode import decode_arrow, has_older, of_state
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.generations import control_mask
+from sharelag.wire.generations import TODAY, control_mask
 from sharelag.wire.interpreter import of_topic
 
 #: Leaves some rows of a batch that has the columns of a position and of a share partition.
@@ -45,7 +45,9 @@ class Latest(NamedTuple):
     last: int | None
 
 
-def latest_windows(raw: Iterable[pa.RecordBatch], choose: Choose | None = None) -> Latest:
+def latest_windows(
+    raw: Iterable[pa.RecordBatch], choose: Choose | None = None, generation: int | None = None
+) -> Latest:
     """Return the state of every share partition after some records, and counts of these.
 
     Parameters
@@ -55,6 +57,8 @@ def latest_windows(raw: Iterable[pa.RecordBatch], choose: Choose | None = None) 
     choose : callable, optional
         Which of the records count. It sees a batch with the columns ``topic record_partition
         offset timestamp group_id topic_id partition`` among others, and returns some of its rows.
+    generation : int, optional
+        As for `sharelag.wire.decode_arrow`.
 
     Raises
     ------
@@ -63,6 +67,8 @@ def latest_windows(raw: Iterable[pa.RecordBatch], choose: Choose | None = None) 
     """
     if isinstance(raw, Iterator):
         raise TypeError("raw records may be read twice: give an iterable that begins anew")
+    if generation not in (None, TODAY):
+        return _by_tables(raw, choose, generation)
     held: list[pa.RecordBatch] = []
     size = 0
     batches = iter(raw)
@@ -71,10 +77,10 @@ def latest_windows(raw: Iterable[pa.RecordBatch], choose: Choose | None = None) 
         size += batch.nbytes
         if is_worth_it(size, count=False):  # counted when it is decoded
             try:
-                return _streamed(_chain(held, batches), choose)
+                return _streamed(_chain(held, batches), choose, generation)
             except NotInOrderError:
-                return _by_tables(raw, choose)
-    return _by_tables(held, choose)
+                return _by_tables(raw, choose, generation)
+    return _by_tables(held, choose, generation)
 
 
 def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -83,14 +89,16 @@ def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterat
     yield from rest
 
 
-def _by_tables(raw: Iterable[pa.RecordBatch], choose: Choose | None) -> Latest:
+def _by_tables(
+    raw: Iterable[pa.RecordBatch], choose: Choose | None, generation: int | None
+) -> Latest:
     records = rejected = 0
     span = _Span()
 
     def chosen() -> Iterator[pa.RecordBatch]:
         nonlocal records, rejected
         for batch in raw:
-            decoded = decode_arrow(of_state(batch))
+            decoded = decode_arrow(of_state(batch, generation), generation=generation)
             found = decoded.records if choose is None else choose(decoded.records)
             records, rejected = records + found.num_rows, rejected + decoded.rejects.num_rows
             span.add(found.column("timestamp"))
@@ -100,12 +108,14 @@ def _by_tables(raw: Iterable[pa.RecordBatch], choose: Choose | None) -> Latest:
     return Latest(windows, records, rejected, span.first, span.last)
 
 
-def _streamed(raw: Iterable[pa.RecordBatch], choose: Choose | None) -> Latest:
+def _streamed(
+    raw: Iterable[pa.RecordBatch], choose: Choose | None, generation: int | None
+) -> Latest:
     states, span = RunningStates(), _Span()
     records = rejected = 0
     for batch in raw:
-        found = decode_columns(_of_one_topic(batch), states.keys)
-        if has_older(found.strange):
+        found = decode_columns(_of_one_topic(batch, generation), states.keys)
+        if generation is None and has_older(found.strange):
             raise NotInOrderError
         walk = _chosen(found, choose)
         times = found.position["timestamp"]
@@ -116,10 +126,11 @@ def _streamed(raw: Iterable[pa.RecordBatch], choose: Choose | None) -> Latest:
     return Latest(states.windows(), records, rejected, span.first, span.last)
 
 
-def _of_one_topic(batch: pa.RecordBatch) -> Arrow:
+def _of_one_topic(batch: pa.RecordBatch, generation: int | None) -> Arrow:
     schemas.require(batch, schemas.RAW, "raw records")
     chosen = of_topic(batch, STATE_TOPIC)
-    if chosen.num_rows < batch.num_rows and control_mask(batch).any():
+    others = batch.num_rows - chosen.num_rows
+    if others and generation is None and control_mask(batch).any():
         raise NotInOrderError
     return chosen
 

@@ -21,6 +21,7 @@ from sharelag.replay.moment import parse_since, parse_time
 from sharelag.reports.secrets import PROPERTIES
 from sharelag.sources.inputs import CaptureInput, Input
 from sharelag.sources.open import named_input, require_there
+from sharelag.wire.generations import require_generation
 from sharelag.workbench import Workbench, open_workbench
 
 #: The parameters of a notebook that name its input; one with all of them reads it by `read`.
@@ -57,6 +58,7 @@ def read(
     segments: str | None = None,
     group: str | Sequence[str] = (),
     topic: str | Sequence[str] = (),
+    generation: int | None = None,
     as_of: str | None = None,
     since: str | None = None,
     over: float | str = 86_400,
@@ -74,6 +76,8 @@ def read(
         environment (`PROPERTIES`), set by `sharelag.reports.report`.
     group, topic : str or sequence of str
         Report on these only.
+    generation : int, optional
+        As for `sharelag.open`.
     as_of : str, optional
         A time with its zone.
     since : str, optional
@@ -105,6 +109,7 @@ def read(
         as_of=requested,
         groups=group,
         topics=topic,
+        generation=generation,
         engine=engine,
         over=parse_duration(over),
         bars=False,
@@ -155,6 +160,7 @@ def require_valid(
             **{name: parameters[name] for name in PLACES}, properties=properties, spelled=spelled
         )
     )
+    require_generation(parameters.get("generation"))
     requested = parse_time(as_of) if (as_of := parameters.get("as_of")) else datetime.now(UTC)
     if since := parameters.get("since"):
         parse_since(since, lambda: requested, parse_time)

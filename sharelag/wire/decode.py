@@ -17,7 +17,7 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, one_batch
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.generations import TODAY, control_mask, read_older
+from sharelag.wire.generations import TODAY, control_mask, read_older, require_generation
 from sharelag.wire.interpreter import (
     Decoded,
     Rows,
@@ -56,7 +56,7 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC, generation: int | None 
     Raises
     ------
     InputError
-        When a column is missing or of another type.
+        When a column is missing or of another type, or there is no such generation.
 
     Notes
     -----
@@ -65,14 +65,17 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC, generation: int | None 
     is decoded as in Java, with U+FFFD in place of the bad bytes.
     """
     schemas.require(batch, schemas.RAW, "raw records")
-    if topic != STATE_TOPIC or generation == TODAY:
+    require_generation(generation)
+    if topic != STATE_TOPIC:
         return interpret(batch, topic)
-    if generation is not None:
+    if generation not in (None, TODAY):
         return _with_older(batch, generation)
     if not is_worth_it(batch.nbytes):
-        return _with_older(batch)
+        return interpret(batch, topic) if generation == TODAY else _with_older(batch)
     columns = decode_columns(batch)
-    if has_older(columns.strange) or (columns.skipped and control_mask(batch).any()):
+    if generation is None and (
+        has_older(columns.strange) or (columns.skipped and control_mask(batch).any())
+    ):
         return _with_older(batch)
     return Decoded(columns.records(), columns.rejects, columns.skipped)
 

@@ -98,7 +98,7 @@ class Workbench:
 
     def only(self, *groups: str) -> Workbench:
         """The same with these groups alone."""
-        return replace(self, choice=Choice(frozenset(groups), self.choice.topics))
+        return replace(self, choice=replace(self.choice, groups=frozenset(groups)))
 
     # ---- tables ----------------------------------------------------------------------------------
 
@@ -314,7 +314,9 @@ class Workbench:
     def __repr__(self) -> str:
         when = "" if self.as_of is None else f", as of {_moment_text(self.as_of)}"
         chosen = f", groups {', '.join(sorted(self.choice.groups))}" if self.choice.groups else ""
-        return f"<sharelag workbench: {self.describe()}{when}{chosen}, {self.engine} engine>"
+        generation = self.choice.generation
+        tried = "" if generation is None else f", records read as G{generation}"
+        return f"<sharelag workbench: {self.describe()}{when}{chosen}{tried}, {self.engine} engine>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         # Somebody looks at it: what is open, and its groups. A cluster that does not answer shows
@@ -373,7 +375,7 @@ class Workbench:
         there = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
             if self.choice.groups or self.choice.topics:  # of the others nothing was read
-                there = engines.group_names(self.source)
+                there = engines.group_names(self.source, self.choice.generation)
             raise InputError(unknown_group(group, there, f"in {self.describe()}"))
 
     def _base(self, gathered: bool = True) -> Result:

@@ -83,11 +83,11 @@ def read(
     return QuickReading(source, as_of, choice, over, **quick)
 
 
-def group_names(source: Input) -> list[str]:
+def group_names(source: Input, generation: int | None = None) -> list[str]:
     """Return all share groups with state now, for messages; none of an input that needs Spark."""
     if choose("auto", source) == "spark":
         return []
-    with reading(source, "local", history=False) as begun:
+    with reading(source, "local", None, Choice(generation=generation), history=False) as begun:
         return sorted(pc.unique(begun.table("windows").column("group_id")).to_pylist())
 
 
@@ -157,11 +157,14 @@ def brief(
     from sharelag.metrics.lag import BRIEF, brief_arrow
     from sharelag.replay import positions
     from sharelag.wire.fields import STATE_TOPIC
+    from sharelag.wire.generations import TODAY
 
-    if as_of is None and source.size() >= _SCAN_FROM_RECORDS and choose(engine, source) == "local":
+    choice = choice or Choice()
+    is_of_today = as_of is None and choice.generation in (None, TODAY)
+    is_many = is_of_today and source.size() >= _SCAN_FROM_RECORDS
+    if is_many and choose(engine, source) == "local":
         found = positions.latest_positions(source.batches(STATE_TOPIC))
         if found is not None:
-            choice = choice or Choice()
             stand = filter_groups(found.table, choice.groups)
             ends = source.offsets(sorted(set(stand.column("topic_id").to_pylist())))
             lags = choice.of(pa.Table.from_batches([brief_arrow(stand, ends)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from sharelag.sources.inputs import CaptureInput, Input
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.open import TIMEOUT, open_input
 from sharelag.sources.recorded import DEMO, folder_of, samples
+from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.engine import ENGINES
 from sharelag.workbench.spans import span
@@ -30,6 +32,7 @@ def open_workbench(
     as_of: str | Moment = None,
     groups: str | Sequence[str] = (),
     topics: str | Sequence[str] | Mapping[str, Sequence[int]] = (),
+    generation: int | None = None,
     engine: str = "spark",
     spark: SparkSession | None = None,
     over: str | timedelta = OVER,
@@ -61,6 +64,9 @@ def open_workbench(
         Only these share groups.
     topics : str, sequence of str, or mapping of str to partitions
         Only these topics, or these partitions of them.
+    generation : int, optional
+        Try state records as those of this generation of the format, 0 to 3, then as today's; or as
+        today's alone (4). Without it, each record tells.
     engine : {"spark", "local", "auto"}
         Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of
         records.
@@ -89,6 +95,7 @@ def open_workbench(
     """
     if engine not in ENGINES:
         raise InputError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
+    require_generation(generation)
     source = open_input(
         where,
         raw=raw,
@@ -103,7 +110,7 @@ def open_workbench(
     return Workbench(
         source,
         as_of=parse_moment(as_of) if isinstance(as_of, str) else with_zone(as_of),
-        choice=chosen(groups, topics),
+        choice=replace(chosen(groups, topics), generation=generation),
         engine=engine,
         spark=spark,
         over=span(over),

@@ -54,7 +54,6 @@ def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:
     return [[first, last, state, number] for first, last, number, state in rows[:count].tolist()]
 
 
-@pytest.mark.row("PRS-01")
 def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any) -> None:
     random = Random("replay")
     sequences = [generators.sequence(random) for _ in range(cases(300, 1000))]

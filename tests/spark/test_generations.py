@@ -5,28 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 import sharelag
 from sharelag import schemas
 from sharelag.workbench.bench import Workbench
-from tests.support.generations import raw_of
+from tests.support.generations import TODAY, raw_of
 from tests.support.log_directory import user_log, write
-from tests.support.older_records import control, raw
+from tests.support.older_records import control, raw, row
 from tests.support.records import KEY
 from tests.support.walk import WALK
 
 
-def both(path: Path, spark: SparkSession) -> list[Workbench]:
+def both(path: Path, spark: SparkSession, generation: int | None) -> list[Workbench]:
     return [
-        sharelag.open(path, engine="spark", spark=spark, bars=False),
-        sharelag.open(path, engine="local"),
+        sharelag.open(path, engine="spark", spark=spark, bars=False, generation=generation),
+        sharelag.open(path, engine="local", generation=generation),
     ]
 
 
-def same(path: Path, spark: SparkSession) -> None:
-    ours, local = both(path, spark)
+def same(path: Path, spark: SparkSession, generation: int | None = None) -> None:
+    ours, local = both(path, spark, generation)
     columns = ["effective_start_offset", "window_end_offset", "leader_epoch", "runs"]
     for question in ("windows", "history", "health"):
         tables = [getattr(bench, question)().table for bench in (ours, local)]
@@ -46,3 +48,48 @@ def test_files_with_an_older_generation_each(spark: SparkSession, tmp_path: Path
         rows = pa.Table.from_batches([raw_of(WALK.values(), generation)])
         pq.write_table(rows.cast(schemas.RAW), folder / "part-0.parquet")
         same(folder, spark)
+
+
+@pytest.mark.parametrize("generation", [1, 3])
+def test_a_generation_that_is_named(spark: SparkSession, tmp_path: Path, generation: int) -> None:
+    """A snapshot that may be today's, cut short; control records whose keys have no topic id."""
+    if generation == 3:
+        epochs = {"epoch": 0, "state_epoch": 0, "leader_epoch": 0}
+        rows = raw([row(3, 0, 0, 100, [], **epochs)])
+    else:
+        rows = raw(control(1))
+        keys = pc.binary_slice(rows.column("key"), 0, 4)
+        rows = rows.set_column(rows.schema.get_field_index("key"), "key", keys)
+    files = tmp_path / "files"
+    files.mkdir()
+    pq.write_table(pa.Table.from_batches([rows]), files / "part-0.parquet")
+    assert sharelag.open(files, engine="local").windows().table.num_rows == 0
+    same(files, spark, generation)
+    # The same as a DataFrame, which tasks do not read as files.
+    frame = sharelag.open(raw=spark.read.parquet(str(files)), generation=generation, bars=False)
+    local = sharelag.open(files, engine="local", generation=generation)
+    for question in ("windows", "lag"):
+        tables = [getattr(bench, question)().table.to_pylist() for bench in (frame, local)]
+        assert tables[0] == tables[1]
+        assert len(tables[1]) == 1
+
+
+@pytest.mark.row("PSS-11")
+def test_state_batches_have_the_same_columns_in_every_generation(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    writes = [(100, []), (-1, [(100, 109, 2, 1)]), (-1, [(110, 110, 0, 1), (111, 118, 0, 0)])]
+    found = []
+    for generation in (1, 2, 3, TODAY):
+        folder = tmp_path / f"g{generation}"
+        folder.mkdir()
+        rows = pa.Table.from_batches([raw_of(writes, generation)])
+        pq.write_table(rows.cast(schemas.RAW), folder / "part-0.parquet")
+        records = sharelag.decode(spark.read.parquet(str(folder))).records
+        found.append(
+            records.selectExpr("offset", "inline(state_batches)").orderBy("offset", "first_offset")
+        )
+    names = ["offset", "first_offset", "last_offset", "delivery_state", "delivery_count"]
+    assert all(frame.schema == found[-1].schema and frame.columns == names for frame in found)
+    expected = [(131, 100, 109, 2, 1), (132, 110, 110, 0, 1), (132, 111, 118, 0, 0)]
+    assert [[tuple(one) for one in frame.collect()] for frame in found] == [expected] * 4

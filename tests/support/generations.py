@@ -28,10 +28,31 @@ def records(writes: Iterable[Written], generation: int, most_updates: int = 500)
     Deltas of G0 and G1 have no start offset: where it moves, a checkpoint is written, as the drafts
     allow.
     """
+    rows = _rows(writes, generation, most_updates, FIRST_OFFSET)
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.RECORDS)
+
+
+def records_of_many(
+    histories: Sequence[tuple[Sequence[Written], int]], generation: int
+) -> pa.RecordBatch:
+    """Return the records of histories with their numbers of updates, one after another.
+
+    Each is of a group of its own.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, (writes, most_updates) in enumerate(histories):
+        found = _rows(writes, generation, most_updates, FIRST_OFFSET + len(rows))
+        rows += [row | {"group_id": f"G{number}"} for row in found]
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.RECORDS)
+
+
+def _rows(
+    writes: Iterable[Written], generation: int, most_updates: int, first: int
+) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     batches: list[StateBatch] = []
     start, epoch, updates = 0, -1, 0
-    for offset, (moved, written) in enumerate(writes, FIRST_OFFSET):
+    for offset, (moved, written) in enumerate(writes, first):
         start = start if moved == -1 else moved
         batches = combine(batches, [StateBatch(*batch) for batch in written], start)
         whole = not rows or updates == most_updates or (moved != -1 and generation < 2)
@@ -44,9 +65,9 @@ def records(writes: Iterable[Written], generation: int, most_updates: int = 500)
         if generation == 0 and not whole:
             row["older_fields"] = [("back_offset", offset - 1)]
         if generation == 2 and not whole:
-            row["older_fields"] = [("delta_index", (offset - FIRST_OFFSET) % 256)]
+            row["older_fields"] = [("delta_index", (offset - first) % 256)]
         rows.append(row)
-    return pa.RecordBatch.from_pylist(rows, schema=schemas.RECORDS)
+    return rows
 
 
 def _row(generation: int, offset: int, epoch: int, whole: bool) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files.damage import reading_parquet
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Records of a batch that is read at once.
 _BATCH_ROWS = 50_000
@@ -53,7 +54,8 @@ def plan(paths: Sequence[str], topic: str) -> Plan:
         Parquet files with the columns of `sharelag.schemas.RAW`. Records of other topics may be
         among them.
     topic : str
-        Row groups without records of topics whose names end with this name are left out.
+        Row groups of another internal topic alone are left out: users' topics may have control
+        records with share state.
 
     Returns
     -------
@@ -103,10 +105,16 @@ def _pieces(path: str, topic: str) -> Iterator[Piece]:
         metadata = pq.read_metadata(path)
     for number in range(metadata.num_row_groups):
         names = _range(metadata, number, "topic")
-        is_other = names is not None and names[0] == names[1] and not names[0].endswith(topic)
+        is_other = names is not None and names[0] == names[1] and _is_other(names[0], topic)
         piece = _piece(path, metadata, number)
         if piece.rows and not is_other:
             yield piece
+
+
+def _is_other(name: str, topic: str) -> bool:
+    """Whether a topic is neither the one that is looked for nor a user's."""
+    is_internal = name.startswith("__") or name.endswith((STATE_TOPIC, GROUP_TOPIC))
+    return is_internal and not name.endswith(topic)
 
 
 def _piece(path: str, metadata: pq.FileMetaData, number: int) -> Piece:

@@ -7,6 +7,7 @@ from sharelag.wire.generations.layouts import (
     SHARE_DELTA,
     TODAY,
     Layout,
+    require_generation,
 )
 from sharelag.wire.generations.read import Older, control_mask, read_older, topic_id_of
 
@@ -20,5 +21,6 @@ __all__ = [
     "Older",
     "control_mask",
     "read_older",
+    "require_generation",
     "topic_id_of",
 ]

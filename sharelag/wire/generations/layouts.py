@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sharelag.errors import InputError
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, Field, RecordKind
 
 #: The number of today's generation.
@@ -26,6 +27,21 @@ NAMES = {
 SHARE_CHECKPOINT, SHARE_DELTA = 5, 6
 
 SNAPSHOT, _UPDATE = SHARE_SNAPSHOT.type, SHARE_UPDATE.type
+
+
+def require_generation(generation: object) -> None:
+    """Refuse what is neither None nor the number of a generation.
+
+    Raises
+    ------
+    InputError
+        With those that there are.
+    """
+    if generation is not None and (type(generation) is not int or generation not in NAMES):
+        known = ", ".join(map(str, NAMES))
+        raise InputError(
+            f"unknown generation {generation!r}: choose one of {known}, or leave it out"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag import open as open_workbench
+from sharelag.errors import InputError
+from sharelag.reports.inputs import read
 from tests.support.command import sharelag
-from tests.support.generations import TODAY, Written, raw_of
+from tests.support.generations import FIRST_OFFSET, TODAY, Written, raw_of
 from tests.support.older_records import DURABLE, control, keyed, raw, row
 from tests.support.walk import RECOVERED, WALK
 
@@ -164,10 +167,115 @@ def test_checkpoints_and_deltas_read_as_they_are_printed(tmp_path: Path) -> None
     }  # fmt: skip
 
 
+@pytest.mark.row("PSC-10")
 def test_the_states_of_a_compacted_topic(tmp_path: Path) -> None:
-    (whole,) = windows(parquet(tmp_path, raw(keyed())))
+    path = parquet(tmp_path, raw(keyed()))
+    written_as = [
+        (key["type"], key["data"].get("deltaIndex"), line["value"]["data"]["checkpointEpoch"])
+        for line in decoded(path)
+        for key in [line["key"]]
+    ]
+    assert written_as == [(0, None, 0), (0, None, 1), (1, 0, 1), (0, None, 2), (1, 1, 2), (1, 2, 2)]
+    (whole,) = windows(path)
+    assert (whole["effective_start_offset"], whole["window_end_offset"]) == (7, 10)
+    assert [run for run in whole["runs"] if run[1] >= 7] == [[7, 7, 0, 1], [8, 9, 0, 2]]
+    # Of each key the last record: of the checkpoint's that of epoch 2.
     (compacted,) = windows(parquet(tmp_path, raw(keyed()[2:])))
     assert whole == compacted
+
+
+@pytest.mark.row("PSC-18")
+def test_the_tombstone_of_the_checkpoint_removes_the_share_partition(tmp_path: Path) -> None:
+    gone = row(2, 6, 0, None, [], tombstone=True)
+    of_deltas = [
+        row(2, 7 + index, 1, None, [], tombstone=True, older_fields=[("delta_index", index)])
+        for index in range(3)
+    ]
+    other = row(2, 20, 0, 5, []) | {"group_id": "G2"}
+    for count in range(4):
+        path = parquet(tmp_path, raw([*keyed(), gone, *of_deltas[:count], other]))
+        assert [line["group_id"] for line in windows(path)] == ["G2"]
+        lines = [line for line in decoded(path) if line["value"] is None]
+        assert [line["offset"] for line in lines] == list(range(6, 7 + count))
+    before = windows(path, "--as-of", "0:5")
+    assert [line["effective_start_offset"] for line in before] == [7]
+
+
+@pytest.mark.row("PRS-01")
+@pytest.mark.parametrize("generation", [0, 1, 2, 3, TODAY])
+def test_the_state_after_each_record_is_recovered(tmp_path: Path, generation: int) -> None:
+    path = written(tmp_path, WALK.values(), generation)
+    for offset, (start, end, runs) in enumerate(DURABLE, FIRST_OFFSET):
+        (line,) = windows(path, "--as-of", f"0:{offset}")
+        assert (line["effective_start_offset"], line["window_end_offset"]) == (start, end)
+        assert [tuple(run) for run in line["runs"] if run[1] >= start] == runs
+
+
+# ---- --generation --------------------------------------------------------------------------------
+
+
+def either(folder: Path) -> str:
+    """Return a file of what Kafka 4.0 first wrote, which may be today's, cut short."""
+    epochs = {"epoch": 0, "state_epoch": 0, "leader_epoch": 0}
+    return parquet(folder, raw([row(3, 0, 0, 100, [], **epochs)]))
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["windows"], '"start_offset": 100'),
+        (["lag"], '"start_offset": 100'),
+        (["lag", "--brief"], '"start_offset": 100'),
+        (["lag", "--by", "group"], '"group_id": "G1"'),
+        (["progress"], '"group_id": "G1"'),
+        (["history"], '"start_offset": 100'),
+        (["health"], '"G3"'),
+        (["imbalance"], '"group_id": "G1"'),
+        (["settings"], '"group_id": "G1"'),
+    ],
+)
+def test_every_command_takes_a_generation(tmp_path: Path, command: list[str], shown: str) -> None:
+    options = [*command, "--raw", either(tmp_path), "-o", "json", "--engine", "local"]
+    assert shown not in sharelag(*options).stdout
+    found = sharelag(*options, "--generation", "3")
+    assert found.returncode == 0, found.stderr
+    assert shown in found.stdout
+
+
+def test_python_reports_and_exports_take_a_generation(tmp_path: Path) -> None:
+    path = either(tmp_path)
+    found = open_workbench(path, engine="local", generation=3)
+    assert "records read as G3" in repr(found)
+    assert found.windows().table.column("start_offset").to_pylist() == [100]
+    assert found.only("G1").lag().table.column("start_offset").to_pylist() == [100]
+    assert found.health().table.column("generations").to_pylist() == [["G3"]]
+    assert read(raw=path, engine="local", generation=3).bench.groups == ("G1",)
+    metrics = tmp_path / "sharelag.prom"
+    export = ["export", "prometheus", "--textfile", str(metrics), "--raw", path]
+    assert "no share-group state records" in sharelag(*export, "--engine", "local").stderr
+    assert sharelag(*export, "--engine", "local", "--generation", "3").returncode == 0
+    assert 'group="G1"' in metrics.read_text()
+
+
+def test_a_generation_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    path = either(tmp_path)
+    done = sharelag("lag", "--raw", path, "--generation", "5")
+    assert done.returncode == 2
+    assert "--generation" in done.stderr
+    with pytest.raises(InputError, match="unknown generation 5: choose one of 0, 1, 2, 3, 4"):
+        open_workbench(path, generation=5)
+    report = sharelag("report", "daily", "--raw", path, "-p", "generation", "five")
+    assert report.returncode == 2
+    assert "unknown generation 'five'" in report.stderr
+    scenario = sharelag("simulate", "--scenario", "steady", "--generation", "3")
+    assert "--generation is for an input" in scenario.stderr
+
+
+def test_a_schedule_keeps_the_generation(tmp_path: Path) -> None:
+    options = ["--raw", either(tmp_path), "--cron", "30 6 * * *", "--generation", "0"]
+    done = sharelag("report", "schedule", "daily", *options)
+    assert done.returncode == 0, done.stderr
+    assert "generation 0" in done.stdout
 
 
 def test_one_generation_can_be_asked_for(tmp_path: Path) -> None:

@@ -17,7 +17,15 @@ from sharelag.replay.history import history_arrow
 from sharelag.replay.positions import latest_positions
 from sharelag.wire import decode_arrow, encode
 from tests.support import generators
-from tests.support.generations import FIRST_OFFSET, TODAY, raw_of, records, state, window
+from tests.support.generations import (
+    FIRST_OFFSET,
+    TODAY,
+    raw_of,
+    records,
+    records_of_many,
+    state,
+    window,
+)
 from tests.support.older_records import DURABLE, control, keyed, raw, row
 from tests.support.records import offsets
 from tests.support.walk import LOG_END, RECOVERED, WALK
@@ -25,14 +33,18 @@ from tests.support.walk import LOG_END, RECOVERED, WALK
 ALL = [0, 1, 2, 3, TODAY]
 
 
+#: Columns of a window that every generation holds.
+SAME = ("start_offset", "effective_start_offset", "window_end_offset", "batches", "runs")
+#: Terms of lag that do not need the delivery complete count, which only today's format holds.
+SAME_OF_LAG = ("effective_lag", "unread", "window_available", "window_unknown", "window_complete")
+
+
 def comparable(raw_records: pa.RecordBatch) -> Any:
     found = window(raw_records)
     assert found is not None
-    same = ("start_offset", "effective_start_offset", "window_end_offset", "batches", "runs")
-    return [found[name] for name in same]
+    return [found[name] for name in SAME]
 
 
-@pytest.mark.row("PRS-01")
 @pytest.mark.parametrize("generation", ALL)
 @pytest.mark.parametrize("step", WALK)
 def test_the_walk_replays_to_the_same_window_in_every_generation(
@@ -50,17 +62,35 @@ def test_the_walk_replays_to_the_same_window_in_every_generation(
     assert kinds <= {None if generation == TODAY else generation, 1 if generation == 0 else None}
 
 
-def test_random_histories_replay_to_the_same_windows(cases: Any) -> None:
+def test_random_histories_have_the_same_windows_and_lag_in_every_generation(cases: Any) -> None:
     random = Random("generations")
-    for _ in range(cases(150, 10_000)):
-        writes = generators.ordered_sequence(random, updates=20)
-        most = random.choice([1, 5, 500])
-        expected = comparable(raw_of([(0, []), *writes], TODAY, most))
-        for generation in ALL[:-1]:
-            assert comparable(raw_of([(0, []), *writes], generation, most)) == expected
+    left = cases(150, 10_000)
+    while left:
+        some = [
+            (
+                [(0, []), *generators.ordered_sequence(random, updates=20)],
+                random.choice([1, 5, 500]),
+            )
+            for _ in range(min(left, 500))
+        ]
+        left -= len(some)
+        found = {generation: windows_and_lag(some, generation) for generation in ALL}
+        assert [table.num_rows for table in found[TODAY]] == [len(some)] * 2
+        for windows, lag in found.values():
+            assert windows.equals(found[TODAY][0])
+            assert lag.equals(found[TODAY][1])
 
 
-@pytest.mark.row("PSS-11")
+def windows_and_lag(histories: Any, generation: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return what every generation holds of windows, and the lag up to one log end offset."""
+    decoded = decode_arrow(encode(records_of_many(histories, generation)))
+    assert decoded.rejects.num_rows == 0
+    windows = replay_arrow(decoded.records)
+    lag = lag_arrow(windows, offsets(1_000))
+    assert lag.column("effective_lag").null_count == 0
+    return windows.select(["group_id", *SAME]), lag.select(["group_id", *SAME_OF_LAG])
+
+
 def test_what_a_format_does_not_hold_is_unknown() -> None:
     writes = list(WALK.values())
     for generation in ALL[:-1]:
@@ -184,7 +214,6 @@ def test_a_group_that_is_behind_keeps_the_control_records_of_all() -> None:
 # ---- checkpoints and deltas ----------------------------------------------------------------------
 
 
-@pytest.mark.row("PSC-10")
 def test_compaction_leaves_the_state() -> None:
     rows = keyed()
     compacted = [rows[2], *rows[3:]]
@@ -194,7 +223,6 @@ def test_compaction_leaves_the_state() -> None:
     assert window(raw(compacted[:1])) is None
 
 
-@pytest.mark.row("PSC-18")
 def test_the_first_tombstone_removes_the_share_partition() -> None:
     rows = keyed()
     gone = row(2, 6, 0, None, [], tombstone=True)

@@ -32,7 +32,7 @@ AVAILABLE, ACKNOWLEDGED = 0, 2
 WINDOW_ENDS = {0: 100, 2: 110, 4: 111, 5: 120, 7: 120, 8: 120, 10: 120, 11: 120}
 
 
-@pytest.mark.row("PRS-01", "WIN-04", "PRS-06")
+@pytest.mark.row("WIN-04", "PRS-06")
 @pytest.mark.parametrize("step", WALK)
 def test_what_is_recovered_after_each_step(step: int) -> None:
     window = replay(walk_records(step))[KEY]

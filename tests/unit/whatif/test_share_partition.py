@@ -102,7 +102,7 @@ def test_fetches_write_nothing_but_all_else_does() -> None:
     }
 
 
-@pytest.mark.row("PRS-01", "PRS-02")
+@pytest.mark.row("PRS-02")
 @pytest.mark.parametrize("step", LIVE)
 def test_what_a_new_leader_knows(step: int) -> None:
     walk = Walk(step)
