@@ -32,7 +32,6 @@ from sharelag.replay.history import HISTORY_KEY, histories, history_arrow
 from sharelag.replay.moment import Moment, filter_groups, up_to
 from sharelag.replay.state import drop_superseded, replay_arrow, whole_keys
 from sharelag.replay.stream import latest_windows
-from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import for_spark, one_batch
 
 #: What `replayed` gives: windows as Arrow's bytes, and rows that count.
@@ -97,12 +96,11 @@ def replayed(
     if isinstance(raw, DataFrame):
         schemas.require(raw, schemas.RAW, "raw records")
 
-    def mine(records: Arrow) -> Arrow:
-        return up_to(filter_groups(records, groups), as_of)
+    mine = partial(filter_groups, groups=groups) if groups else None
+    until = None if as_of is None else partial(up_to, moment=as_of)
 
     def whole_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        choose = mine if groups or as_of is not None else None
-        found = latest_windows(batches, choose, generation)
+        found = latest_windows(batches, mine, generation, until)
         yield from as_bytes(found.windows, STATES)
         yield from counted(found, STATES)
 

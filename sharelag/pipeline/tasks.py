@@ -159,8 +159,9 @@ class Counter:
         """Yield the records of some groups up to a moment, and count them."""
         for batch in raw:
             decoded = decode_arrow(batch, generation=self._generation)
-            records = up_to(filter_groups(decoded.records, groups), as_of)
-            span = pc.min_max(records.column("timestamp").view(pa.int64())).as_py()
+            written = up_to(decoded.records, as_of)
+            records = filter_groups(written, groups)
+            span = pc.min_max(written.column("timestamp").view(pa.int64())).as_py()
             self._rows.append(
                 (records.num_rows, decoded.rejects.num_rows, span["min"], span["max"])
             )

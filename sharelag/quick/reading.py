@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -258,15 +259,10 @@ class QuickReading(Reading):
         from sharelag.replay.stream import latest_windows
 
         groups, as_of = self.choice.groups, self.as_of
-
-        def chosen(records: schemas.Arrow) -> schemas.Arrow:
-            return up_to(filter_groups(records, groups), as_of)
-
-        found = latest_windows(
-            _Batches(self.source),
-            chosen if groups or as_of is not None else None,
-            self.choice.generation,
-        )
+        chosen = partial(filter_groups, groups=groups) if groups else None
+        until = None if as_of is None else partial(up_to, moment=as_of)
+        batches = _Batches(self.source)
+        found = latest_windows(batches, chosen, self.choice.generation, until)
         times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
         counted = Counted(found.records, found.rejected, *times)
         return _Read(pa.Table.from_batches([found.windows]), counted)
@@ -288,8 +284,9 @@ class QuickReading(Reading):
                 counts.append(health_counts(batch, generation))
             chosen = of_state(batch, generation)
             records, rejects, skipped = decode_arrow(chosen, generation=generation)
-            fresh.append(up_to(filter_groups(records, self.choice.groups), self.as_of))
-            count.add(Decoded(fresh[-1], rejects, skipped))
+            written = up_to(records, self.as_of)
+            fresh.append(filter_groups(written, self.choice.groups))
+            count.add(Decoded(fresh[-1], rejects, skipped), written)
             # Each step also replays the known records: wait for at least as many new ones.
             if sum(rows.num_rows for rows in fresh) > max(
                 _STEP, known.num_rows if known is not None else 0
@@ -346,10 +343,11 @@ class _Count:
         self.records = self.rejected = 0
         self._times: list[datetime] = []
 
-    def add(self, one: Decoded) -> None:
+    def add(self, one: Decoded, written: schemas.Arrow) -> None:
+        """Count chosen records; the times are those of all, whichever groups are chosen."""
         self.records += one.records.num_rows
         self.rejected += one.rejects.num_rows
-        span = pc.min_max(one.records.column("timestamp")).as_py()
+        span = pc.min_max(written.column("timestamp")).as_py()
         self._times += [at for at in span.values() if at is not None]
 
     @property

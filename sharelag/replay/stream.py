@@ -46,7 +46,10 @@ class Latest(NamedTuple):
 
 
 def latest_windows(
-    raw: Iterable[pa.RecordBatch], choose: Choose | None = None, generation: int | None = None
+    raw: Iterable[pa.RecordBatch],
+    choose: Choose | None = None,
+    generation: int | None = None,
+    until: Choose | None = None,
 ) -> Latest:
     """Return the state of every share partition after some records, and counts of these.
 
@@ -59,6 +62,9 @@ def latest_windows(
         offset timestamp group_id topic_id partition`` among others, and returns some of its rows.
     generation : int, optional
         As for `sharelag.wire.decode_arrow`.
+    until : callable, optional
+        Which of the records had been written at the moment, in the same way; of these are the
+        first and the last time, so that they are the same whichever groups are chosen.
 
     Raises
     ------
@@ -68,7 +74,7 @@ def latest_windows(
     if isinstance(raw, Iterator):
         raise TypeError("raw records may be read twice: give an iterable that begins anew")
     if generation not in (None, TODAY):
-        return _by_tables(raw, choose, generation)
+        return _by_tables(raw, choose, generation, until)
     held: list[pa.RecordBatch] = []
     size = 0
     batches = iter(raw)
@@ -77,10 +83,10 @@ def latest_windows(
         size += batch.nbytes
         if is_worth_it(size, count=False):  # counted when it is decoded
             try:
-                return _streamed(_chain(held, batches), choose, generation)
+                return _streamed(_chain(held, batches), choose, generation, until)
             except NotInOrderError:
-                return _by_tables(raw, choose, generation)
-    return _by_tables(held, choose, generation)
+                return _by_tables(raw, choose, generation, until)
+    return _by_tables(held, choose, generation, until)
 
 
 def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -90,7 +96,10 @@ def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterat
 
 
 def _by_tables(
-    raw: Iterable[pa.RecordBatch], choose: Choose | None, generation: int | None
+    raw: Iterable[pa.RecordBatch],
+    choose: Choose | None,
+    generation: int | None,
+    until: Choose | None,
 ) -> Latest:
     records = rejected = 0
     span = _Span()
@@ -99,9 +108,10 @@ def _by_tables(
         nonlocal records, rejected
         for batch in raw:
             decoded = decode_arrow(of_state(batch, generation), generation=generation)
-            found = decoded.records if choose is None else choose(decoded.records)
+            written = decoded.records if until is None else until(decoded.records)
+            found = written if choose is None else choose(written)
             records, rejected = records + found.num_rows, rejected + decoded.rejects.num_rows
-            span.add(found.column("timestamp"))
+            span.add(written.column("timestamp"))
             yield found
 
     windows = replay_arrow(latest(chosen(), schemas.RECORDS))
@@ -109,7 +119,10 @@ def _by_tables(
 
 
 def _streamed(
-    raw: Iterable[pa.RecordBatch], choose: Choose | None, generation: int | None
+    raw: Iterable[pa.RecordBatch],
+    choose: Choose | None,
+    generation: int | None,
+    until: Choose | None,
 ) -> Latest:
     states, span = RunningStates(), _Span()
     records = rejected = 0
@@ -117,9 +130,10 @@ def _streamed(
         found = decode_columns(_of_one_topic(batch, generation), states.keys)
         if generation is None and has_older(found.strange):
             raise NotInOrderError
-        walk = _chosen(found, choose)
+        written = _chosen(found, until)
+        walk = written if choose is None else np.intersect1d(written, _chosen(found, choose))
         times = found.position["timestamp"]
-        span.add(times if len(walk) == len(times) else times.take(pa.array(walk)))
+        span.add(times if until is None else times.take(pa.array(written)))
         records, rejected = records + len(walk), rejected + found.rejects.num_rows
         if len(walk):
             states.apply(found, walk)

@@ -8,7 +8,7 @@ cells.causes(verdict)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -132,9 +132,14 @@ def parts(case: Case) -> Chart:
     return _chart(charts.decomposition_figure, charts.decomposition_records(case.evidence.lag))
 
 
-def drain(case: Case) -> Chart:
-    """Chart when each share partition will have caught up."""
-    return _chart(charts.drain_figure, charts.drain_records(case.evidence.progress))
+def drain(case: Case) -> Chart | Block:
+    """Chart when each share partition will have caught up; sentences where no time is known."""
+    drawn = _chart(charts.drain_figure, charts.drain_records(case.evidence.progress))
+    if drawn.light.data:
+        return drawn
+    meta = drawn.light.layout.meta
+    words = " ".join([f"{meta['title']}.", *meta["reading"][1:]])
+    return block("sentence", words, words=words)
 
 
 def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
@@ -151,6 +156,7 @@ def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
         _shown(history.windows_at(case, chosen), chosen),
         ends=lag,
         title="Windows, offset by offset",
+        limit=_common_limit(case, [group for group, _, _ in chosen]),
     )
 
 
@@ -187,12 +193,14 @@ def deliveries(case: Case) -> Chart:
     """Chart how often offsets were delivered."""
     windows = case.evidence.windows
     records = charts.delivery_count_records(windows, case.evidence.as_of)
-    limits = {
-        delivery_limit(case.evidence, group) for group in records.column("group_id").to_pylist()
-    }
-    return _chart(
-        charts.delivery_count_figure, records, limit=limits.pop() if len(limits) == 1 else None
-    )
+    groups = records.column("group_id").to_pylist()
+    return _chart(charts.delivery_count_figure, records, limit=_common_limit(case, groups))
+
+
+def _common_limit(case: Case, groups: Sequence[str]) -> int | None:
+    """Return how often records of these groups may be delivered, where all have the same limit."""
+    limits = {delivery_limit(case.evidence, group) for group in groups}
+    return limits.pop() if len(limits) == 1 else None
 
 
 def lorenz(case: Case) -> Chart:

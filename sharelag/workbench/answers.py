@@ -115,7 +115,7 @@ def windows(table: pa.Table, base: Result, limit: int | None = None) -> Result:
             charts.delivery_count_records(table), theme, limit
         ),
         "states": lambda theme: charts.window_state_figure(
-            charts.window_state_records(table), theme
+            charts.window_state_records(table), theme, limit
         ),
     }
     if len(table) != 1:

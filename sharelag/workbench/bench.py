@@ -179,14 +179,16 @@ class Workbench:
             Moments; of more, as many that are evenly apart. Fewer where that were more than
             `MOST_WINDOWS` windows.
         """
-        lag = self.evidence(group).lag
+        evidence = self.evidence(group)
+        lag = evidence.lag
         if topic is not None:
             lag = lag.filter(pc.equal(lag.column("topic"), topic))
         most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
         table = self._ask(
             ("moments", group, topic, most), lambda: self.reading.windows_at(lag, most)
         )
-        return answers.windows(named(table, lag), self._base())
+        limit = answers.delivery_limit(evidence, group)
+        return answers.windows(named(table, lag), self._base(), limit)
 
     def windows_at(self, keys: pa.Table, moments: list[int]) -> pa.Table:
         """The windows of some share partitions at given moments; see `Reading.windows_at`."""

@@ -47,7 +47,7 @@ def views() -> list[Any]:
     history = moving(2, 1).drop_columns(["runs"])
     table = lag(60)
     return [
-        WindowStrip.of(windows(window(runs=runs))),
+        WindowStrip.of(windows(window(runs=runs)), limit=2),
         WindowStrip.of(history),
         PartitionGrid.of(table, title="Lag"),
         PartitionGrid.of(table, measures=["verdict"], title="Verdicts"),
@@ -98,7 +98,7 @@ def test_no_two_colours_of_a_legend_look_the_same(
     desk = Desk(browser, tmp_path, *views(), paper=PAPERS[theme])
     for deficiency in DEFICIENCIES:
         legends = seen(desk, deficiency)
-        assert [len(legend) for legend in legends] == [10, 6, 8, 3]
+        assert [len(legend) for legend in legends] == [11, 6, 8, 3]
         grounds = np.array([swatch.ground for legend in legends for swatch in legend.values()])
         assert (np.abs(grounds[:, 1:]).max() < 4) == (
             deficiency == "achromatopsia"

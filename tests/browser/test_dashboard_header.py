@@ -278,3 +278,25 @@ def test_the_browsers_own_controls_have_the_theme_too(
     desk.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     desk.page.wait_for_function(f"({LOOKS})().every(([scheme]) => scheme === 'dark')")
     desk.assert_quiet()
+
+
+def test_moment_and_unknowns_stand_in_the_dashboards_header_alone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    at = datetime(2026, 11, 21, 8, 22, 50, tzinfo=UTC).timestamp() * 1000
+    main, _ = header(live=False, as_of=at, unknown=["in 'Windows': the age of 3 offsets"])
+    part = Header(title="Windows", as_of=at, above=at, unknown=["the age of 3 offsets"])
+    earlier = Header(title="Records", as_of=at - 9000, above=at, units="lag in offsets")
+    desk = Desk(browser, tmp_path, main, part, earlier)
+    page = desk.page
+    assert page.inner_text("main").count("As of 2026-11-21 08:22:50.000 UTC") == 1
+    assert page.inner_text("main").count("the age of 3 offsets") == 1
+    expect(desk.root(0).locator(".sl-unknown")).to_have_count(1)
+    expect(desk.root(1).locator(".sl-when")).to_be_hidden()
+    # A part of another moment says so.
+    expect(desk.root(2).locator(".sl-when")).to_contain_text("As of 2026-11-21 08:22:41.000 UTC")
+    assert "is unknown" not in desk.root(2).inner_text()
+    part.above = at + 5000
+    desk.settle()
+    expect(desk.root(1).locator(".sl-when")).to_contain_text("As of 2026-11-21 08:22:50.000 UTC")
+    desk.assert_quiet()

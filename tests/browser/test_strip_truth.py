@@ -12,6 +12,7 @@ from playwright.sync_api import Browser
 
 from sharelag.model import DeliveryState
 from sharelag.workbench.charts.palette import KINDS as LOOKS
+from sharelag.workbench.charts.palette import LAST, Theme
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
 from tests.support.browser.desk import Desk
@@ -164,4 +165,71 @@ def test_the_picture_has_each_offset_in_the_colour_of_its_state(
         result = desk.page.inner_text(".sl-told").replace(THIN, "")
         assert f"SPSO {start}, SPEO {window_end}, log end {end}." in result
     assert seen == {*KINDS} - {"other", "window"}
+    desk.assert_quiet()
+
+
+def is_last(row: dict[str, Any], offset: int, limit: int) -> bool:
+    """What the table says of an offset's next delivery."""
+    return any(
+        one["first_offset"] <= offset <= one["last_offset"]
+        and one["delivery_state"] == DeliveryState.AVAILABLE
+        and one["delivery_count"] >= limit - 1
+        for one in row["runs"]
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_offsets_whose_next_delivery_is_the_last_are_marked_and_no_others(
+    theme: Theme, browser: Browser, tmp_path: Path
+) -> None:
+    rows, limit = every_state(3), 5
+    strip = WindowStrip.of(windows(*rows), limit=limit)
+    paper = "background: #fff" if theme == "light" else "background: #111; color: #eee"
+    desk = Desk(browser, tmp_path, strip, paper=paper)
+    colour = tuple(bytes.fromhex(LAST.fill[theme][1:]))
+    wide = desk.page.eval_on_selector(
+        ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
+    )
+    row = rows[-1]
+    start, end = row["start_offset"], row["window_end_offset"]
+    marked = [offset for offset in range(start, end) if is_last(row, offset, limit)]
+    assert 0 < len(marked) < end - start
+    shown = Shown(start, end, wide - STUB)
+    boxes = [
+        (shown.x(n) + 2, STATES[1] - 8, shown.x(n + 1) - 2, STATES[1] - 2)
+        for n in range(start, end)
+    ]
+    found = [
+        offset
+        for offset, colours in zip(
+            range(start, end), desk.page.evaluate(COLOURS, boxes), strict=True
+        )
+        if any(tuple(pixel[:3]) == colour for pixel in colours)
+    ]
+    assert found == marked
+    entry = desk.page.locator('.sl-legend [data-kind="last"]')
+    assert entry.inner_text().split() == [*LAST.words.split(), str(len(marked))]
+    strip.limit = None
+    desk.settle()
+    assert entry.count() == 0
+    desk.assert_quiet()
+
+
+def test_one_of_thousands_on_its_last_delivery_is_still_marked(
+    browser: Browser, tmp_path: Path
+) -> None:
+    runs = [run(103, 20_000, 2), run(20_001, 20_001, 0, 4), run(20_002, 39_999, 2)]
+    row = window(runs=runs, window_end_offset=40_000, end_offset=40_000)
+    desk = Desk(browser, tmp_path, WindowStrip.of(windows(row), limit=5))
+    colour = tuple(bytes.fromhex(LAST.fill["light"][1:]))
+    wide = desk.page.eval_on_selector(
+        ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
+    )
+    at = Shown(100, 40_000, wide).x(20_001)
+    near, far = desk.page.evaluate(
+        COLOURS,
+        [(at - 3, STATES[1] - 7, at + 3, STATES[1] - 2), (2, STATES[1] - 7, 90, STATES[1] - 2)],
+    )
+    assert colour in {tuple(pixel[:3]) for pixel in near}
+    assert colour not in {tuple(pixel[:3]) for pixel in far}
     desk.assert_quiet()

@@ -19,6 +19,7 @@ from sharelag.pipeline.reading import SparkReading
 from sharelag.pipeline.tasks import REPLAYED, whole_parts
 from sharelag.quick import QuickReading
 from sharelag.replay.columns import KEY
+from sharelag.replay.moment import Choice
 from sharelag.sources.files import pieces
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.wire import decode_arrow
@@ -67,6 +68,16 @@ def test_recorded_stories_are_the_same(spark: SparkSession, cases: Any) -> None:
                 assert found[name] == table, (story, moment, name)
             assert wanted["windows"], (story, moment)
             theirs.close()
+
+
+def test_the_span_of_rates_does_not_depend_on_the_chosen_group(spark: SparkSession) -> None:
+    source, choice = CaptureInput(CAPTURE), Choice(frozenset({"clickstream"}))
+    whole = QuickReading(source).counted
+    mine = SparkReading(source, None, choice, spark=spark)
+    assert (mine.counted.first, mine.counted.last) == (whole.first, whole.last)
+    assert 0 < mine.counted.records < whole.records
+    assert mine.table("progress").equals(QuickReading(source, None, choice).table("progress"))
+    mine.close()
 
 
 def test_random_topics_are_the_same_at_random_moments(

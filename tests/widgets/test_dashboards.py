@@ -117,9 +117,15 @@ def test_every_part_says_as_of_when_in_which_unit_and_what_is_unknown(
             assert part.header.help, part.header.title
         if isinstance(part, ChartPart) and part.view.data:
             assert part.header.finding == part.view.figure.layout.meta["title"]
-            facts = part.header.facts
-            assert facts[0].startswith("As of 2026-11-21 08:22:")
-            assert facts[1].startswith(("Nothing is unknown.", "Not known:"))
+            said = " ".join(part.header.facts)
+            assert said
+            assert "As of" not in said  # the header says moment and unknowns for all parts
+            assert "nknown." not in said
+            assert "Not known" not in said
+            assert part.header.above == board.header.as_of
+            assert {*part.unknown} <= {*board.header.unknown}
+            is_of_records = part.header.title == "Records of the state topic"
+            assert is_of_records or part.header.as_of in (None, board.header.as_of)
     board.close()
 
 
@@ -265,9 +271,7 @@ def test_what_a_figure_says_stands_above_it_and_is_no_part_of_it(poison: Workben
     assert part.header.finding.startswith(
         "poison: 1 offset given back and waiting; the highest delivery count is 4"
     )
-    assert part.header.facts[0].endswith(
-        "Offsets in the windows, by how often they were delivered."
-    )
+    assert part.header.facts[0] == "Offsets in the windows, by how often they were delivered."
     drawn = part.view.figure
     assert drawn.layout.title.text is None
     whole = sharelag.open("poison", engine="local").windows("poison").figure("deliveries")
@@ -280,6 +284,15 @@ def test_a_chart_of_nothing_says_why_and_of_what(demo: Workbench) -> None:
     assert part.view.note == "No offset in these windows has a persisted state"
     assert part.header.finding == "No offset in these windows has a persisted delivery count"
     assert part.header.facts[0] == "Offsets in the windows, by how often they were delivered."
+
+
+def test_a_forecast_stands_in_a_column_and_without_a_time_is_no_chart(demo: Workbench) -> None:
+    view = GroupView(demo, "billing")
+    assert {"drain", "drain_ms"} <= {*view_of(view.table).names}
+    assert {*view_of(view.table).rows.column("drain").to_pylist()} == {"drained", "nobody"}
+    assert not view.drain.view.figure.data
+    assert view.drain.view.note == "No share partition has a time to drain"
+    assert any("nobody, the group has no members" in one for one in view.drain.header.facts)
 
 
 def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:

@@ -129,11 +129,9 @@ def test_a_header_knows_no_more_than_its_parts(kind: Any, demo: Workbench) -> No
     board = kind(demo)
     said = " ".join(board.header.unknown)
     for part in board.body.children:
-        assert {*part.header.unknown} <= {*board.header.unknown}
-        for fact in part.header.facts:
-            if fact.startswith("Not known: "):
-                assert fact.removeprefix("Not known: ").removesuffix(".") in said
-                assert part.header.title in said
+        assert {*part.unknown} <= {*board.header.unknown}
+        for one in part.unknown:
+            assert one in said
     assert len(board.header.unknown) == len({*board.header.unknown})
 
 
@@ -145,7 +143,7 @@ def test_what_only_a_chart_does_not_know_stands_above_it_while_it_is_drawn(
     assert heat
     board.redraw()
     assert [one for one in board.header.unknown if board.heat.header.title in one] == heat
-    board.heat.header.facts = []
+    board.heat.header.unknown = []
     monkeypatch.setattr(board, "_draw", lambda: None)
     board.redraw()
     assert not [one for one in board.header.unknown if board.heat.header.title in one]

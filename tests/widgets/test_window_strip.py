@@ -65,6 +65,17 @@ def test_the_worked_example() -> None:
     )
 
 
+def test_offsets_whose_next_delivery_is_the_last_are_counted_where_the_limit_is_known() -> None:
+    rows = windows(window(runs=[run(103, 104, 0, 3), run(105, 108, 0, 4), run(109, 109, 4, 5)]))
+    strip = WindowStrip.of(rows, limit=5)
+    assert strip.last_deliveries() == 4
+    assert strip.summary().endswith("; the next delivery is the last of 4")
+    strip.limit = 4
+    assert strip.last_deliveries() == 6
+    assert WindowStrip.of(rows).last_deliveries() is None
+    assert "the last" not in WindowStrip.of(rows).summary()
+
+
 def test_runs_cross_beside_their_start_offset() -> None:
     columns = unpacked(WindowStrip.of(windows(window())).data)
     assert columns["run_first"] == [3, 7, 13, 18]

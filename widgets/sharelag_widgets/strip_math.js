@@ -1,6 +1,6 @@
 // Where do a window's offsets lie, and what stands at each place of the picture? Numbers only, nothing of a page.
 
-import { FINISHED, KINDS, OTHER, UNKNOWN, UNREAD, WINDOW } from "./shared/palette.js";
+import { AVAILABLE, FINISHED, KINDS, OTHER, UNKNOWN, UNREAD, WINDOW } from "./shared/palette.js";
 
 /**
  * The pieces of one moment, ascending and without a hole from start offset to end.
@@ -46,6 +46,18 @@ export function countsOf(pieces) {
   return counts;
 }
 
+/** Whether the next delivery of a piece's offsets is their last, where the limit is known. */
+export function isLast(pieces, n, limit) {
+  return limit > 0 && pieces.kind[n] === AVAILABLE && pieces.count[n] >= limit - 1;
+}
+
+/** How many offsets there are of which that holds. */
+export function lastCount(pieces, limit) {
+  let count = 0;
+  for (let n = 0; n < pieces.size; n++) if (isLast(pieces, n, limit)) count += pieces.end[n] - pieces.first[n];
+  return count;
+}
+
 /** The piece that an offset is in, or -1. */
 export function pieceAt(pieces, offset) {
   let [low, high] = [0, pieces.size];
@@ -60,12 +72,14 @@ export function pieceAt(pieces, offset) {
 /**
  * What each column of a picture is made of, where a column holds several offsets.
  *
- * @returns {{share: Float32Array, most: Uint16Array}} offsets by kind of every column, one after the other, as
- *   parts of the column's offsets; and the largest delivery count in it
+ * @returns {{share: Float32Array, most: Uint16Array, last: Uint8Array}} offsets by kind of every column, one after
+ *   the other, as parts of the column's offsets; the largest delivery count in it; and whether any offset's next
+ *   delivery is its last
  */
-export function stacks(pieces, from, to, columns) {
+export function stacks(pieces, from, to, columns, limit = null) {
   const kinds = KINDS.length;
   const [share, most] = [new Float32Array(columns * kinds), new Uint16Array(columns)];
+  const marked = new Uint8Array(columns);
   const each = (to - from) / columns;
   for (let n = Math.max(0, firstAfter(pieces, from)); n < pieces.size && pieces.first[n] < to; n++) {
     const [low, high] = [Math.max(pieces.first[n], from), Math.min(pieces.end[n], to)];
@@ -75,9 +89,10 @@ export function stacks(pieces, from, to, columns) {
       if (part <= 0) continue;
       share[column * kinds + pieces.kind[n]] += part / each;
       if (pieces.count[n] > most[column]) most[column] = pieces.count[n];
+      if (isLast(pieces, n, limit)) marked[column] = 1;
     }
   }
-  return { share, most };
+  return { share, most, last: marked };
 }
 
 function firstAfter(pieces, offset) {

@@ -1,12 +1,14 @@
 // Paints one moment of a window: states, delivery counts, start and end, what is picked.
 
-import { KINDS, UNREAD } from "./shared/palette.js";
-import { brushes, sized } from "./shared/paint.js";
+import { KINDS, UNREAD, lastFill } from "./shared/palette.js";
+import { brushes, paintLast, sized } from "./shared/paint.js";
 import { number } from "./shared/format.js";
-import { heights, stacks, ticks } from "./strip_math.js";
+import { heights, isLast, stacks, ticks } from "./strip_math.js";
 
 const STATES = { top: 18, height: 58 };
 const COUNTS = { top: 80, height: 26 };
+/** Height of the mark of offsets whose next delivery is their last. */
+const LAST_HEIGHT = 8;
 const AXIS = { top: 110, height: 34 };
 /** Height of the picture, and the width of the stub that stands for an unread tail which is not to scale. */
 export const HEIGHT = AXIS.top + AXIS.height;
@@ -15,7 +17,7 @@ export const STUB = 96;
 /**
  * @param {HTMLCanvasElement} canvas
  * @param {{pieces, span: number[], marks: {offset: number, words: string}[], tail: number, cursor: number | null,
- *   picked: number[], theme: string, ink: string, soft: string, focus: string}} scene `tail` are unread offsets beyond the span
+ *   picked: number[], limit: number | null, theme: string, ink: string, soft: string, focus: string}} scene `tail` are unread offsets beyond the span
  */
 export function paintStrip(canvas, scene) {
   const context = sized(canvas, HEIGHT);
@@ -39,7 +41,7 @@ export function paintStrip(canvas, scene) {
 }
 
 /** Every piece for itself; an offset is at least a pixel wide. */
-function paintEach(context, { pieces, span: [from, to], ink, paper }, styles, x, width) {
+function paintEach(context, { pieces, span: [from, to], ink, paper, theme, limit }, styles, x, width) {
   const wide = width / (to - from);
   let most = 1;
   for (let n = 0; n < pieces.size; n++) if (inside(pieces, n, from, to)) most = Math.max(most, pieces.count[n]);
@@ -49,12 +51,14 @@ function paintEach(context, { pieces, span: [from, to], ink, paper }, styles, x,
     const [left, right] = [Math.max(0, x(pieces.first[n])), Math.min(width, x(pieces.end[n]))];
     context.fillStyle = styles[pieces.kind[n]];
     context.fillRect(left, STATES.top, right - left, STATES.height);
+    const last = isLast(pieces, n, limit);
+    if (last) paintLast(context, theme, paper, left, STATES.top + STATES.height, right - left, LAST_HEIGHT);
     const count = pieces.count[n];
     if (count > 0) {
       any = Math.max(any, count);
       const high = Math.max(2, (count / most) * COUNTS.height);
-      context.fillStyle = ink;
-      context.globalAlpha = 0.62;
+      context.fillStyle = last ? lastFill(theme) : ink;
+      context.globalAlpha = last ? 1 : 0.62;
       context.fillRect(left, COUNTS.top + COUNTS.height - high, Math.max(1, right - left - (wide > 5 ? 1 : 0)), high);
       context.globalAlpha = 1;
       if (right - left >= 16) {
@@ -85,9 +89,9 @@ function paintCells(context, [from, to], x, width, ink) {
 }
 
 /** Several offsets a pixel: each column is split by what is in it; equal neighbours are painted at once. */
-function paintStacks(context, { pieces, span: [from, to], ink }, styles, width) {
+function paintStacks(context, { pieces, span: [from, to], ink, paper, theme, limit }, styles, width) {
   const columns = Math.max(1, Math.floor(width));
-  const { share, most } = stacks(pieces, from, to, columns);
+  const { share, most, last } = stacks(pieces, from, to, columns, limit);
   const highest = most.reduce((a, b) => Math.max(a, b), 0);
   let [begun, before] = [0, null];
   for (let column = 0; column <= columns; column++) {
@@ -102,14 +106,15 @@ function paintStacks(context, { pieces, span: [from, to], ink }, styles, width) 
     }
     [begun, before] = [column, now];
   }
-  context.fillStyle = ink;
-  context.globalAlpha = 0.62;
   for (let column = 0; column < columns; column++) {
+    if (last[column]) paintLast(context, theme, paper, column, STATES.top + STATES.height, 1, LAST_HEIGHT);
     if (!most[column]) continue;
     const high = Math.max(2, (most[column] / highest) * COUNTS.height);
+    context.fillStyle = last[column] ? lastFill(theme) : ink;
+    context.globalAlpha = last[column] ? 1 : 0.62;
     context.fillRect(column, COUNTS.top + COUNTS.height - high, 1, high);
+    context.globalAlpha = 1;
   }
-  context.globalAlpha = 1;
   return highest;
 }
 

@@ -2,17 +2,19 @@
 
 import { make } from "./shared/dom.js";
 import { number } from "./shared/format.js";
-import { KINDS } from "./shared/palette.js";
+import { KINDS, LAST } from "./shared/palette.js";
+import { isLast } from "./strip_math.js";
 
 const MOST = 1000;
 
 /** A real table of the first thousand pieces. */
-export function pieceTable(pieces, time) {
+export function pieceTable(pieces, time, limit = null) {
+  const stateOf = (n) => KINDS[pieces.kind[n]].words + (isLast(pieces, n, limit) ? `, ${LAST.words.toLowerCase()}` : "");
   const body = make("tbody");
   for (let n = 0; n < Math.min(pieces.size, MOST); n++) {
     const cells = [number(pieces.first[n]), number(pieces.end[n] - 1), number(pieces.end[n] - pieces.first[n])];
     body.append(make("tr", {}, ...cells.map((text) => make("td", { class: "sl-number" }, text)),
-      make("td", {}, KINDS[pieces.kind[n]].words), make("td", { class: "sl-number" }, pieces.count[n] ? String(pieces.count[n]) : "-")));
+      make("td", {}, stateOf(n)), make("td", { class: "sl-number" }, pieces.count[n] ? String(pieces.count[n]) : "-")));
   }
   const cut = pieces.size > MOST ? `; the first ${number(MOST)} of ${number(pieces.size)} runs` : "";
   const names = ["First offset", "Last offset", "Offsets", "State", "Delivery count"];

@@ -1,8 +1,8 @@
 // What does a strip say in words: of the offset that is looked at, of what is picked, of where one can go? Nothing of a page.
 
 import { number } from "./shared/format.js";
-import { FINISHED, KINDS, UNREAD, WINDOW } from "./shared/palette.js";
-import { pieceAt } from "./strip_math.js";
+import { FINISHED, KINDS, LAST, UNREAD, WINDOW } from "./shared/palette.js";
+import { isLast, pieceAt } from "./strip_math.js";
 
 /** What can be done on the picture. */
 export const HELP = [
@@ -12,20 +12,21 @@ export const HELP = [
 ];
 
 /** The offset that is looked at, and what is picked; either may be missing. */
-export function spotWords(pieces, cursor, picked) {
+export function spotWords(pieces, cursor, picked, limit = null) {
   const range = picked.length && (picked[0] === picked[1] ? number(picked[0]) : `${number(picked[0])} to ${number(picked[1])}`);
-  if (cursor !== null) return cursorWords(pieces, cursor) + (range ? ` \u2014 picked ${range}` : "");
+  if (cursor !== null) return cursorWords(pieces, cursor, limit) + (range ? ` \u2014 picked ${range}` : "");
   return range ? `You picked ${range}.` : "No offset chosen: use the arrow keys, or point at one.";
 }
 
 /** The offset that is looked at. */
-export function cursorWords(pieces, cursor) {
+export function cursorWords(pieces, cursor, limit = null) {
   const n = pieceAt(pieces, cursor);
   if (n < 0) return `Offset ${number(cursor)}: outside of the window and the log`;
   const kind = pieces.kind[n];
   const isCounted = pieces.count[n] && kind !== UNREAD && kind !== FINISHED && kind !== WINDOW;
   const count = isCounted ? `, delivery count ${pieces.count[n]}` : "";
-  return `Offset ${number(cursor)}: ${KINDS[kind].words}${count}; run ${number(pieces.first[n])} to ${number(pieces.end[n] - 1)}`;
+  const last = isLast(pieces, n, limit) ? ` of ${limit}, ${LAST.words.toLowerCase()}` : "";
+  return `Offset ${number(cursor)}: ${KINDS[kind].words}${count}${last}; run ${number(pieces.first[n])} to ${number(pieces.end[n] - 1)}`;
 }
 
 /**

@@ -3,18 +3,18 @@
 import { textAt } from "./shared/columns.js";
 import { button, make, ownsKeys } from "./shared/dom.js";
 import { isolated, local, number, utc } from "./shared/format.js";
-import { swatch } from "./shared/paint.js";
-import { KINDS } from "./shared/palette.js";
+import { lastSwatch, swatch } from "./shared/paint.js";
+import { KINDS, LAST } from "./shared/palette.js";
 import { view } from "./shared/view.js";
 import { offsetField, timeBar } from "./strip_controls.js";
-import { countsOf, extent, lastBefore, panned, pieceAt, piecesOf, zoomed } from "./strip_math.js";
+import { countsOf, extent, lastBefore, lastCount, panned, pieceAt, piecesOf, zoomed } from "./strip_math.js";
 import { watchMouse } from "./strip_mouse.js";
 import { HEIGHT, paintStrip } from "./strip_picture.js";
 import { pieceTable } from "./strip_table.js";
 import { HELP, cursorWords, offsetIn, spotWords } from "./strip_words.js";
 
 const FITS = { window: "Window", moments: "All moments", log: "Whole log" };
-const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed"];
+const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed", "limit"];
 
 function build({ model, root, link, say, later }) {
   let [columns, data, row, rows, pieces, spoken, unpicked] = [null, null, 0, [], null, "", null];
@@ -70,7 +70,7 @@ function build({ model, root, link, say, later }) {
     const found = offsetIn(text, reach());
     if (found.why) return found.why;
     look(found.offset);
-    say(cursorWords(pieces, found.offset));
+    say(cursorWords(pieces, found.offset, get("limit")));
     return "";
   }
   function pick(first, last) {
@@ -167,7 +167,7 @@ function build({ model, root, link, say, later }) {
       { offset: logEnd, words: `log end ${number(logEnd)}` },
     ].filter(({ offset }) => !Number.isNaN(offset));
     paintStrip(canvas, {
-      pieces, marks, span: span(), tail: tail(), cursor: get("cursor"), picked: get("offsets"), theme: root.dataset.theme,
+      pieces, marks, span: span(), tail: tail(), cursor: get("cursor"), picked: get("offsets"), limit: get("limit"), theme: root.dataset.theme,
       ink: colour("--sl-ink"), soft: colour("--sl-soft"), paper: colour("--sl-paper"), focus: colour("--sl-focus"),
     });
     const spent = performance.now() - begun;
@@ -201,21 +201,27 @@ function build({ model, root, link, say, later }) {
     if (spoke !== spoken) say((spoken = spoke));
     writeLegend(counts);
     writeSpot();
-    if (!table.hidden) table.replaceChildren(pieceTable(pieces, at));
+    if (!table.hidden) table.replaceChildren(pieceTable(pieces, at, get("limit")));
   }
   // A history has numbers of a window, but not where in it they are.
   function numbersOf() {
     if (columns.itemised.values[0]) return "";
     return `In the window: available ${number(value("available"))}, complete ${number(value("complete"))}; give windows with runs to see where.`;
   }
+  const entry = ({ name, words, means }, picture) =>
+    make("li", { title: means, data: { kind: name } }, picture, make("span", {}, words), make("strong", {}));
   function writeLegend(counts) {
     const shownKinds = KINDS.map((_, kind) => kind).filter((kind) => counts[kind] || kind === 0 || kind === 2 || kind === 4);
-    const mark = `${root.dataset.theme} ${shownKinds}`;
+    const last = lastCount(pieces, get("limit"));
+    const mark = `${root.dataset.theme} ${shownKinds} ${last > 0}`;
     if (legend.dataset.mark !== mark) {
       legend.dataset.mark = mark;
       legend.replaceChildren(...shownKinds.map((kind) =>
-        make("li", { title: KINDS[kind].means, data: { kind: KINDS[kind].name } }, swatch(kind, root.dataset.theme), make("span", {}, KINDS[kind].words), make("strong", {}))));
+        entry(KINDS[kind], swatch(kind, root.dataset.theme))));
+      const paper = getComputedStyle(root).getPropertyValue("--sl-paper").trim();
+      if (last) legend.append(entry(LAST, lastSwatch(root.dataset.theme, paper)));
     }
+    if (last) legend.lastChild.lastChild.textContent = number(last);
     shownKinds.forEach((kind, n) => (legend.children[n].lastChild.textContent = number(counts[kind])));
   }
   function writeSpot() {
@@ -224,8 +230,8 @@ function build({ model, root, link, say, later }) {
     canvas.setAttribute("aria-valuemin", from);
     canvas.setAttribute("aria-valuemax", to - 1);
     canvas.setAttribute("aria-valuenow", Math.max(from, Math.min(to - 1, cursor ?? from)));
-    spot.textContent = spotWords(pieces, cursor, picked_);
-    canvas.setAttribute("aria-valuetext", cursor === null ? spot.textContent : cursorWords(pieces, cursor));
+    spot.textContent = spotWords(pieces, cursor, picked_, get("limit"));
+    canvas.setAttribute("aria-valuetext", cursor === null ? spot.textContent : cursorWords(pieces, cursor, get("limit")));
   }
   function hear({ keys: names, moment, offsets }) {
     const before = get("shown");

@@ -44,6 +44,8 @@ class WindowStrip(View):
     offsets = traitlets.List(traitlets.Float()).tag(sync=True)  # picked: first and last, or nothing
     fit = traitlets.Unicode("window").tag(sync=True)  # window, moments, log, or fixed
     span = traitlets.List(traitlets.Float()).tag(sync=True)  # where fixed: first offset and end
+    # how often a record may be delivered, of all share partitions; None: not known
+    limit = traitlets.Int(None, allow_none=True, min=1).tag(sync=True)
     speed = traitlets.Enum((1, 2, 5, 10), 1).tag(sync=True)  # of playing
 
     _PICKS = ("shown", "moment", "offsets")
@@ -76,6 +78,7 @@ class WindowStrip(View):
         labels: dict[Key, str] | None = None,
         selection: Selection | None = None,
         title: str = "Windows of share partitions",
+        limit: int | None = None,
     ) -> WindowStrip:
         """The windows in a table, one moment a row.
 
@@ -95,6 +98,9 @@ class WindowStrip(View):
         labels : dict of key to str, optional
         selection : Selection, optional
         title : str
+        limit : int, optional
+            ``share.delivery.count.limit`` of the groups: offsets whose next delivery is the last
+            are marked.
 
         Raises
         ------
@@ -102,7 +108,13 @@ class WindowStrip(View):
             A column is missing.
         """
         return cls(
-            table_of(rows), keys, labels or {}, ends, selection_for(selection, keys), title=title
+            table_of(rows),
+            keys,
+            labels or {},
+            ends,
+            selection_for(selection, keys),
+            title=title,
+            limit=limit,
         )
 
     @property
@@ -185,6 +197,23 @@ class WindowStrip(View):
             numbers[_UNREAD] = max(end - max(window_end, start), 0)
         return {name: int(count) for name, count in zip(KINDS, numbers, strict=True) if count}
 
+    def last_deliveries(self, moment: int | None = None) -> int | None:
+        """How many offsets there are whose next delivery is their last; None: not known.
+
+        Parameters
+        ----------
+        moment : int, optional
+            Else the one shown.
+        """
+        if self.limit is None or not self._moments.itemised:
+            return None
+        row = self._row(moment)
+        first, last, state, count = self._moments.runs[
+            self._moments.runs_at[row] : self._moments.runs_at[row + 1]
+        ].T
+        marked = (state == DeliveryState.AVAILABLE) & (count >= self.limit - 1)
+        return int((last + 1 - first)[marked].sum())
+
     @property
     def time(self) -> datetime | None:
         """The moment that is shown; None where the table does not say."""
@@ -201,10 +230,12 @@ class WindowStrip(View):
         if np.isnan(start):
             return f"{self._moments.labels[self.shown]}: the start offset is not known yet"
         kinds = ", ".join(f"{name} {count:,}" for name, count in self.counts().items())
+        last = self.last_deliveries()
+        marked = f"; the next delivery is the last of {last:,}" if last else ""
         when = f" as of {self.time.isoformat()}" if self.time else ""
         return (
             f"{self._moments.labels[self.shown]}: window {start:,.0f} to {end:,.0f}{when}: "
-            f"{kinds or 'empty'}"
+            f"{kinds or 'empty'}{marked}"
         )
 
     def _take(self, rows: pa.Table, ends: Rows | None) -> None:

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { FINISHED, KINDS, OTHER, UNKNOWN, UNREAD, WINDOW } from "../sharelag_widgets/shared/palette.js";
-import { countsOf, extent, heights, lastBefore, panned, pieceAt, piecesOf, stacks, ticks, zoomed } from "../sharelag_widgets/strip_math.js";
+import { countsOf, extent, heights, isLast, lastBefore, lastCount, panned, pieceAt, piecesOf, stacks, ticks, zoomed } from "../sharelag_widgets/strip_math.js";
 import { cursorWords, offsetIn, spotWords } from "../sharelag_widgets/strip_words.js";
 
 const column = (values) => ({ values });
@@ -124,4 +124,15 @@ test("an offset that is typed, with whatever between its thousands", () => {
   const there = "1\u202f000\u202f000 to 1\u202f999\u202f999";
   for (const typed of ["", "  ", "abc", "-5", "1.5", "10 00", "1e6", "<img>"]) assert.deepEqual(offsetIn(typed, reach), { why: `Type an offset as a whole number, from ${there}.` }, typed);
   for (const typed of ["999999", "2000000", "99999999999999999999"]) assert.match(offsetIn(typed, reach).why, new RegExp(`is out of range: at this moment there are ${there}\\.$`));
+});
+
+test("an available offset one delivery below the limit is on its last delivery, others are not", () => {
+  const pieces = piecesOf(moment({ runs: [[3, 2, 0, 3], [5, 3, 0, 4], [8, 1, 4, 5], [10, 2, 0, 5]] }), 0);
+  const marked = (limit) => list(pieces).filter((_, n) => isLast(pieces, n, limit)).map(([first]) => first);
+  assert.deepEqual([5, 4, 6, null, undefined].map(marked), [[105, 110], [103, 105, 110], [110], [], []]);
+  assert.deepEqual([5, 6, null].map((limit) => lastCount(pieces, limit)), [5, 2, 0]);
+  assert.deepEqual([...stacks(pieces, 100, 120, 4, 5).last], [0, 1, 1, 0]);
+  assert.deepEqual([...stacks(pieces, 100, 120, 4).last], [0, 0, 0, 0]);
+  assert.match(cursorWords(pieces, 105, 5), /delivery count 4 of 5, next delivery is the last; run 105 to 107/);
+  assert.match(cursorWords(pieces, 103, 5), /delivery count 3; run/);
 });

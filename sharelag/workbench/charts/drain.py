@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -45,6 +46,8 @@ DRAIN_FORECAST = pa.schema(
         ("urgency", pa.int8()),  # the order of the rows, highest first
     ]
 )
+#: Sentences on forecasts without a time.
+_MOST_SENTENCES = 6
 _URGENCY = {NOBODY: 6, STALLED: 5, NEVER: 4, PAUSED: 3, DRAINS: 2, UNKNOWN: 1, DRAINED: 0}
 
 
@@ -73,7 +76,9 @@ def drain_records(progress: Arrow) -> pa.Table:
 
 
 def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Any:
-    """A point for each share partition that drains, with its 95 % interval; words for the others.
+    """A point for each share partition that drains, with its 95 % interval.
+
+    A forecast without a time is a sentence below the title: nothing is drawn of it.
 
     Parameters
     ----------
@@ -81,7 +86,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         `DRAIN_FORECAST`, as sorted.
     theme : {"light", "dark"}
     most : int
-        Lines to draw, from the first on.
+        Share partitions to draw, from the first on.
     """
     as_of = rows.latest(records)
     unit = "Time until nothing is left, at the observed rates; lines are 95 % confidence intervals."
@@ -91,32 +96,39 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
             Story("There is no forecast", as_of, unit),
             theme,
         )
-    lines = _lines(records)
-    names = [text.name(name, 2 * text.LABEL) for name, _, _ in lines[:most]]
-    plain = [
-        first | {"row": row, "name": name} for row, (name, first, _) in enumerate(lines[:most])
-    ]
-    draining = [one for one in plain if one["drain"] == DRAINS and one["drain_ms"] is not None]
+    timed = [one for one in records.to_pylist() if _has_time(one)]
+    unknown = pc.sum(pc.equal(records.column("drain"), UNKNOWN)).as_py() or 0
+    story = Story(
+        title=_title(records),
+        as_of=as_of,
+        unit=unit,
+        unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}."
+        if unknown
+        else "",
+        facts=(
+            *drain_sentences(records),
+            *rows.left_out(max(len(timed) - most, 0), "share partition", "with less urgency"),
+        ),
+    )
+    if not timed:
+        known = replace(story, unknown=story.unknown or "Nothing is unknown.")
+        return empty("No share partition has a time to drain", known, theme)
+    several = len(pc.unique(records.column("group_id"))) > 1
+    draining = [one | {"row": row} for row, one in enumerate(timed[:most])]
+    names = [text.share_partition(one, several) for one in draining]
     longest = max(
-        [
-            one[name] or 0
-            for one in draining
-            for name in ("drain_ms", "drain_low_ms", "drain_high_ms")
-        ],
-        default=0,
+        one[name] or 0 for one in draining for name in ("drain_ms", "drain_low_ms", "drain_high_ms")
     )
     scale, words = text.time_unit(longest)
     right = longest * 1.12 / scale or 1.0
     look = line(0, theme)
-    hovers = [text.hover(one["name"], *_hover(one)) for one in draining]
-    shared = {
-        "y": [one["row"] for one in draining],
-        "mode": "markers",
-        "hovertext": hovers,
-        "hoverinfo": "text",
-    }
     points = plotly().Scatter(
-        **shared,
+        y=[one["row"] for one in draining],
+        mode="markers",
+        hovertext=[
+            text.hover(name, *_hover(one)) for name, one in zip(names, draining, strict=True)
+        ],
+        hoverinfo="text",
         x=[one["drain_ms"] / scale for one in draining],
         name="drains in",
         marker=look["marker"] | {"size": 10},
@@ -141,53 +153,37 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         marker={"symbol": "triangle-right", "size": 13, "color": look["marker"]["color"]},
         hoverinfo="skip",
     )
-    notes = [
-        {
-            "x": 0,
-            "y": one["row"],
-            "text": text.escaped(_words(one)),
-            "showarrow": False,
-            "xanchor": "left",
-            "xshift": 8,
-        }
-        for one in plain
-        if one not in draining
-    ]
-    unknown = pc.sum(pc.equal(records.column("drain"), UNKNOWN)).as_py() or 0
-    story = Story(
-        title=_title(records),
-        as_of=as_of,
-        unit=unit,
-        unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}; in "
-        "words, without a point."
-        if unknown
-        else "",
-        facts=rows.left_out(
-            sum(count for *_, count in lines[most:]), "share partition", "with less urgency"
-        ),
-    )
-    axis = {"title": {"text": f"time to drain ({words})"}, "range": [0, right * 1.04]}
     return figure(
         [points, open_end] if never else [points],
         story,
         theme,
         rows_height(len(names)),
-        legend=bool(draining),
-        xaxis=axis if draining else axis | {"visible": False},
+        xaxis={"title": {"text": f"time to drain ({words})"}, "range": [0, right * 1.04]},
         yaxis=row_axis(names),
-        annotations=notes,
     )
 
 
-def _lines(records: pa.Table) -> list[tuple[str, dict[str, Any], int]]:
-    """Label, row and number of the share partitions of a group that have the same forecast."""
+def drain_sentences(records: pa.Table) -> tuple[str, ...]:
+    """What the forecasts without a time say, once for all share partitions of a group.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `DRAIN_FORECAST`, as sorted.
+    """
     several = len(pc.unique(records.column("group_id"))) > 1
-    together: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    together: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in records.to_pylist():
-        point = row["drain"] == DRAINS and row["drain_ms"] is not None
-        own = (row["topic_id"], row["partition"]) if point else (_words(row),)
-        together.setdefault((row["group_id"], *own), []).append(row)
-    return [(_called(mine, several), mine[0], len(mine)) for mine in together.values()]
+        if not _has_time(row):
+            together.setdefault((row["group_id"], _words(row)), []).append(row)
+    said = [f"{_called(mine, several)}: {words}." for (_, words), mine in together.items()]
+    others = sum(map(len, list(together.values())[_MOST_SENTENCES:]))
+    more = f"And {text.counted(others, 'share partition')} more without a time to drain."
+    return (*said[:_MOST_SENTENCES], *([more] if others else []))
+
+
+def _has_time(row: dict[str, Any]) -> bool:
+    return row["drain"] == DRAINS and row["drain_ms"] is not None
 
 
 def _called(mine: list[dict[str, Any]], several: bool) -> str:
@@ -223,7 +219,7 @@ def _at(one: dict[str, Any]) -> datetime:
 
 def _words(one: dict[str, Any]) -> str:
     kind = one["drain"] or UNKNOWN
-    words = f"{'? ' if kind == UNKNOWN else ''}{kind}: {DRAINS_OF.get(kind, '')}"
+    words = f"{kind}, {DRAINS_OF.get(kind, '')}"
     low = one["drain_low_ms"]
     return words + (f" (at best in {text.span(low)})" if kind == NEVER and low is not None else "")
 

@@ -48,6 +48,11 @@ class Story:
     simulated: bool = False  # then it has no moment
 
     @property
+    def reading(self) -> tuple[str, ...]:
+        """How the figure is to be read, where its moment and what is unknown stand elsewhere."""
+        return (f"Simulated. {self.unit}" if self.simulated else self.unit, *self.facts)
+
+    @property
     def lines(self) -> tuple[str, ...]:
         """What stands below the title."""
         when = "Simulated." if self.simulated else f"As of {text.moment(self.as_of)}."
@@ -79,7 +84,8 @@ def figure(
     Returns
     -------
     plotly.graph_objects.Figure
-        ``layout.meta`` holds the story as plain text, for labels that screen readers read.
+        ``layout.meta`` holds the story as plain text, for labels that screen readers read, and in
+        parts for pages that say moment and unknowns once for many figures.
     """
     checked(theme)
     title = text.lines_of(story.title, _TITLE_WIDTH)
@@ -111,7 +117,13 @@ def figure(
         # Also where a page brings its own template: at the right it would lie on a colour bar.
         legend=template(theme)["layout"]["legend"],
         separators=f".{THIN_SPACE}",
-        meta={"title": story.title, "facts": list(story.lines)},
+        meta={
+            "title": story.title,
+            "facts": list(story.lines),
+            "as_of": None if story.as_of is None else story.as_of.timestamp() * 1000,
+            "reading": list(story.reading),
+            "unknown": story.unknown,
+        },
     )
     drawn.update_layout(**layout)
     return drawn

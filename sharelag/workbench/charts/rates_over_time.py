@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.metrics.columns import numbers
+from sharelag.metrics.observed import BINS
+from sharelag.metrics.regime import last_change
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.workbench.charts import rows, text
@@ -94,7 +97,8 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Any:
         )
     moments, sums = _summed(kept)
     first = kept.column("begin").to_numpy().min()
-    edges, sums = _pooled(np.concatenate([[first], moments]).astype("datetime64[ms]"), sums)
+    edges = np.concatenate([[first], moments]).astype("datetime64[ms]")
+    edges, sums = _pooled(edges, sums, np.arange(0, len(moments), -(-len(moments) // _MOST)))
     middle = (edges[:-1] + (edges[1:] - edges[:-1]) / 2).astype(str)
     words = {"arrival_rate": "arrivals", "completion_rate": "completions"}
     traces = [
@@ -172,9 +176,8 @@ def _summed(kept: pa.Table) -> tuple[Any, dict[str, Any]]:
     return moments, sums
 
 
-def _pooled(edges: Any, sums: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Means over spans, few enough to see; NaN where less than half of a span is known."""
-    first = np.arange(0, len(edges) - 1, -(-(len(edges) - 1) // _MOST))
+def _pooled(edges: Any, sums: dict[str, Any], first: Any) -> tuple[Any, dict[str, Any]]:
+    """Means over spans that begin at some edges; NaN where less than half of a span is known."""
     seconds = np.diff(edges).astype(float)
     pooled = {}
     for name, rate in sums.items():
@@ -187,19 +190,32 @@ def _pooled(edges: Any, sums: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 def _over_time_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
     groups = rows.groups_of(kept)
+    begin = _last_change(edges, sums)
+    sums = {name: rate[begin:] for name, rate in sums.items()}
     known = ~np.isnan(sums["arrival_rate"] + sums["completion_rate"])
     if not known.any():
         return f"{groups}: at no moment are all rates known"
-    seconds = (edges[1:] - edges[:-1]).astype(float)[known]
+    seconds = (edges[begin + 1 :] - edges[begin:-1]).astype(float)[known]
     arrival, completion = (float(np.average(sums[name][known], weights=seconds)) for name in sums)
-    over = "over this time"
+    when = "over this time"
+    if begin:
+        at: datetime = edges[begin].item()
+        when = f"since {text.moment(at.replace(tzinfo=UTC))}"
+    arrive, finish = text.number(arrival), text.number(completion)
     if np.isclose(arrival, completion):
+        return f"{groups}: as much arrives as is finished {when}, {arrive} offsets a second"
+    if arrival > completion:
         return (
-            f"{groups}: as much arrives as is finished {over}, {text.number(arrival)} "
-            "offsets a second"
+            f"{groups}: lag grows {when}: {arrive} offsets a second arrive, {finish} are finished"
         )
-    verb = "Lag grows" if arrival > completion else "Lag shrinks"
-    return (
-        f"{groups}: {verb.lower()} {over}, as {text.number(arrival)} offsets a second arrive and "
-        f"{text.number(completion)} are finished"
-    )
+    return f"{groups}: lag shrinks {when}: {finish} offsets a second are finished, {arrive} arrive"
+
+
+def _last_change(edges: Any, sums: dict[str, Any]) -> int:
+    """The span with which the rates begin that the forecast goes by; 0 where nothing changed."""
+    count = len(edges) - 1
+    if count < BINS:
+        return 0
+    first = np.linspace(0, count, BINS, endpoint=False).astype(int)
+    _, parts = _pooled(edges, sums, first)
+    return int(first[last_change(*(rate[np.newaxis] for rate in parts.values()))[0]])

@@ -15,7 +15,7 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly
-from sharelag.workbench.charts.palette import KINDS, PAPER, Theme, marker, state_kind
+from sharelag.workbench.charts.palette import KINDS, LAST, PAPER, Kind, Theme, marker, state_kind
 
 #: Some offsets of a window that were in the same state from one moment until the next.
 WINDOW_STATES = pa.schema(
@@ -74,7 +74,7 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
     return rows.conformed(columns, WINDOW_STATES)
 
 
-def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
+def window_state_figure(records: pa.Table, theme: Theme = "light", limit: int | None = None) -> Any:
     """A box for every run, as high as its offsets and as long as it lasted.
 
     Parameters
@@ -82,6 +82,9 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
     records : pyarrow.Table
         `WINDOW_STATES` of one share partition.
     theme : {"light", "dark"}
+    limit : int, optional
+        ``share.delivery.count.limit`` of the group: offsets whose next delivery is the last are
+        marked.
 
     Raises
     ------
@@ -109,7 +112,8 @@ def window_state_figure(records: pa.Table, theme: Theme = "light") -> Any:
     states = sorted(
         pc.unique(records.column("delivery_state")).to_pylist(), key=lambda one: (one is None, one)
     )
-    traces = [_boxes(_of_state(records, state), state, label, theme) for state in states]
+    kinds = [(_of_state(records, state), _kind(state)) for state in states]
+    traces = [_boxes(mine, kind, label, theme) for mine, kind in _with_last(kinds, limit)]
     ends = records.filter(pc.equal(records.column("as_of"), pa.scalar(as_of, schemas.TIMESTAMP)))
     stateless = _of_state(ends, None)
     count = pc.sum(_length(stateless)).as_py() or 0
@@ -191,8 +195,27 @@ def _length(records: pa.Table) -> Any:
     return pc.add(pc.subtract(records.column("last_offset"), records.column("first_offset")), 1)
 
 
-def _boxes(mine: pa.Table, state: int | None, label: str, theme: Theme) -> Any:
-    kind = KINDS["unknown"] if state is None else state_kind(state)
+def _kind(state: int | None) -> Kind:
+    return KINDS["unknown"] if state is None else state_kind(state)
+
+
+def _with_last(
+    kinds: list[tuple[pa.Table, Kind]], limit: int | None
+) -> list[tuple[pa.Table, Kind]]:
+    """Those that wait for their last delivery apart from the others that are available."""
+    if limit is None:
+        return kinds
+    parted: list[tuple[pa.Table, Kind]] = []
+    for mine, kind in kinds:
+        if kind is not KINDS["available"]:
+            parted.append((mine, kind))
+            continue
+        last = pc.greater_equal(mine.column("delivery_count"), limit - 1)
+        parted += [(mine.filter(pc.invert(last)), kind), (mine.filter(last), LAST)]
+    return [(mine, kind) for mine, kind in parted if len(mine)]
+
+
+def _boxes(mine: pa.Table, kind: Kind, label: str, theme: Theme) -> Any:
     begin, until = (rows.floats(mine, name) for name in ("as_of", "until"))
     first, length = rows.floats(mine, "first_offset"), rows.floats(mine, "last_offset")
     length = length - first + 1

@@ -52,3 +52,26 @@ def test_a_whole_reading_has_every_group_and_the_health_of_the_topic() -> None:
     assert set(whole.table("windows").column("group_id").to_pylist()) == {"billing", "shipping"}
     assert whole.table("health").column("records").to_pylist() == [91]
     assert whole.whole() is whole
+
+
+@pytest.mark.parametrize("as_of", [None, NOW - timedelta(seconds=10)])
+def test_the_progress_of_a_group_is_the_same_alone_and_among_others(as_of: Any) -> None:
+    """The span of the rates is that of the input, and not that of the chosen group's records."""
+    early = [Write(100 - n, n, ((n, n + 2, 0, 1),), group="early") for n in range(90)]
+    late = [Write(30 - n, 70 + n, ((70 + n, 72 + n, 0, 1),), group="late") for n in range(28)]
+    together = QuickReading(WrittenInput([*early, *late]), as_of)
+    rates = together.table("progress").column("completion_rate").to_pylist()
+    assert len(set(rates)) == 2
+    assert None not in rates
+    for group in ("early", "late"):
+        alone = QuickReading(WrittenInput([*early, *late]), as_of, Choice(frozenset({group})))
+        mine = together.table("progress").filter(pc.field("group_id") == group)
+        assert alone.table("progress").equals(mine)
+        assert (alone.now, alone.span) == (together.now, together.span)
+        windows = QuickReading(
+            WrittenInput([*early, *late]), as_of, Choice(frozenset({group})), history=False
+        )
+        assert (windows.counted.first, windows.counted.last) == (
+            together.counted.first,
+            together.counted.last,
+        )

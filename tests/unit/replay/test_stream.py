@@ -82,12 +82,17 @@ def test_records_are_chosen_and_counted() -> None:
     group = records.column("group_id")[0].as_py()
 
     def choose(some: schemas.Arrow) -> schemas.Arrow:
-        return up_to(filter_groups(some, frozenset([group])), {3: 180})
+        return filter_groups(some, frozenset([group]))
 
-    found, chosen = latest_windows([batch.slice(0, 50), batch.slice(50)], choose), choose(records)
+    def until(some: schemas.Arrow) -> schemas.Arrow:
+        return up_to(some, {3: 180})
+
+    found = latest_windows([batch.slice(0, 50), batch.slice(50)], choose, until=until)
+    chosen = choose(until(records))
     assert found.windows.equals(replay_arrow(chosen))
     assert found.records == chosen.num_rows > 0
-    times = chosen.column("timestamp").view(pa.int64()).to_numpy()
+    # The times are those of all groups, up to the moment.
+    times = until(records).column("timestamp").view(pa.int64()).to_numpy()
     assert (found.first, found.last) == (times.min(), times.max())
 
 

@@ -14,7 +14,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.workbench import charts
-from sharelag.workbench.charts import text
+from sharelag.workbench.charts import palette, text
 from tests.support.charts import (
     NOW,
     TOPIC_ID,
@@ -149,6 +149,24 @@ def test_window_states_follow_each_other_in_time() -> None:
     assert "its head, offset 6 (available)" in figure.layout.meta["title"]
     offsets = sum(trace.y.sum() for trace in figure.data)
     assert offsets == sum(r["last_offset"] - r["first_offset"] + 1 for r in made.to_pylist())
+
+
+def test_offsets_on_their_last_delivery_are_apart_from_others_that_are_available() -> None:
+    made = charts.window_state_records(WINDOW_TABLE)
+    made = made.filter(pc.equal(made.column("partition"), 0))
+    counts = {
+        row["first_offset"]: row["delivery_count"]
+        for row in made.to_pylist()
+        if row["delivery_state"] == 0
+    }
+    ((first, count),) = counts.items()
+    for limit, words in ((count + 1, palette.LAST.words), (count + 2, "Available")):
+        drawn = {
+            trace.name: list(trace.base)
+            for trace in charts.window_state_figure(made, limit=limit).data
+        }
+        assert drawn[words] == [first - 0.5]
+        assert ({palette.LAST.words, "Available"} & set(drawn)) == {words}
 
 
 def test_a_full_window_reaches_its_limit() -> None:

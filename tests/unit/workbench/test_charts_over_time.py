@@ -259,6 +259,23 @@ def test_rates_over_many_moments_are_pooled_to_what_can_be_seen() -> None:
         assert set(completions) == {0.5}
 
 
+def test_the_title_is_of_the_rates_since_they_last_changed() -> None:
+    """For 80 s lag grows, then it shrinks: on average it grew, which is no longer true."""
+    rows = [moment_row(n, 10 * n if n <= 80 else 800 + 70 * (n - 80), 60 * n) for n in range(121)]
+    grows = rows[:81]
+    titles = [
+        charts.rates_over_time_figure(
+            charts.rates_over_time_records(pa.Table.from_pylist(some, schema=schemas.TIMELINE))
+        ).layout.meta["title"]
+        for some in (grows, rows)
+    ]
+    since = text.moment(rows[84]["as_of"])
+    assert titles == [
+        "g: lag grows over this time: 60 offsets a second arrive, 10 are finished",
+        f"g: lag shrinks since {since}: 70 offsets a second are finished, 60 arrive",
+    ]
+
+
 def test_a_count_that_fell_is_not_a_rate() -> None:
     rows = [
         moment_row(0, 50, 100),
@@ -313,42 +330,52 @@ PROGRESS = pa.Table.from_pylist(
 )
 
 
-def test_the_forecast_has_its_interval_or_words() -> None:
+def test_the_forecast_has_its_interval_and_one_without_a_time_is_a_sentence() -> None:
     made = charts.drain_records(PROGRESS)
     assert made.column("partition").to_pylist() == [4, 3, 2, 1, 5, 0]
     figure = charts.drain_figure(made)
     points, never = figure.data
-    assert (list(points.x), list(points.y)) == ([2, 1], [2, 3])  # minutes
+    assert (list(points.x), list(points.y)) == ([2, 1], [0, 1])  # minutes
+    assert list(figure.layout.yaxis.ticktext) == ["t-2", "t-1"]
     assert points.error_x.array[1] == pytest.approx(2)
     assert list(points.error_x.arrayminus) == [1, 0.5]
-    assert (list(never.y), never.x[0]) == ([2], pytest.approx(2 + points.error_x.array[0]))
-    words = [note.text for note in figure.layout.annotations]
-    assert words[0] == "stalled: nothing is being finished"
-    assert words[1] == "never: as much arrives as is finished, or more (at best in 1m\u00a030s)"
-    assert words[2].startswith("? unknown: ")
+    assert (list(never.y), never.x[0]) == ([0], pytest.approx(2 + points.error_x.array[0]))
+    assert not figure.layout.annotations
+    facts = figure.layout.meta["facts"]
+    assert facts[1] == "Not known: the forecast of 1 share partition."
+    assert facts[2:] == [
+        "t-4: stalled, nothing is being finished.",
+        "t-3: never, as much arrives as is finished, or more (at best in 1m\u00a030s).",
+        "t-5: unknown, too little is known about what arrived and what was finished.",
+        "t-0: drained, nothing is left to do.",
+    ]
     assert "at 2026-11-21 03:12:00 UTC" in points.hovertext[0]
     assert figure.layout.meta["title"] == "g: nothing is finished in 1 of 6 share partitions"
 
 
-def test_share_partitions_without_a_forecast_are_reported_together() -> None:
-    """Thirty times the same sentence says no more than once."""
+def test_share_partitions_without_a_time_to_drain_are_reported_together() -> None:
+    """Thirty times the same sentence says no more than once, and nothing is drawn of it."""
     alone = [
-        progress_row(n, NOBODY) | {"group_id": group} for group in ("a", "b") for n in range(40)
+        progress_row(n, NOBODY) | {"group_id": group} for group in "abcdefgh" for n in range(40)
     ]
-    alone += [
+    timed = [
         progress_row(n, DRAINS, drain_ms=1000, drain_low_ms=500, drain_high_ms=9000)
+        | {"group_id": "z"}
         for n in range(2)
     ]
-    figure = charts.drain_figure(
-        charts.drain_records(pa.Table.from_pylist(alone, schema=schemas.PROGRESS)), most=3
-    )
-    assert list(figure.layout.yaxis.ticktext) == [
-        "a: 40 share partitions",
-        "b: 40 share partitions",
-        "g: t-0",
+    table = pa.Table.from_pylist(alone + timed, schema=schemas.PROGRESS)
+    figure = charts.drain_figure(charts.drain_records(table), most=1)
+    assert list(figure.layout.yaxis.ticktext) == ["z: t-0"]
+    facts = figure.layout.meta["facts"]
+    words = "nobody, the group has no members, so nothing will be finished."
+    assert facts[2:8] == [f"{group}: 40 share partitions: {words}" for group in "abcdef"]
+    assert facts[8:] == [
+        "And 80 share partitions more without a time to drain.",
+        "Not drawn: 1 share partition with less urgency.",
     ]
-    assert len(figure.layout.annotations) == 2
-    assert "Not drawn: 1 share partition with less urgency." in figure.layout.meta["facts"]
+    none = charts.drain_figure(charts.drain_records(table.slice(0, len(alone))))
+    assert not none.data
+    assert none.layout.annotations[0].text == "No share partition has a time to drain"
 
 
 def test_an_unknown_rate_is_no_point_at_zero() -> None:

@@ -131,7 +131,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             try:
                 for act in acts:
                     act()
-                self.header.unknown = self._unknown()
+                self._say_once()
             except (
                 Exception
             ) as error:  # whatever it is, people get a sentence and the controls to go on with
@@ -142,10 +142,13 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 self.header.failure = self._trouble
                 self.body.layout.display = None
 
-    def _unknown(self) -> list[str]:
-        """What is not known in any of the parts; the header says it for all."""
-        parts = [one for part in _parts(self.body) for one in part.unknown]
-        return list(dict.fromkeys([*self.header.own_unknown, *parts]))
+    def _say_once(self) -> None:
+        """The header says for all parts as of when they are, and what is not known in any."""
+        parts = list(_parts(self.body))
+        for part in parts:
+            part.header.above = self.header.as_of
+        unknown = [*self.header.own_unknown, *(one for part in parts for one in part.unknown)]
+        self.header.unknown = list(dict.fromkeys(unknown))
 
     def summary(self) -> str:
         """What is shown, as lines of text."""

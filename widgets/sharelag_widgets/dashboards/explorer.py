@@ -63,7 +63,8 @@ class WindowExplorer(GroupDashboard):
         group = self._known_group()
         moments, lag = self.bench.moments(group), self.bench.lag(group)
         self.header.tell(lag.as_of, moments.unknown)
-        self.strip.fill(moments, lag, lag.table.sort_by([("lag", "descending")]))
+        limit = delivery_limit(self.bench.evidence(group), group)
+        self.strip.fill(moments, lag, lag.table.sort_by([("lag", "descending")]), limit)
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
         bench.moments(group)

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import ipywidgets as W  # noqa: N812
+import pyarrow as pa
 
+from sharelag.schemas.arrow import beside, keys
 from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
 
-from ..selection import Selection
+from ..selection import SHARE_PARTITION, Selection
 from .fleet import charts_help
 from .group_dashboard import IN_A_GROUP, GroupDashboard
 from .parts import ChartPart, Part, TablePart, choice, fragment
 
+_FORECAST = ("drain", "drain_ms")
 _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
 
 
@@ -75,7 +78,9 @@ class GroupView(GroupDashboard):
         explained = self.bench.explain(group)
         self.header.tell(explained.as_of, explained.unknown)
         self.causes.children[1].value = fragment(explained)
-        self.table.fill(self.bench.lag(group))
+        lag = self.bench.lag(group)
+        names = [name for name in lag.columns.values() if name not in IN_A_GROUP]
+        self.table.fill(lag, self._with_forecast(lag.table), [*names, *_FORECAST])
         members = self.bench.members(group)
         nobody = (
             ("The group has no members.",)
@@ -83,6 +88,14 @@ class GroupView(GroupDashboard):
             else ()
         )
         self.members.fill(replace(members, notes=members.notes + nobody))
+
+    def _with_forecast(self, lag: pa.Table) -> pa.Table:
+        """The forecast of each share partition beside its lag, in a column each."""
+        progress = self.bench.progress(self.group).table
+        mine = beside(keys(lag, SHARE_PARTITION), progress, SHARE_PARTITION)
+        for name in _FORECAST:
+            lag = lag.append_column(name, mine.column(name))
+        return lag
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
         bench.timeline(group, self.step.value or None)

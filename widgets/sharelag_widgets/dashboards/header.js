@@ -5,7 +5,7 @@ import { counted, duration, local, utc, words } from "../shared/format.js";
 import { watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
-const WATCHED = ["title", "level", "as_of", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "busy", "live", "every", "paused", "stale_after"];
+const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "busy", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
 
@@ -95,13 +95,14 @@ function render({ model, el }) {
     marks.set(element, mark); // not before: what failed is tried again
   }
   function clock() {
-    const at = get("as_of");
+    const own = get("as_of");
+    const at = !main && own === get("above") ? null : own; // the dashboard's header says it for all
     const old = at === null ? null : Math.max(0, Date.now() - at);
     const here = at === null ? "" : local(at);
     const ago = old === null ? "" : old < 5000 ? ", just now" : `, ${age(old)} ago`;
     const parts = at === null ? (main ? ["As of a time that is not known"] : []) : [`As of ${utc(at)}${here ? ` (${here})` : ""}${main ? ago : ""}`];
     if (get("units")) parts.push(get("units"));
-    if (at !== null && !get("unknown").length) parts.push("nothing is unknown");
+    if (main && at !== null && !get("unknown").length) parts.push("nothing is unknown");
     if (main && get("source")) parts.push(get("source"));
     if (main && isGone) parts.push(ENDED);
     else if (main && get("live") && get("every") > 0) parts.push(get("paused") ? "refreshing is paused" : `refreshes every ${duration(get("every") * 1000)}`);
@@ -130,7 +131,7 @@ function render({ model, el }) {
     ask4help.hidden = !get("help").length;
     write(failure, get("failure"));
     hide(failure, !get("failure"));
-    renew(facts, ["finding", "facts", "notes", "unknown"].map(get), factsOf);
+    renew(facts, [...["finding", "facts", "notes"].map(get), main ? get("unknown") : []], factsOf);
     clock();
     root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
   }

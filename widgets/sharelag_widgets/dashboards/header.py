@@ -26,6 +26,8 @@ class Header(anywidget.AnyWidget):
     title = traitlets.Unicode("").tag(sync=True)
     level = traitlets.Int(3).tag(sync=True)  # of the heading: 2 above a dashboard, 3 above a part
     as_of = traitlets.Float(None, allow_none=True).tag(sync=True)  # milliseconds
+    # of a part: the moment that the dashboard's header says; its own is said where it is another
+    above = traitlets.Float(None, allow_none=True).tag(sync=True)
     units = traitlets.Unicode("").tag(sync=True)
     source = traitlets.Unicode("").tag(sync=True)
     help: traitlets.List[list[str]] = traitlets.List().tag(

@@ -25,8 +25,6 @@ from ..selection import SHARE_PARTITION, Selection
 from ..window_strip import WindowStrip
 from .header import Header
 
-#: What a figure without points says of its moment, which the heading above it knows.
-_UNDATED = f"As of {text.moment(None)}. "
 #: How a figure begins to say what it does not know.
 _NOT_KNOWN = "Not known: "
 #: Pixels below a chart that the line under it has room for; plotly takes more for long labels.
@@ -56,7 +54,11 @@ class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
 
 class ChartPart(Part):
-    """A chart whose figure says itself as of when it is, in which unit, and what is unknown."""
+    """A chart; what its figure says in words stands above it.
+
+    Its moment stands there only where it is not the dashboard's; what is unknown stands in the
+    dashboard's header.
+    """
 
     def __init__(
         self,
@@ -73,7 +75,10 @@ class ChartPart(Part):
         meta = figure.layout.meta or {}
         with self.header.hold_sync():
             self.header.finding = meta.get("title", "")
-            self.header.facts = [fact.removeprefix(_UNDATED) for fact in meta.get("facts", ())]
+            self.header.facts = meta.get("reading", [])
+            self.header.as_of = meta.get("as_of")
+            said = meta.get("unknown", "")
+            self.header.unknown = [said.removeprefix(_NOT_KNOWN)] if _NOT_KNOWN in said else []
         self.view._alt = meta.get("title", "")
         # The view brings its own template; where things stand is the chart's matter.
         given = figure.to_plotly_json()
@@ -87,13 +92,8 @@ class ChartPart(Part):
 
     @property
     def unknown(self) -> list[str]:
-        """As the figure says it below its finding."""
-        said = [
-            fact.removeprefix(_NOT_KNOWN)
-            for fact in self.header.facts
-            if fact.startswith(_NOT_KNOWN)
-        ]
-        return [f"in {self.header.title!r}: {one.removesuffix('.')}" for one in said]
+        """As the figure says it, with the name of the part: the header says it for all parts."""
+        return [f"in {self.header.title!r}: {one.removesuffix('.')}" for one in self.header.unknown]
 
 
 class TablePart(Part):
@@ -161,8 +161,9 @@ class StripPart(Part):
         self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
         super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
 
-    def fill(self, moments: Result, lag: Result, first: pa.Table) -> None:
+    def fill(self, moments: Result, lag: Result, first: pa.Table, limit: int | None) -> None:
         """Show windows with log ends from a lag table, share partitions of a third table first."""
+        self.view.limit = limit
         self.view.fill(first_come(moments.table, first), ends=lag.table)
 
 

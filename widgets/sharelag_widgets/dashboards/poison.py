@@ -92,7 +92,7 @@ class PoisonHunt(GroupDashboard):
         self.table.fill(shown, self.found, VIEW.names)
         self.table.header.tell(lag.as_of, shown.unknown, shown.notes, _MEANS)
         self.header.tell(lag.as_of, shown.unknown)
-        self.strip.fill(self.bench.moments(group), lag, self.found)
+        self.strip.fill(self.bench.moments(group), lag, self.found, self._limit)
         self.causes.children[1].value = fragment(explained)
         if self.selection.offsets is not None:
             self._follow()
@@ -101,7 +101,8 @@ class PoisonHunt(GroupDashboard):
         bench.moments(group)
 
     def _draw(self) -> None:
-        windows = charts.delivery_count_records(self.bench.windows(self.group).table)
+        as_of = self.bench.lag(self.group).as_of
+        windows = charts.delivery_count_records(self.bench.windows(self.group).table, as_of)
         self.counts.draw(charts.delivery_count_figure(windows, self.theme, self._limit))
 
     def _words(self, group: str) -> str:

@@ -1,6 +1,6 @@
 // Painting on a canvas: sharp on every screen, with the palette's colours and patterns.
 
-import { PATTERNS, KINDS, fillOf, inkOf } from "./palette.js";
+import { AVAILABLE, KINDS, LAST, PATTERNS, fillOf, inkOf, lastFill } from "./palette.js";
 
 /** Make a canvas as wide as it is shown and `height` CSS pixels high; its context draws in CSS pixels. */
 export function sized(canvas, height, width = canvas.clientWidth) {
@@ -67,5 +67,21 @@ export function swatch(kind, theme) {
   const context = sized(canvas, 16, 24);
   context.fillStyle = brushes(context, theme)[kind];
   context.fillRect(0, 0, 24, 16);
+  return canvas;
+}
+
+/** The mark of an offset whose next delivery is its last: a bar along the foot of its state, apart from it by a line. */
+export function paintLast(context, theme, paper, left, foot, width, height) {
+  context.fillStyle = paper;
+  context.fillRect(left, foot - height - 2, width, 2);
+  context.fillStyle = lastFill(theme);
+  context.fillRect(left, foot - height, width, height);
+}
+
+/** The same for the legend. */
+export function lastSwatch(theme, paper) {
+  const canvas = swatch(AVAILABLE, theme);
+  canvas.dataset.pattern = LAST.name;
+  paintLast(canvas.getContext("2d"), theme, paper, 0, 16, 24, 7);
   return canvas;
 }

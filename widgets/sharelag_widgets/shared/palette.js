@@ -16,12 +16,16 @@ export const KINDS = [
   { name: "other", words: "Another state", pattern: "plus", means: "of a newer Kafka than this sharelag" },
   { name: "window", words: "In the window", pattern: "mesh", means: "this table has no states offset by offset" },
 ];
-export const UNKNOWN = 6, UNREAD = 7, FINISHED = 8, OTHER = 9, WINDOW = 10;
+/** An available offset whose next delivery is its last: at the limit of deliveries Kafka archives it. */
+export const LAST = { name: "last", words: "Next delivery is the last", means: "one delivery below the limit: if it fails again, Kafka archives the record" };
+export const AVAILABLE = 0, UNKNOWN = 6, UNREAD = 7, FINISHED = 8, OTHER = 9, WINDOW = 10;
 
 const FILLS = {
   light: ["#E69F00", "#A8502D", "#CFE6DB", "#B25D8C", "#4A1A5C", "#8C7BD6", "#8A93A3", "#0072B2", "#BFDCCF", "#D43D2A", "#C9CFD8"],
   dark: ["#E69F00", "#B4603C", "#1F3B33", "#C77BA5", "#7A3F93", "#9B8CE0", "#7C8698", "#56B4E9", "#2B4F44", "#E0604A", "#454C57"],
 };
+
+const LAST_FILLS = { light: "#B3001B", dark: "#FF4D5E" };
 
 /** Tiles of eight by eight: lines as x0, y0, x1, y1; dots as x, y, radius. */
 export const PATTERNS = {
@@ -41,6 +45,11 @@ export const PATTERNS = {
 /** The fill of a kind in a theme; with forced colours there are patterns only. */
 export function fillOf(kind, theme) {
   return theme === "forced" ? "Canvas" : FILLS[theme][kind];
+}
+
+/** The colour of the mark of `LAST`. */
+export function lastFill(theme) {
+  return theme === "forced" ? "Highlight" : LAST_FILLS[theme];
 }
 
 /** The ink of a kind's pattern. */
