@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.abc import MetaPathFinder
-from typing import Any
+from types import FrameType
+from typing import Any, ClassVar
 
 import click
 
@@ -24,22 +25,36 @@ def start(engine: str, source: Any) -> str:
 
     chosen = choose(engine, source)
     if chosen == "local":
-        without = _WithoutPandas()
+        without = _WithoutExtras()
         sys.meta_path.insert(0, without)
         click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
     return chosen
 
 
-class _WithoutPandas(MetaPathFinder):
-    """Lets pandas seem not installed.
+class _WithoutExtras(MetaPathFinder):
+    """Lets packages seem not installed that others import at once, and do without.
 
-    pyarrow imports it for the first array it makes, and does without where there is none: a third
-    of a quick command's CPU time (row I7 of the benchmarks). Spark does need it.
+    pyarrow imports pandas for the first array it makes: a third of a quick command's CPU time (row
+    I7 of the benchmarks); Spark does need it. numba imports scipy and cffi for functions that no
+    kernel calls: a fifth of the CPU time where kernels are compiled.
     """
 
+    #: By whom a package is not found; None: by anybody.
+    _HIDDEN: ClassVar[dict[str, str | None]] = {"pandas": None, "scipy": "numba", "cffi": "numba"}
+
     def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
+        if fullname not in self._HIDDEN:
+            return
+        if self._HIDDEN[fullname] in (None, _importer().partition(".")[0]):
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def _importer() -> str:
+    """Return the name of the module that is importing something."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame and frame.f_globals.get("__name__", "").startswith("importlib."):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", "")) if frame else ""
 
 
 def write(lines: Iterable[str]) -> None:

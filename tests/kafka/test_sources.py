@@ -29,6 +29,7 @@ from sharelag.errors import (
     ShareLagError,
     TopicMissingError,
 )
+from sharelag.sources.kafka import fetch, native
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.wire.fields import STATE_TOPIC
@@ -48,6 +49,15 @@ def secure_broker() -> Iterator[KafkaBroker]:
 @pytest.fixture
 def topic() -> str:
     return f"sources-{uuid4().hex[:8]}"
+
+
+@pytest.fixture(params=["few records", "many records"])
+def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read by the client for few records, and by that for many."""
+    is_many = request.param == "many records"
+    monkeypatch.setattr(fetch, "is_worth_it", lambda _work, count: is_many and not count)
+    monkeypatch.setattr(native, "is_logged", lambda: False)  # pytest adds handlers
+    monkeypatch.delattr(*((fetch, "PlainMessages") if is_many else (native, "NativeMessages")))
 
 
 def _config(broker: KafkaBroker, timeout: float = 10) -> ClientConfig:
@@ -83,6 +93,7 @@ def _delete_below(broker: KafkaBroker, topic: str, partition: int, offset: int) 
 # ---- what is read --------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("amount")
 def test_all_columns_of_all_records(broker: KafkaBroker, topic: str) -> None:
     records = [*numbered(3000, 3), (0, None, b""), (1, b"", b"no key bytes")]
     create_topics(broker.bootstrap_servers, {topic: 4})  # one partition stays empty
@@ -99,6 +110,7 @@ def test_all_columns_of_all_records(broker: KafkaBroker, topic: str) -> None:
     assert all(before <= row["timestamp"] <= datetime.now(UTC) for row in rows)
 
 
+@pytest.mark.usefixtures("amount")
 def test_a_tombstone_has_no_value_and_an_empty_value_is_one(
     broker: KafkaBroker, topic: str
 ) -> None:
@@ -110,6 +122,7 @@ def test_a_tombstone_has_no_value_and_an_empty_value_is_one(
     assert [row["value"] for row in _read(_config(broker), topic)] == [None, b""]
 
 
+@pytest.mark.usefixtures("amount")
 def test_the_time_of_appending_is_distinguished(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1}, {"message.timestamp.type": "LogAppendTime"})
     produce(broker.bootstrap_servers, topic, numbered(1, 1))
@@ -122,6 +135,7 @@ def test_an_empty_topic(broker: KafkaBroker, topic: str) -> None:
     assert kafka.offset_ranges(_config(broker), topic) == {0: (0, 0), 1: (0, 0)}
 
 
+@pytest.mark.usefixtures("amount")
 def test_what_is_written_meanwhile_is_not_read(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     produce(broker.bootstrap_servers, topic, numbered(100, 1))
@@ -130,6 +144,7 @@ def test_what_is_written_meanwhile_is_not_read(broker: KafkaBroker, topic: str) 
     assert _offsets(_read(_config(broker), topic, ranges=ranges)) == list(range(100))
 
 
+@pytest.mark.usefixtures("amount")
 @pytest.mark.parametrize(("first", "end"), [(0, 1), (17, 18), (90, 100), (40, 40), (0, 100)])
 def test_ranges(broker: KafkaBroker, topic: str, first: int, end: int) -> None:
     create_topics(broker.bootstrap_servers, {topic: 2})
@@ -139,6 +154,7 @@ def test_ranges(broker: KafkaBroker, topic: str, first: int, end: int) -> None:
     assert _offsets(rows, 0) == []
 
 
+@pytest.mark.usefixtures("amount")
 def test_transactions_their_markers_and_what_was_aborted(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     producer = Producer(
@@ -162,6 +178,7 @@ def test_transactions_their_markers_and_what_was_aborted(broker: KafkaBroker, to
     assert _offsets(_read(config, topic, ranges={0: (1, 3)})) == [2]
 
 
+@pytest.mark.usefixtures("amount")
 def test_an_open_transaction_does_not_hold_us_up(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     producer = Producer(
@@ -206,6 +223,7 @@ def test_compacted_offsets_are_holes(broker: KafkaBroker, topic: str) -> None:
 # ---- what is gone --------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("amount")
 def test_a_deleted_beginning(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 2})
     produce(broker.bootstrap_servers, topic, numbered(200, 2))
@@ -217,6 +235,7 @@ def test_a_deleted_beginning(broker: KafkaBroker, topic: str) -> None:
     assert _offsets(rows, 1) == list(range(100))
 
 
+@pytest.mark.usefixtures("amount")
 @pytest.mark.parametrize(("below", "left"), [(30, range(30, 60)), (60, range(0)), (100, range(0))])
 def test_a_range_pruned_before_it_is_read(
     broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture, below: int, left: range
@@ -231,6 +250,7 @@ def test_a_range_pruned_before_it_is_read(
         _read(config, topic, ranges={0: (0, 60)}, fail_on_data_loss=True)
 
 
+@pytest.mark.usefixtures("amount")
 def test_pruned_under_the_reader(broker: KafkaBroker, topic: str) -> None:
     """More than the client fetches ahead, so that it comes to the gap only after the pruning."""
     create_topics(broker.bootstrap_servers, {topic: 1})
@@ -246,6 +266,7 @@ def test_pruned_under_the_reader(broker: KafkaBroker, topic: str) -> None:
     assert len(offsets) < 20_000
 
 
+@pytest.mark.usefixtures("amount")
 def test_a_slow_taker_is_no_silent_broker(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     produce(broker.bootstrap_servers, topic, numbered(20_000, 1))
@@ -256,6 +277,7 @@ def test_a_slow_taker_is_no_silent_broker(broker: KafkaBroker, topic: str) -> No
     assert count == 20_000
 
 
+@pytest.mark.usefixtures("amount")
 def test_an_end_that_the_log_does_not_have(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     produce(broker.bootstrap_servers, topic, numbered(5, 1))
@@ -380,6 +402,23 @@ def test_wrong_password(
     assert time.monotonic() - begun < 20  # at once, not when the minute is up
     assert "not-her-password" not in str(refusal.value)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("amount")
+def test_who_reads_known_ranges_is_refused_all_the_same(
+    secure_broker: KafkaBroker, topic: str
+) -> None:
+    create_topics(secure_broker.bootstrap_servers, {topic: 1})
+    produce(secure_broker.bootstrap_servers, topic, numbered(10, 1))
+    with pytest.raises(AuthenticationError, match="refused our credentials"):
+        _read(_as_user(secure_broker, "alice", "wrong"), topic, ranges={0: (0, 10)})
+    bob = _as_user(secure_broker, "bob")
+    _allow(secure_broker, "bob", AclOperation.DESCRIBE, topic)
+    wait_until(lambda: topic in kafka.topic_names(bob), "the permission has come through")
+    with pytest.raises(AuthorizationError, match="grant READ"):
+        _read(bob, topic, ranges={0: (0, 10)})
+    with pytest.raises(BrokerUnreachableError, match="no broker answered"):
+        _read(client_config("127.0.0.1:1", timeout=1), topic, ranges={0: (0, 10)})
 
 
 def test_a_listener_that_speaks_otherwise(secure_broker: KafkaBroker) -> None:

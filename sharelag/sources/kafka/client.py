@@ -124,6 +124,11 @@ class Connection:
 
 def consumer(config: ClientConfig, **settings: Any) -> Consumer:
     """Make a consumer for assigned partitions that leaves no trace on the cluster."""
+    return _make(Consumer, config, consumer_settings(config) | settings)
+
+
+def consumer_settings(config: ClientConfig) -> dict[str, Any]:
+    """Return the settings of that consumer, with secrets."""
     reading: dict[str, Any] = {
         # Required by the client but never sent: partitions are assigned manually and nothing is
         # committed.
@@ -138,7 +143,12 @@ def consumer(config: ClientConfig, **settings: Any) -> Consumer:
     pace: dict[str, Any] = {
         name: value for name, value in _PACE.items() if name not in config.settings
     }
-    return _make(Consumer, config, pace | reading | settings)
+    return config.librdkafka() | pace | reading
+
+
+def is_logged() -> bool:
+    """Whether somebody wants to see what the client library would print."""
+    return _LOG.propagate or len(_LOG.handlers) > 1
 
 
 def refused(heard: Iterable[KafkaError]) -> KafkaError | None:

@@ -9,28 +9,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
-from confluent_kafka import TopicPartition as Partition
+from confluent_kafka import KafkaError
 
-from sharelag import schemas
+from sharelag.compiled import is_worth_it
 from sharelag.errors import DataLossError
-from sharelag.sources.kafka.client import consumer, explain, refused, unreachable
+from sharelag.sources.kafka.client import explain, refused, unreachable
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.messages import Failed, Messages, PlainMessages, Taken
 
 #: First and end offset (exclusive) to read, by partition.
 Ranges = Mapping[int, tuple[int, int]]
 
 _LOG = logging.getLogger(__name__)
-_ASKED = 2_000  # messages; more at once are slower, as they exceed the CPU caches
 # Batches are larger, since decoding has a cost per batch.
 _BATCH_ROWS = 20_000
 _BATCH_BYTES = 32 << 20
-_NO_ERROR = frozenset([type(None)])
+#: A state record has more bytes than this, with its key.
+_RECORD_BYTES = 100
 _WAIT = 0.1  # seconds; a batch that is not full is yielded after that
 
 
@@ -50,17 +48,18 @@ def read_ranges(
     if not reading.open_ends:
         return
     heard: list[KafkaError] = []
-    client = consumer(config, error_cb=heard.append)
+    client = _client(config, topic, heard, reading.left())
     try:
-        client.assign([Partition(topic, p, ranges[p][0]) for p in reading.open_ends])
+        client.assign(reading.positions)
         waited = 0.0  # only our own waiting, not the time of the caller
         gathered: list[pa.RecordBatch] = []
         while reading.open_ends:
             # At most the remaining number, or the client would wait although the last one arrived.
-            messages = client.consume(min(_ASKED, reading.left()), timeout=_WAIT)
-            waited = 0.0 if messages else waited + _WAIT
-            gathered += reading.take(client, messages)
-            if _is_enough(gathered) or (gathered and not (messages and reading.open_ends)):
+            taken = client.take(min(client.at_once, reading.left()), _WAIT)
+            is_idle = taken.records is None and not taken.failed
+            waited = waited + _WAIT if is_idle else 0.0
+            gathered += reading.take(client, taken)
+            if _is_enough(gathered) or (gathered and (is_idle or not reading.open_ends)):
                 yield pa.concat_batches(gathered)
                 gathered = []
             if wrong := refused(heard):
@@ -95,21 +94,12 @@ class _Reading:
         """Maximum number of remaining offsets."""
         return sum(end - self.positions[p] for p, end in self.open_ends.items())
 
-    def take(self, client: Any, messages: Sequence[Message]) -> list[pa.RecordBatch]:
-        """Make columns of the records, and handle the errors among them."""
-        # Calls into the client dominate the cost: each accessor is mapped once over all messages.
-        errors = list(map(Message.error, messages))
-        failed: list[tuple[KafkaError, Message]] = []
-        records = messages
-        # By their types: the client's errors refuse to be compared with None.
-        if not _NO_ERROR.issuperset(map(type, errors)):
-            both = list(zip(errors, messages, strict=True))
-            records = [message for error, message in both if error is None]
-            failed = [(error, message) for error, message in both if error is not None]
-        batches = [self._rows(client, records)] if records else []
+    def take(self, client: Messages, taken: Taken) -> list[pa.RecordBatch]:
+        """Return the records that are wanted, and handle the errors among them."""
+        batches = [] if taken.records is None else [self._rows(client, taken.records)]
         # Handle errors of a partition after its records: they tell where the records end.
-        for error, message in failed:
-            self._handle_error(client, error, message)
+        for failed in taken.failed:
+            self._handle_error(client, failed)
         return batches
 
     def give_up(self, last_heard: KafkaError | None) -> None:
@@ -124,11 +114,10 @@ class _Reading:
             self._note_gap(partition, end)
         self.open_ends.clear()
 
-    def _rows(self, client: Any, records: Sequence[Message]) -> pa.RecordBatch:
-        partitions = np.fromiter(map(Message.partition, records), np.int32, len(records))
-        offsets = np.fromiter(map(Message.offset, records), np.int64, len(records))
-        batch = _columns(self.topic, records, partitions, offsets)
-        wanted = np.zeros(len(records), np.bool_)
+    def _rows(self, client: Messages, batch: pa.RecordBatch) -> pa.RecordBatch:
+        partitions = batch.column("partition").to_numpy()
+        offsets = batch.column("offset").to_numpy()
+        wanted = np.zeros(len(offsets), np.bool_)
         for p in np.unique(partitions).tolist():
             of_p = partitions == p
             first, end = self.ranges[p]
@@ -137,28 +126,28 @@ class _Reading:
             self._seen(client, p, int(offsets[of_p][-1]) + 1)
         return batch if wanted.all() else batch.filter(pa.array(wanted))
 
-    def _handle_error(self, client: Any, error: KafkaError, message: Message) -> None:
-        code, partition = error.code(), message.partition()
+    def _handle_error(self, client: Messages, failed: Failed) -> None:
+        error, partition, offset = failed
+        code = error.code()
         if code == KafkaError._PARTITION_EOF:
-            self.logs_end[partition] = message.offset()
-            self._note_gap(partition, message.offset())
-            self._seen(client, partition, max(message.offset(), self.positions.get(partition, 0)))
+            self.logs_end[partition] = offset
+            self._note_gap(partition, offset)
+            self._seen(client, partition, max(offset, self.positions.get(partition, 0)))
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if partition in self.open_ends:
                 self._lost(partition, "records were pruned before they were read")
                 self.pruned_from.setdefault(partition, self.positions[partition])
-                client.incremental_unassign([Partition(self.topic, partition)])
-                client.incremental_assign([Partition(self.topic, partition, OFFSET_BEGINNING)])
+                client.rewind(partition)
         elif code != KafkaError.GROUP_AUTHORIZATION_FAILED:
             # The client looks for the coordinator of its group although it never joins it: no
             # permission needed.
             raise explain(error, self.topic, self.config)
 
-    def _seen(self, client: Any, partition: int, upto: int) -> None:
+    def _seen(self, client: Messages, partition: int, upto: int) -> None:
         self.positions[partition] = upto
         if upto >= self.open_ends.get(partition, upto + 1):
             del self.open_ends[partition]
-            client.incremental_unassign([Partition(self.topic, partition)])
+            client.leave(partition)
 
     def _note_gap(self, partition: int, at: int) -> None:
         """Record the range lost before this offset, if any."""
@@ -181,21 +170,11 @@ def _is_enough(gathered: Sequence[pa.RecordBatch]) -> bool:
     return bool(rows >= _BATCH_ROWS or sum(batch.nbytes for batch in gathered) >= _BATCH_BYTES)
 
 
-def _columns(
-    topic: str, records: Sequence[Message], partitions: Any, offsets: Any
-) -> pa.RecordBatch:
-    pairs = chain.from_iterable(map(Message.timestamp, records))  # kind, milliseconds
-    times = np.fromiter(pairs, np.int64, 2 * len(records)).reshape(-1, 2)
-    unknown = times[:, 0] == 0
-    columns = [
-        pa.array(list(map(Message.key, records)), pa.binary()),
-        pa.array(list(map(Message.value, records)), pa.binary()),
-        pa.repeat(pa.scalar(topic, pa.string()), len(records)),
-        pa.array(partitions),
-        pa.array(offsets),
-        pa.array(times[:, 1], pa.int64(), mask=unknown).view(schemas.TIMESTAMP),
-        # Spark's numbers for the timestamp type are one less than librdkafka's: none, create,
-        # append.
-        pa.array(times[:, 0] - 1).cast(pa.int32()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schemas.RAW)
+def _client(config: ClientConfig, topic: str, heard: list[KafkaError], count: int) -> Messages:
+    """Return a client for about so many messages: compiled kernels are for many."""
+    if is_worth_it(count * _RECORD_BYTES, count=False):
+        from sharelag.sources.kafka import native
+
+        if native.is_usable(config):
+            return native.NativeMessages(config, topic, heard)
+    return PlainMessages(config, topic, heard)

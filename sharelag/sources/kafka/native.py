@@ -1,0 +1,192 @@
+"""Messages of an assigned topic as columns: out of librdkafka's own memory, many at a time.
+
+confluent-kafka makes a Python object of each message, and six calls read it: that costs more than
+everything else that is done with a record. So where records are many, a second client of the same
+library with the same settings reads them, through functions and a struct that rdkafka.h documents.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from ctypes import c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, cimpl, libversion
+from numpy.typing import NDArray
+
+from sharelag.compiled import compiled
+from sharelag.errors import ConfigError
+from sharelag.sources.kafka.client import consumer_settings, explain, is_logged
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.messages import Failed, Taken, raw_batch
+
+_MAJOR = 2  # of librdkafka
+_CONSUMER = 1  # of rd_kafka_type_t
+_WITHOUT_GROUP = 8  # RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE: there is no group to be left
+_ERROR_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {  # result, arguments
+    "rd_kafka_version": (c_int,),
+    "rd_kafka_conf_new": (c_void_p,),
+    "rd_kafka_conf_set": (c_int, c_void_p, c_char_p, c_char_p, c_char_p, c_size_t),
+    "rd_kafka_conf_set_error_cb": (None, c_void_p, _ERROR_CALLBACK),
+    "rd_kafka_conf_set_log_cb": (None, c_void_p, c_void_p),
+    "rd_kafka_conf_destroy": (None, c_void_p),
+    "rd_kafka_new": (c_void_p, c_int, c_void_p, c_char_p, c_size_t),
+    "rd_kafka_poll_set_consumer": (c_int, c_void_p),
+    "rd_kafka_queue_get_consumer": (c_void_p, c_void_p),
+    "rd_kafka_queue_destroy": (None, c_void_p),
+    "rd_kafka_destroy_flags": (None, c_void_p, c_int),
+    "rd_kafka_topic_partition_list_new": (c_void_p, c_int),
+    "rd_kafka_topic_partition_list_add": (c_void_p, c_void_p, c_char_p, c_int32),
+    "rd_kafka_topic_partition_list_set_offset": (c_int, c_void_p, c_char_p, c_int32, c_int64),
+    "rd_kafka_topic_partition_list_destroy": (None, c_void_p),
+    "rd_kafka_incremental_assign": (c_void_p, c_void_p, c_void_p),
+    "rd_kafka_incremental_unassign": (c_void_p, c_void_p, c_void_p),
+    "rd_kafka_error_code": (c_int, c_void_p),
+    "rd_kafka_error_destroy": (None, c_void_p),
+    "rd_kafka_consume_batch_queue": (c_ssize_t, c_void_p, c_int, c_void_p, c_size_t),
+    "rd_kafka_message_timestamp": (c_int64, c_void_p, c_void_p),
+    "rd_kafka_message_destroy": (None, c_void_p),
+}
+
+
+@cache
+def library() -> Any:
+    """Return the librdkafka that confluent-kafka has loaded; None: it is hidden, or unknown.
+
+    Where a library is looked up among those that another one needs (not on Windows), its functions
+    are found through the client's module.
+    """
+    found = ctypes.CDLL(cimpl.__file__)
+    try:
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = getattr(found, name)
+            function.restype, function.argtypes = result, arguments
+    except AttributeError:
+        return None
+    version = found.rd_kafka_version()
+    is_known = version == libversion()[1] and version >> 24 == _MAJOR
+    return found if is_known and ctypes.sizeof(c_void_p) == ctypes.sizeof(c_int64) else None
+
+
+def is_usable(config: ClientConfig) -> bool:
+    """Whether the library can be used, and the settings need nothing that only the client does."""
+    settings = config.settings
+    has_callbacks = not all(isinstance(one, str | int | float) for one in settings.values())
+    uses_tokens = settings.get("sasl.mechanism", settings.get("sasl.mechanisms")) == "OAUTHBEARER"
+    return not (has_callbacks or uses_tokens or is_logged()) and library() is not None
+
+
+class NativeMessages:
+    """Messages by librdkafka itself; see `sharelag.sources.kafka.messages.Messages`."""
+
+    at_once = 5_000
+
+    def __init__(self, config: ClientConfig, topic: str, heard: list[KafkaError]) -> None:
+        self._config, self._topic, self._library = config, topic, library()
+        # Kept as long as the client: the library calls it.
+        self._hear = _ERROR_CALLBACK(
+            lambda _client, code, why, _opaque: heard.append(
+                KafkaError(code, (why or b"").decode())
+            )
+        )
+        self._client = self._opened()
+        self._library.rd_kafka_poll_set_consumer(self._client)
+        self._queue = self._library.rd_kafka_queue_get_consumer(self._client)
+        self._addresses = [
+            ctypes.cast(function, c_void_p).value
+            for function in (
+                self._library.rd_kafka_message_timestamp,
+                self._library.rd_kafka_message_destroy,
+            )
+        ]
+
+    def assign(self, offsets: Mapping[int, int]) -> None:
+        self._change(self._library.rd_kafka_incremental_assign, offsets)
+
+    def leave(self, partition: int) -> None:
+        self._change(self._library.rd_kafka_incremental_unassign, {partition: OFFSET_BEGINNING})
+
+    def rewind(self, partition: int) -> None:
+        self.leave(partition)
+        self.assign({partition: OFFSET_BEGINNING})
+
+    def take(self, most: int, timeout: float) -> Taken:
+        places = np.empty(most, np.int64)
+        count = self._library.rd_kafka_consume_batch_queue(
+            self._queue, round(timeout * 1000), places.ctypes.data, most
+        )
+        return self._columns(places[:count]) if count > 0 else Taken(None)
+
+    def close(self) -> None:
+        self._library.rd_kafka_queue_destroy(self._queue)
+        self._library.rd_kafka_destroy_flags(self._client, _WITHOUT_GROUP)
+
+    def _opened(self) -> Any:
+        conf, why = self._library.rd_kafka_conf_new(), ctypes.create_string_buffer(512)
+        self._library.rd_kafka_conf_set_log_cb(conf, None)
+        self._library.rd_kafka_conf_set_error_cb(conf, self._hear)
+        client = None
+        if all(
+            self._library.rd_kafka_conf_set(conf, name.encode(), _text(value), why, len(why)) == 0
+            for name, value in consumer_settings(self._config).items()
+        ):
+            client = self._library.rd_kafka_new(_CONSUMER, conf, why, len(why))
+        if client is None:
+            self._library.rd_kafka_conf_destroy(conf)
+            raise ConfigError(f"the Kafka client rejected the settings: {why.value.decode()}")
+        return client
+
+    def _change(self, function: Callable[..., Any], offsets: Mapping[int, int]) -> None:
+        library, topic = self._library, self._topic.encode()
+        partitions = library.rd_kafka_topic_partition_list_new(len(offsets))
+        for partition, offset in offsets.items():
+            library.rd_kafka_topic_partition_list_add(partitions, topic, partition)
+            library.rd_kafka_topic_partition_list_set_offset(partitions, topic, partition, offset)
+        error = function(self._client, partitions)
+        library.rd_kafka_topic_partition_list_destroy(partitions)
+        if error:
+            code = library.rd_kafka_error_code(error)
+            library.rd_kafka_error_destroy(error)
+            raise explain(KafkaError(code), self._topic, self._config)
+
+    def _columns(self, places: NDArray[np.int64]) -> Taken:
+        from sharelag.sources.kafka import gather  # loads numba
+
+        count = len(places)
+        ends = np.zeros((2, count + 1), np.int64)
+        compiled(gather.sizes)(places, *ends)
+        octets = [np.empty(end, np.uint8) for end in ends[:, -1]]
+        has, error = np.empty((2, count), np.bool_), np.empty(count, np.int32)
+        partition, offset = np.empty(count, np.int32), np.empty(count, np.int64)
+        time, kind = np.empty(count, np.int64), np.empty(count, np.int32)
+        run: Any = compiled(gather.gather)
+        run(
+            places, *ends, *self._addresses, *octets, *has, error, partition, offset, time,
+            kind.ctypes.data,
+        )  # fmt: skip
+        keys, values = (_binary(*one) for one in zip(has, ends, octets, strict=True))
+        records = raw_batch(self._topic, keys, values, partition, offset, time, kind)
+        if not error.any():
+            return Taken(records)
+        numbers = zip(
+            *(one[error != 0].tolist() for one in (error, partition, offset)), strict=True
+        )
+        failed = [Failed(KafkaError(code), *place) for code, *place in numbers]
+        records = records.filter(pa.array(error == 0))
+        return Taken(records if records.num_rows else None, failed)
+
+
+def _text(value: Any) -> bytes:
+    return (str(value).lower() if isinstance(value, bool) else str(value)).encode()
+
+
+def _binary(has: NDArray[np.bool_], ends: NDArray[np.int64], octets: NDArray[np.uint8]) -> pa.Array:
+    """Return an array of bytes, null where there are none."""
+    known = None if has.all() else pa.py_buffer(np.packbits(has, bitorder="little"))
+    buffers = [known, pa.py_buffer(ends), pa.py_buffer(octets)]
+    return pa.Array.from_buffers(pa.large_binary(), len(has), buffers).cast(pa.binary())
