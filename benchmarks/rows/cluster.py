@@ -227,28 +227,29 @@ def _same_rows(ours: str, theirs: str) -> None:
         raise GateError(f"the rows differ:\n{mine}\n{kafkas}")
 
 
-_ACCESSORS = (
-    "the client makes a Python object of each message, and six calls a message read it: two thirds "
-    "of our CPU time, where a bare fetch makes the objects alone. Tried: each accessor mapped over "
-    "all messages at once (a tenth less). Next: the client library's own batches, whose messages "
-    "lie in memory as columns can be gathered from."
+_FETCHED = (
+    "fetching is less than a half of our CPU time, the rest is decoding and replay. Done: messages "
+    "gathered into columns where the client library has them, without a Python object and six "
+    "calls each (1.8 to 0.8 CPU-seconds a million records). Next: see P3 light."
 )
 _IMPORTS = (
-    "imports of numpy, pyarrow and the client are more than half of our CPU time, our own modules "
-    "a quarter. Tried: commands and readings import what they use, pandas is hidden from pyarrow "
-    "(0.6 to 0.37 CPU-seconds). Next: one connection for all requests, where there are four."
+    "imports are four fifths of our CPU time: numpy and pyarrow the half of them, our own modules "
+    "a fifth. Tried: commands and readings import what they use, pandas is hidden from pyarrow; one "
+    "connection for all requests, where there are four (no difference in CPU time). Next: without "
+    "pyarrow's functions, whose import takes 0.02 CPU-seconds."
 )
 _COMPILER = (
-    "that many records are worth the compiled kernels, and loading numba is a third of all we do; "
-    "Python's calls for each message are another. Next: kernels compiled ahead into a library, so "
-    "that numba is not loaded."
+    "that many records are worth the compiled kernels, and loading numba and their machine code is "
+    "half of all we do. Done: messages as columns; scipy and cffi are hidden from numba (0.1 to "
+    "0.2 CPU-seconds). Tried: Python's garbage collector kept from running meanwhile (a twelfth "
+    "less). Next: machine code that is loaded without numba."
 )
 
 ROWS = (
     Row("P8", "live topic of state records to lag", "console consumer with Kafka's formatter, "
-        "steady state", 4, 10, against_console_consumer),
+        "steady state", 4, 10, against_console_consumer, note=_FETCHED),
     Row("P9", "live topic of state records to lag", "bare fetch by the same client", 0.7, 0.9,
-        against_fetch, note=_ACCESSORS),
+        against_fetch, note=_FETCHED),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,
         against_command, by=("wall",), note=_IMPORTS),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,
