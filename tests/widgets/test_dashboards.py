@@ -281,9 +281,10 @@ def test_what_a_figure_says_stands_above_it_and_is_no_part_of_it(poison: Workben
 
 def test_a_chart_of_nothing_says_why_and_of_what(demo: Workbench) -> None:
     part = WindowExplorer(demo, "billing").counts
-    assert part.view.note == "No offset in these windows has a persisted state"
+    assert part.view.layout.display == "none"
+    assert part.header.facts[0] == "No offset in these windows has a persisted state."
     assert part.header.finding == "No offset in these windows has a persisted delivery count"
-    assert part.header.facts[0] == "Offsets in the windows, by how often they were delivered."
+    assert part.header.facts[1] == "Offsets in the windows, by how often they were delivered."
 
 
 def test_a_forecast_stands_in_a_column_and_without_a_time_is_no_chart(demo: Workbench) -> None:
@@ -291,7 +292,9 @@ def test_a_forecast_stands_in_a_column_and_without_a_time_is_no_chart(demo: Work
     assert {"drain", "drain_ms"} <= {*view_of(view.table).names}
     assert {*view_of(view.table).rows.column("drain").to_pylist()} == {"drained", "nobody"}
     assert not view.drain.view.figure.data
-    assert view.drain.view.note == "No share partition has a time to drain"
+    assert view.drain.view.layout.display == "none"
+    assert view.drain.header.facts[0] == "No share partition has a time to drain."
+    assert view.parts.view.layout.display is None
     assert any("nobody, the group has no members" in one for one in view.drain.header.facts)
 
 

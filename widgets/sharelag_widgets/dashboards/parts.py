@@ -87,8 +87,11 @@ class ChartPart(Part):
         below = {"legend": layout["template"]["layout"]["legend"]}
         below |= {name: _AXIS for name in layout if name.startswith(("xaxis", "yaxis"))}
         self.view.figure = given | {"layout": _merged(below, layout)}
+        # What has nothing to draw is a sentence, and no empty chart.
+        self.view.layout.display = None if figure.data else "none"
         if not figure.data:
             self.view.note = " ".join(html.unescape(one.text) for one in figure.layout.annotations)
+            self.header.facts = [f"{self.view.note}.", *self.header.facts]
 
     @property
     def unknown(self) -> list[str]:
