@@ -80,7 +80,9 @@ class GroupView(GroupDashboard):
         self.causes.children[1].value = fragment(explained)
         lag = self.bench.lag(group)
         names = [name for name in lag.columns.values() if name not in IN_A_GROUP]
-        self.table.fill(lag, self._with_forecast(lag.table), [*names, *_FORECAST])
+        after = names.index("age_ms") + 1
+        names[after:after] = _FORECAST
+        self.table.fill(lag, self._with_forecast(lag.table), names)
         members = self.bench.members(group)
         nobody = (
             ("The group has no members.",)
