@@ -234,9 +234,9 @@ _FETCHED = (
 )
 _IMPORTS = (
     "imports are four fifths of our CPU time: numpy and pyarrow the half of them, our own modules "
-    "a fifth. Tried: commands and readings import what they use, pandas is hidden from pyarrow; one "
-    "connection for all requests, where there are four (no difference in CPU time). Next: without "
-    "pyarrow's functions, whose import takes 0.02 CPU-seconds."
+    "a fifth. Tried: commands and readings import what they use, pandas is hidden from pyarrow; "
+    "one connection for all requests, where there are four (no difference in CPU time). Next: "
+    "without pyarrow's functions, whose import takes 0.02 CPU-seconds."
 )
 _COMPILER = (
     "that many records are worth the compiled kernels, and loading numba and their machine code is "
