@@ -17,7 +17,7 @@ from sharelag import schemas
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif import presented
-from sharelag.whatif.compiled.support import is_compiled
+from sharelag.whatif.compiled.support import use_compiled
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.logs import Log
@@ -137,7 +137,7 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
 
 def _run(scenario: Scenario, seed: int, requests: bool) -> Run:
     """The loop for a scenario: both give the same, to the last byte."""
-    if not is_compiled(scenario):
+    if not use_compiled(scenario):
         return Run(scenario, seed, requests)
     # Only here: numba takes its time to load.
     from sharelag.whatif.compiled.run import CompiledRun

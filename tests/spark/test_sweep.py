@@ -25,6 +25,7 @@ from sharelag.sources.spark import is_connect
 from sharelag.whatif import ASSIGNORS, Member, Scenario, Service, compare, named, register, variants
 from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
+from sharelag.whatif.scenario import Producer
 from tests.support.connect import no_session
 from tests.support.spark.gated import gated
 
@@ -65,6 +66,23 @@ def test_every_layout_gives_the_same_bytes_as_this_process(spark: SparkSession) 
         received = sweep(TRIED, range(3), spark=spark, partitions=partitions)
         assert received.schema.equals(RUNS)
         assert as_bytes(received) == as_bytes(expected), partitions
+
+
+def test_workers_use_the_compiled_loop_for_many_records(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    subprocess.run([sys.executable, "-m", "tests.support.compiled", "simulations"], check=True)
+
+    def noting(group: Any) -> dict[str, dict[str, list[int]]]:
+        loop = "compiled" if "sharelag.whatif.compiled.run" in sys.modules else "readable"
+        (tmp_path / loop).touch()
+        return {group.members[0].id: {"orders": [0, 1, 2, 3]}}
+
+    register("noting", noting)
+    busy = replace(QUICK.with_members(1), producers=(Producer("orders", 5_000),), assignor="noting")
+    runs = sweep({"busy": busy}, range(1), spark=spark)
+    assert runs.column("error").to_pylist() == [None]
+    assert [path.name for path in tmp_path.iterdir()] == ["compiled"]
 
 
 def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path) -> None:

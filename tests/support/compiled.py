@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import compileall
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import sharelag
-from sharelag import whatif
 from sharelag.cli.demo import CAPTURE
-from sharelag.whatif.compiled import support
+from sharelag.whatif.compiled.ready import make_ready
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,16 +25,9 @@ def compile_replay() -> None:
     bench.moments("billing")
 
 
-def compile_simulations() -> None:
-    """Run a short scenario in the compiled event loop, however few records it has."""
-    scenario = replace(whatif.named("uneven"), duration_ms=500)
-    support.COMPILED_FROM = 0
-    whatif.simulate(scenario)
-
-
 def main() -> None:
     if sys.argv[1:] == ["simulations"]:
-        compile_simulations()
+        make_ready()
         return
     # Python's own, too, where PYTHONDONTWRITEBYTECODE keeps each process from leaving it behind.
     for folder in ("sharelag", "widgets/sharelag_widgets"):

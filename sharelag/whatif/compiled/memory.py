@@ -13,12 +13,12 @@ from sharelag.whatif.consumers import Behaviour
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.streams import Longs
+from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
 
-#: What grows begins with room for this many rows.
-_ROWS = 1024
+#: What grows begins with room for this many rows: each time that they are full costs 0.1 ms.
+_ROWS = 4096
 #: Random numbers that a record needs, if few are delivered again and again.
-_DRAWS = 4
+_DRAWS = 7
 
 
 #: Memory of runs that are over, for the next one: the system takes its time to give new memory.
@@ -54,12 +54,11 @@ class Core:
         drawn = _DRAWS * self._chunks * at.CHUNK
         known = sum(len(log.bases) + len(log.times) for log in logs)
         self._end = at.GLOBALS
-        # Small ones stay in the cache, and few groups need the largest. Without a cost of fetches,
-        # several may come at once.
-        few = 1 << (4 * self._sizes.spare).bit_length()
+        # Without a cost of fetches, several may come at once.
         most = self._sizes.window
-        self._window = min(few, most) if scenario.costs.fetch_ms else most
-        self._hold(_taken(2 * self._sizes.fixed(self._window) + known + drawn))
+        self._window = min(self._sizes.usual, most) if scenario.costs.fetch_ms else most
+        rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
+        self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
         self.writes: list[Longs] = []
         self.runs: list[Longs] = []
         self._finished: list[Longs] = []
@@ -171,7 +170,7 @@ class Core:
         """Put in what a member does with records: bounds of whole numbers below 2 ** 53."""
         shares = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
         for field, bound in enumerate(shares.tolist()):
-            self[m + at.BELOW_ACCEPT + field] = math.ceil(bound * 2.0**53)
+            self[m + at.BELOW_ACCEPT + field] = math.ceil(bound * 2.0**WHOLE_BITS)
         self[m + at.ACCEPTS_ALL] = int(behaviour.accept == 1)
         self[m + at.PER_RECORD] = int(behaviour.commit == "record")
 

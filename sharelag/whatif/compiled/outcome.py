@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from sharelag.model import SharePartition
@@ -9,9 +11,11 @@ from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.partition.values import Write, WrittenRun
 from sharelag.whatif.records import StateTopic
-from sharelag.whatif.simulation.state_log import StateLog
+from sharelag.whatif.simulation.state_log import Call, StateLog
 from sharelag.whatif.simulation.streams import Longs
 from sharelag.whatif.simulation.tally import COUNTS, Tally
+
+_NONE = [np.zeros((0, at.WROTE), np.int64)], [np.zeros((0, at.RUN), np.int64)]
 
 
 class CompiledTally(Tally):
@@ -45,10 +49,8 @@ class CompiledStates(StateLog):
         super().__init__(keys)
         self._core = core
         self.epochs: list[tuple[int, int]] = []  # of leader and state, by place
-        self._snapshots: list[tuple[int, int]] = []
-        self._done = 0
-        none = [np.zeros((0, at.WROTE), np.int64)]
-        self._parts = none, none
+        self._snapshots: list[tuple[int, int]] = []  # how many writes are before, and the time
+        self._parts = _NONE
 
     def keep(self) -> None:
         """Keep what was written, and let go of the memory of the run."""
@@ -59,26 +61,28 @@ class CompiledStates(StateLog):
         """The share coordinator's timer."""
         self._snapshots.append((self._core.written, now))
 
+    def waiting(self) -> Iterator[Call]:
+        """As of the class above, with the writes of the run when it is over."""
+        yield from super().waiting()
+        writes, runs = (np.concatenate(part) for part in self._parts)
+        snapshots = [*self._snapshots, (len(writes), None)]
+        first = begin = 0
+        for until, now in snapshots:
+            for place, _, time_ms, start, complete, end in writes[first:until].tolist():
+                made = tuple(
+                    WrittenRun(first_offset, last, state, count, bool(split))
+                    for first_offset, last, state, count, split in runs[begin:end].tolist()
+                )
+                leader_epoch, state_epoch = self.epochs[place]
+                write = Write(time_ms, start, complete, leader_epoch, state_epoch, made)
+                yield self._topic.write, (self.keys[place], write)
+                begin = end
+            first = until
+            if now is not None:
+                yield self._topic.snapshot_cold, (now,)
+
     def _made(self) -> StateTopic:
         topic = super()._made()
-        writes, runs = (np.concatenate(part) for part in self._parts)
-        count, ends = len(writes), [0, *writes[:, 5].tolist()]
-        for number, (place, _, time_ms, start, complete, _) in enumerate(writes.tolist()):
-            if number < self._done:
-                continue
-            self._snapshot_until(number, topic)
-            rows = runs[ends[number] : ends[number + 1]].tolist()
-            made = tuple(
-                WrittenRun(first, last, state, count, bool(split))
-                for first, last, state, count, split in rows
-            )
-            leader_epoch, state_epoch = self.epochs[place]
-            write = Write(time_ms, start, complete, leader_epoch, state_epoch, made)
-            topic.write(self.keys[place], write)
-        self._done = count
-        self._snapshot_until(count, topic)
+        self._parts = _NONE
+        self._snapshots.clear()
         return topic
-
-    def _snapshot_until(self, number: int, topic: StateTopic) -> None:
-        while self._snapshots and self._snapshots[0][0] <= number:
-            topic.snapshot_cold(self._snapshots.pop(0)[1])

@@ -52,13 +52,12 @@ class CompiledClock(Clock):
 
     def run(self, until: int) -> None:
         """Let time pass, that moment included."""
-        actions = self._actions
+        actions, core = self._actions, self._core
         while actions and actions[0][0] <= until:
-            time, number, _, _ = actions[0]
-            if self._has_run(time, number):
+            if self._has_run(*actions[0][:2]):
                 check()
-                _, _, action, arguments = heappop(actions)
-                self.now = self._core[at.NOW] = time
+                time, _, action, arguments = heappop(actions)
+                self.now = core[at.NOW] = time
                 action(*arguments)
         while not self._has_run(until, _LAST):
             continue
@@ -295,5 +294,4 @@ class CompiledRun(Run):
             core.put_chunk(address, life.work[place].draw(chunk))
         else:
             address = core[at.CHANCES_AT] + (of - 1) * core[at.CHUNKS] + number
-            drawn = self.outcomes[place].draw(of, chunk) * 2.0**53
-            core.put_chunk(address, drawn.astype("int64"))
+            core.put_chunk(address, self.outcomes[place].draw_whole(of, chunk))

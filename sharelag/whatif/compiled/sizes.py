@@ -19,6 +19,7 @@ class Sizes:
     members: int
     most_polled: int  # records that a member asks for
     window: int  # offsets in flight, a power of 2
+    usual: int  # offsets in flight that most groups do with, a power of 2: small ones stay cached
     spare: int  # offsets that a fetch may add
     scratch: int  # records of a place that one request is about
     attempts: int
@@ -39,6 +40,7 @@ class Sizes:
             sum(member.count for member in scenario.members),
             polled,
             1 << max(most, 64).bit_length(),
+            1 << max(4 * spare, round(_behind_locks(scenario))).bit_length(),
             spare,
             2 * (polled + longest) + 64,
             scenario.settings.limits.delivery_count_limit,
@@ -76,6 +78,15 @@ def words(scenario: Scenario) -> int:
     sizes = Sizes.of(scenario)
     fixed = sizes.fixed(sizes.window)
     return fixed + 3 * sizes.members * (at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+
+
+def _behind_locks(scenario: Scenario) -> float:
+    """Records of a partition that come while some wait for their locks to end, some twice."""
+    if not any(member.behaviour.silent for member in scenario.members):
+        return 0.0
+    places = sum(topic.partitions for topic in scenario.topics)
+    locked = scenario.settings.limits.lock_duration_ms / scenario.duration_ms
+    return 3 * min(locked, 1.0) * records_of(scenario) / places
 
 
 def _bucket_bits(scenario: Scenario) -> int:

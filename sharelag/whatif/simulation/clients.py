@@ -60,7 +60,8 @@ class Client(Life):
         answer = self._world.coordinator.heartbeat(
             self.id, self._topics, self.member.rack, not self._known
         )
-        self._clock.after(self._network, self._heartbeat_answered, answer)
+        if answer is not None or not self._known:  # else nothing is new to it
+            self._clock.after(self._network, self._heartbeat_answered, answer)
 
     def _heartbeat_answered(self, answer: Target | bool | None) -> None:
         if self._is_stopped(self._heartbeat_answered, answer) or not self._is_member():

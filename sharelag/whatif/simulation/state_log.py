@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from sharelag.model import UNINITIALIZED_START_OFFSET, SharePartition, Window
 from sharelag.whatif.partition.values import Write
 from sharelag.whatif.records import StateTopic
+
+#: What is called of a `StateTopic`, and with what.
+Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
 
 
 class StateLog:
@@ -26,7 +29,7 @@ class StateLog:
         self.keys = keys
         self.begins: dict[int, tuple[int, int]] = {}
         self._topic = StateTopic()
-        self._calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._calls: list[Call] = []
 
     def initialize(self, place: int, now: int) -> None:
         """A share partition of a group that is new to it: no start offset yet."""
@@ -59,8 +62,12 @@ class StateLog:
         """All records, as `sharelag.schemas.RAW`."""
         return self._made().records()
 
+    def waiting(self) -> Iterator[Call]:
+        """Yield the calls that were not made yet, in order; equal ones make equal records."""
+        yield from self._calls
+
     def _made(self) -> StateTopic:
-        for call, arguments in self._calls:
+        for call, arguments in self.waiting():
             call(*arguments)
         self._calls.clear()
         return self._topic

@@ -21,13 +21,19 @@ _N = TypeVar("_N", np.int64, np.float64)
 ARRIVALS, SERVICE, SLOW, OUTCOME, ACCIDENT, IDS = range(6)
 #: Records drawn together.
 CHUNK = 4096
+#: Bits of a random number below 1.
+WHOLE_BITS = 53
 #: What `Outcomes` answers: types of acknowledgements, and what has none.
 ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
 
 
 def generator(seed: int, *about: int) -> np.random.Generator:
     """A separate stream for each question."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=about)))
+    return np.random.Generator(_bits(seed, *about))
+
+
+def _bits(seed: int, *about: int) -> np.random.PCG64:
+    return np.random.PCG64(np.random.SeedSequence(seed, spawn_key=about))
 
 
 class Work:
@@ -115,7 +121,12 @@ class Outcomes:
 
     def draw(self, attempt: int, chunk: int) -> NDArray[np.float64]:
         """A number below 1 for that delivery of each record of a chunk."""
-        return generator(self._seed, OUTCOME, self._place, attempt, chunk).random(CHUNK)
+        return self.draw_whole(attempt, chunk).astype(np.float64) * 2.0**-WHOLE_BITS
+
+    def draw_whole(self, attempt: int, chunk: int) -> Longs:
+        """The same numbers before the division by a power of two, as numpy's ``random`` has it."""
+        bits = _bits(self._seed, OUTCOME, self._place, attempt, chunk)
+        return (bits.random_raw(CHUNK) >> np.uint64(64 - WHOLE_BITS)).view(np.int64)
 
 
 def _slice(

@@ -157,7 +157,8 @@ def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | No
     if not len(rows):
         return None, None
     order = np.argsort(rows[:, 0].astype(np.min_scalar_type(len(logs))), kind="stable")
-    places, firsts, lasts, times = (np.ascontiguousarray(one) for one in rows[order].T)
+    sorted_rows = rows.take(order, axis=0)  # much faster than an index
+    places, firsts, lasts, times = (np.ascontiguousarray(one) for one in sorted_rows.T)
     edges = np.searchsorted(places, np.arange(len(logs) + 1))
     waited, weights = [], []
     for log, begin, end in zip(logs, edges[:-1], edges[1:], strict=True):

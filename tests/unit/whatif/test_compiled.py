@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Literal
 
@@ -13,7 +15,7 @@ import pytest
 
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.autoscale import Keda
-from sharelag.whatif.compiled.sizes import records_of
+from sharelag.whatif.compiled import support
 from sharelag.whatif.compiled.support import why_not
 from sharelag.whatif.named import named, names
 from sharelag.whatif.scenario import (
@@ -37,6 +39,8 @@ from tests.support.simulation_scenarios import EVERYTHING, calm_scenario
 #: Compiled for the first time it takes half a minute: left out of `make check`.
 pytestmark = pytest.mark.slow
 
+#: Random scenarios are tested in so many tests, which processes share.
+_BLOCKS = 10
 BUSY = Scenario(
     (Topic("t", 6),),
     (
@@ -62,8 +66,10 @@ def by_both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scenario, int], list[S
     def run(scenario: Scenario, seed: int) -> list[SimulationResult]:
         assert why_not(scenario) is None
         results = []
-        for least in (0, records_of(scenario) + 1):
-            monkeypatch.setattr("sharelag.whatif.compiled.support.COMPILED_FROM", least)
+        for choice in (True, False):
+            monkeypatch.setattr(
+                sys.modules[simulate.__module__], "use_compiled", lambda _, use=choice: use
+            )
             results.append(simulate(scenario, seed, requests=True))
         compiled, readable = results
         assert type(compiled._states) is not type(readable._states)
@@ -72,20 +78,39 @@ def by_both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Scenario, int], list[S
     return run
 
 
+@pytest.mark.parametrize("block", range(_BLOCKS))
 def test_random_scenarios_give_the_same(
-    by_both: Callable[[Scenario, int], list[SimulationResult]], cases: Callable[[int, int], int]
+    by_both: Callable[[Scenario, int], list[SimulationResult]],
+    cases: Callable[[int, int], int],
+    block: int,
 ) -> None:
-    """All tables, requests, records, ends of logs, and what was finished when."""
-    finished = 0
-    # Seed 0 takes longer than the next dozen together, to make its records.
-    for seed in range(1, 1 + cases(5, 1000)):
+    """All tables, requests, writes, ends of logs, and what was finished when; records of some.
+
+    Equal writes make equal records, which take most of the time.
+    """
+    for seed in range(block, _BLOCKS * cases(1, 100), _BLOCKS):
         compiled, readable = by_both(calm_scenario(Random(seed)), seed)
-        assert digest(compiled) == digest(readable), seed
+        assert digest(compiled, records=False) == digest(readable, records=False), seed
+        assert _writes(compiled) == _writes(readable), seed
         assert compiled.finished().equals(readable.finished()), seed
         assert compiled.offsets().equals(readable.offsets()), seed
         assert compiled.duplicates == readable.duplicates, seed
-        finished += compiled.finished().num_rows
-    assert finished > 1_500
+        if seed % 50 == 7:
+            assert compiled.records().equals(readable.records()), seed
+
+
+def _writes(result: SimulationResult) -> list[object]:
+    """What the share coordinator is called with, in order."""
+    return [(call.__name__, arguments) for call, arguments in result._states.waiting()]
+
+
+def test_random_scenarios_write_and_finish(
+    by_both: Callable[[Scenario, int], list[SimulationResult]],
+) -> None:
+    """The scenarios above have something to compare."""
+    compiled, _ = by_both(calm_scenario(Random(1)), 1)
+    assert compiled.finished().num_rows > 1_500
+    assert len(_writes(compiled)) > 1_000
 
 
 @pytest.mark.parametrize("commit", ["poll", "record"])
@@ -114,19 +139,49 @@ def test_shipped_scenarios_give_the_same(
         assert digest(compiled) == digest(readable), name
 
 
-def test_a_large_scenario_is_compiled_and_a_small_one_does_not_load_numba() -> None:
-    code = (
-        "import sys; from dataclasses import replace; from sharelag.whatif.simulate import simulate\n"
-        "from tests.unit.whatif.test_compiled import BUSY\n"
-        "small = simulate(BUSY)\n"
-        "print('sharelag.whatif.compiled.kernel' in sys.modules, type(small._states).__name__)\n"
-        "large = simulate(replace(BUSY, duration_ms=40_000))\n"
-        "print('sharelag.whatif.compiled.kernel' in sys.modules, type(large._states).__name__)\n"
+#: Simulates the scenario above, in two durations, and says which loop did it.
+_CODE = """
+import sys
+from dataclasses import replace
+from sharelag.whatif.simulate import simulate
+from tests.unit.whatif.test_compiled import BUSY
+
+for duration_ms in (1500, 6000):
+    result = simulate(replace(BUSY, duration_ms=duration_ms))
+    print("numba" in sys.modules, type(result._states).__name__)
+"""
+
+
+def _loops(cache: Path | None = None) -> list[str]:
+    environment = os.environ | ({"NUMBA_CACHE_DIR": str(cache)} if cache else {})
+    done = subprocess.run(
+        [sys.executable, "-c", _CODE], capture_output=True, text=True, check=True, env=environment
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.split() == ["False", "StateLog", "True", "CompiledStates"]
+    return done.stdout.split()
+
+
+def test_many_records_are_compiled_and_a_small_scenario_does_not_load_numba() -> None:
+    subprocess.run([sys.executable, "-m", "tests.support.compiled", "simulations"], check=True)
+    assert _loops() == ["False", "StateLog", "True", "CompiledStates"]
+
+
+def test_nobody_waits_for_the_compiler_for_few_records(tmp_path: Path) -> None:
+    assert _loops(tmp_path) == ["False", "StateLog", "True", "StateLog"]
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+def test_it_is_compiled_when_the_readable_loop_has_taken_as_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+    monkeypatch.setattr(support, "_so_far", 0)
+    monkeypatch.setattr(support, "_is_loaded", False)
+    monkeypatch.setattr("sharelag.whatif.compiled.ready.is_ready", lambda: False)
+    monkeypatch.setattr("sharelag.whatif.compiled.ready.make_ready", lambda: made.append(True))
+    long = replace(BUSY, duration_ms=40_000)
+    assert [support.use_compiled(long) for _ in range(4)] == [False, False, True, True]
+    assert made == [True]
+    assert not support.use_compiled(replace(BUSY, duration_ms=100))
 
 
 _WINDOW = Window(0, 0, 0, 2, 0, BEGINS_MS, BEGINS_MS)
@@ -189,5 +244,5 @@ def test_what_only_the_readable_loop_does_is_a_reason(
 
 def test_what_is_not_compiled_runs_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     before = digest(simulate(EVERYTHING, 1, requests=True))
-    monkeypatch.setattr("sharelag.whatif.compiled.support.COMPILED_FROM", 0)
+    monkeypatch.setattr(support, "_is_loaded", True)
     assert digest(simulate(EVERYTHING, 1, requests=True)) == before
