@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.metrics.columns import bools, numbers
 from sharelag.metrics.runs import TERMINAL, Runs
-from sharelag.schemas import Arrow
+from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 _KEY = ["record_topic", "record_partition", "topic_id", "partition", "group_id"]
@@ -47,14 +47,14 @@ def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
     )
     place = keys(every, _KEY)
     was, now = beside(place, old, _KEY), beside(place, new, _KEY)
-    columns = {name: every.column(name) for name in ("group_id", "topic_id", "partition")}
+    columns = {name: every.column(name) for name in SHARE_PARTITION}
     columns["topic"] = pa.nulls(every.num_rows, pa.string())
     for name in _COMPARED:
         columns |= {f"{name}_before": was.column(name), f"{name}_after": now.column(name)}
     columns |= _change(was, now)
     arrays = [columns[field.name].cast(field.type) for field in schemas.DIFF]
     rows = pa.Table.from_arrays(arrays, schema=schemas.DIFF)
-    return rows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
+    return rows.sort_by([(name, "ascending") for name in SHARE_PARTITION])
 
 
 def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:

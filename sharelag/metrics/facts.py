@@ -19,9 +19,9 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.loads import exploded
 from sharelag.model import DeliveryState, milliseconds
 from sharelag.model.settings import each_in_force
+from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
-_SHARE_PARTITION = ("group_id", "topic_id", "partition")
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -234,12 +234,12 @@ class Facts:
 
     def waiting_after(self, least: Floats) -> Floats:
         """Count offsets that wait for redelivery after at least ``least`` deliveries."""
-        windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
+        windows = beside(self._keys, self.evidence.windows, SHARE_PARTITION)
         return _offsets(windows, "runs", DeliveryState.AVAILABLE, least)
 
     def offsets_after(self, least: Floats, where: Bools) -> list[str]:
         """Return these offsets in some share partitions: the first twenty runs as text."""
-        windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
+        windows = beside(self._keys, self.evidence.windows, SHARE_PARTITION)
         listed = [""] * len(where)
         for row in np.flatnonzero(where):
             runs = windows.column("runs")[row].as_py() or []
@@ -256,13 +256,13 @@ class Facts:
     def given_up(self) -> Floats:
         """Offsets in the window that were archived at the group's delivery count limit."""
         limit = self.setting("share.delivery.count.limit")
-        windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
+        windows = beside(self._keys, self.evidence.windows, SHARE_PARTITION)
         return _offsets(windows, "batches", DeliveryState.ARCHIVED, limit)
 
     @cached_property
     def head_length(self) -> Floats:
         """Number of contiguous unfinished offsets at the effective start offset, by the window."""
-        windows = beside(self._keys, self.evidence.windows, _SHARE_PARTITION)
+        windows = beside(self._keys, self.evidence.windows, SHARE_PARTITION)
         runs = flat(windows.column("runs"))
         filled = pc.if_else(
             pc.greater(pc.list_value_length(runs), 0), runs, pa.scalar(None, runs.type)
@@ -279,7 +279,7 @@ class Facts:
     def topic_of_group(self) -> NDArray[Any]:
         """A number for each combination of group and topic."""
         codes: NDArray[Any] = (
-            keys(self.evidence.lag, _SHARE_PARTITION[:2]).dictionary_encode().indices.to_numpy()
+            keys(self.evidence.lag, SHARE_PARTITION[:2]).dictionary_encode().indices.to_numpy()
         )
         return codes
 
@@ -295,15 +295,15 @@ class Facts:
 
     @cached_property
     def _keys(self) -> pa.Array:
-        return keys(self.evidence.lag, _SHARE_PARTITION)
+        return keys(self.evidence.lag, SHARE_PARTITION)
 
     @cached_property
     def _progress(self) -> pa.Table:
-        return beside(self._keys, self.evidence.progress, _SHARE_PARTITION)
+        return beside(self._keys, self.evidence.progress, SHARE_PARTITION)
 
     @cached_property
     def _observed(self) -> pa.Table:
-        return beside(self._keys, self.evidence.observed, _SHARE_PARTITION)
+        return beside(self._keys, self.evidence.observed, SHARE_PARTITION)
 
     @cached_property
     def _logs(self) -> pa.Table:

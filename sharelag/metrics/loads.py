@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.schemas import Arrow
+from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, flat, keys
 
 #: What identifies the rows of `partition_loads`.
@@ -34,7 +34,6 @@ NEEDED = {
     ),
     "past": _columns(schemas.OFFSETS, "topic_id", "partition", "end_offset"),
 }
-SHARE_PARTITION = ("group_id", "topic_id", "partition")
 _PARTITION = ("topic_id", "partition")
 _MS_AN_HOUR = 3_600_000
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.model import DeliveryState
-from sharelag.schemas import Arrow
+from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, Arrow
 from sharelag.schemas.arrow import as_table, flat
 from sharelag.schemas.arrow import keys as texts
 
@@ -23,9 +23,7 @@ FINDINGS = pa.schema(
         # misplaced, non_durable_state, undecodable, missing or holds_pruning
         ("finding", pa.string()),
         # null for problems of a whole partition of the state topic
-        ("group_id", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *SHARE_PARTITION_COLUMNS,
         ("record_topic", pa.string()),
         ("record_partition", pa.int32()),  # the partition with the records
         ("belongs", pa.int32()),  # the partition by Kafka's hash
@@ -38,8 +36,7 @@ _DURABLE = [int(state) for state in DeliveryState if state is not DeliveryState.
 #: Twice Kafka's ``share.coordinator.cold.partition.snapshot.interval.ms``: every snapshot should
 #: be renewed by then.
 _COLD_MS = 600_000
-_SHARE_PARTITION = ["group_id", "topic_id", "partition"]
-_PLACE = [*_SHARE_PARTITION, "record_topic", "record_partition"]
+_PLACE = [*SHARE_PARTITION, "record_topic", "record_partition"]
 
 
 def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
@@ -132,7 +129,7 @@ def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:
 
 def _misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
     counts = partition_counts(flat(windows.column("record_topic")), partitions)
-    belongs = state_partitions(texts(windows, _SHARE_PARTITION), counts)
+    belongs = state_partitions(texts(windows, SHARE_PARTITION), counts)
     wrong = pc.not_equal(belongs, flat(windows.column("record_partition"))).fill_null(False)
     places = as_table(windows).select(_PLACE).append_column("belongs", belongs).filter(wrong)
     return [
@@ -184,7 +181,7 @@ def _of_state_partition(row: dict[str, Any]) -> list[dict[str, Any]]:
 def _holds_pruning(health: Arrow, windows: Arrow) -> list[dict[str, Any]]:
     pinned = as_table(health)
     window = as_table(windows).take(
-        pc.index_in(pinned.column("pinned_by"), texts(windows, _SHARE_PARTITION))
+        pc.index_in(pinned.column("pinned_by"), texts(windows, SHARE_PARTITION))
     )
     written = flat(window.column("write_timestamp")).cast(pa.int64())
     behind = pc.subtract(flat(pinned.column("last_timestamp")).cast(pa.int64()), written)

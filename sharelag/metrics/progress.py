@@ -19,7 +19,7 @@ from sharelag.metrics.columns import known_times, numbers
 from sharelag.metrics.ends import PARTITION, known_ends
 from sharelag.metrics.rates import drain_columns, rate_columns, rates
 from sharelag.model import milliseconds
-from sharelag.schemas import Arrow
+from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 #: Kafka's default of ``group.share.record.lock.duration.ms``: how long a member may process an
@@ -28,7 +28,6 @@ PATIENCE = timedelta(seconds=30)
 
 _MS = timedelta(milliseconds=1)
 _LONGEST = 2**61  # milliseconds, so that two of them can be added
-_SHARE_PARTITION = ("group_id", "topic_id", "partition")
 
 
 def progress_arrow(
@@ -81,9 +80,9 @@ def progress_arrow(
     now = milliseconds(as_of)
     ends = known_ends(lag, past_offsets, now)
     old = oldest(lag, times, ends)
-    seen = beside(keys(lag, _SHARE_PARTITION), _unambiguous(observed), _SHARE_PARTITION)
+    seen = beside(keys(lag, SHARE_PARTITION), _unambiguous(observed), SHARE_PARTITION)
     found = rates(lag, seen, ends)
-    columns = {name: flat(lag.column(name)) for name in (*_SHARE_PARTITION, "topic")}
+    columns = {name: flat(lag.column(name)) for name in (*SHARE_PARTITION, "topic")}
     columns["as_of"] = known_times(np.full(lag.num_rows, now), np.ones(lag.num_rows, bool))
     columns |= (
         age_columns(old, now)
@@ -124,8 +123,8 @@ def usual_rates(lag: Arrow, observed: Arrow, past_offsets: Arrow, as_of: datetim
         lag table.
     """
     ends = known_ends(lag, past_offsets, milliseconds(as_of))
-    seen = beside(keys(lag, _SHARE_PARTITION), _unambiguous(observed), _SHARE_PARTITION)
-    columns = {name: flat(lag.column(name)) for name in _SHARE_PARTITION}
+    seen = beside(keys(lag, SHARE_PARTITION), _unambiguous(observed), SHARE_PARTITION)
+    columns = {name: flat(lag.column(name)) for name in SHARE_PARTITION}
     return pa.table(columns | rate_columns(rates(lag, seen, ends, since_change=False)))
 
 
@@ -140,7 +139,7 @@ def _empty(lag: Arrow, groups: Arrow | None) -> NDArray[np.bool_]:
 
 
 def _unambiguous(observed: Arrow) -> pa.Table:
-    codes = keys(observed, _SHARE_PARTITION).dictionary_encode().indices.to_numpy()
+    codes = keys(observed, SHARE_PARTITION).dictionary_encode().indices.to_numpy()
     return (
         as_table(observed).filter(pa.array(np.bincount(codes)[codes] == 1))
         if len(codes)

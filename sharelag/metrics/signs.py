@@ -8,19 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.schemas import TIMESTAMP, Arrow
+from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, TIMESTAMP, Arrow
 from sharelag.schemas.arrow import as_table
 
-_KEY = ["group_id", "topic_id", "partition"]
 _TIMES = ("first_released", "first_archived", "first_reset", "last_finished")
 _SUMS = ("released", "archived", "finished")
 
 #: What happened to one share partition since a moment. Times are null if it did not happen.
 SIGNS = pa.schema(
     [
-        ("group_id", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *SHARE_PARTITION_COLUMNS,
         *[(name, pa.int64()) for name in _SUMS],  # offsets; null where unknown
         *[(name, TIMESTAMP) for name in _TIMES],
         ("first_record", TIMESTAMP),
@@ -72,11 +69,12 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
     ]
     requested = [*((name, "sum") for name in (*_SUMS, "missing")), *ends, *firsts]
     # Threads would change the order.
-    found = table.group_by(_KEY, use_threads=False).aggregate(requested)
+    found = table.group_by(list(SHARE_PARTITION), use_threads=False).aggregate(requested)
     born = pc.and_(
         found.column("replaced_first"), pc.equal(found.column("snapshot_epoch_first"), 0)
     )
-    columns = {name: found.column(name) for name in _KEY} | {"is_born": born.fill_null(False)}
+    columns = {name: found.column(name) for name in SHARE_PARTITION}
+    columns["is_born"] = born.fill_null(False)
     columns |= {name: found.column(f"{name}_sum") for name in (*_SUMS, "missing")}
     columns |= {name: found.column(f"{name}_{how}") for name, how in ends}
     columns["first_record"] = found.column("record_timestamp_min")

@@ -24,16 +24,13 @@ from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import Ends, end_at, known_ends
 from sharelag.metrics.runs import TERMINAL, Runs
 from sharelag.model import milliseconds
-from sharelag.schemas import Arrow
+from sharelag.schemas import NAMED_SHARE_PARTITION, SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 #: One share partition.
 ARCHIVED = pa.schema(
     [
-        ("group_id", pa.string()),
-        ("topic", pa.string()),  # null: no offsets for the topic id
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *NAMED_SHARE_PARTITION,
         # unfinished offsets in the log; the following are part of them
         ("effective_lag", pa.int64()),
         # estimate of those as old as the TTL or older; null: no earlier end is known
@@ -43,7 +40,6 @@ ARCHIVED = pa.schema(
         ("as_of", schemas.TIMESTAMP),
     ]
 )
-_KEY = ("group_id", "topic_id", "partition")
 _Longs = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
 
@@ -99,7 +95,7 @@ def archived_by_ttl(
         "archived_low": (left.below(low), bounds | none),
         "archived_high": (left.below(high), left.known & has_high),
     }
-    columns = {name: flat(lag.column(name)) for name in (*_KEY, "topic", "as_of")}
+    columns = {name: flat(lag.column(name)) for name in (*SHARE_PARTITION, "topic", "as_of")}
     columns |= {name: pa.array(values, mask=~known) for name, (values, known) in counts.items()}
     return pa.RecordBatch.from_arrays(
         [columns[field.name].cast(field.type) for field in ARCHIVED], schema=ARCHIVED
@@ -146,12 +142,12 @@ class _Left:
     """The unfinished offsets of each share partition, by the batches."""
 
     def __init__(self, lag: Arrow, windows: Arrow) -> None:
-        ours, theirs = keys(lag, _KEY), keys(windows, _KEY)
+        ours, theirs = keys(lag, SHARE_PARTITION), keys(windows, SHARE_PARTITION)
         states = pc.value_counts(theirs)
         once = states.field("values").filter(pc.equal(states.field("counts"), 1))
         self.all, self.counted = numbers(lag, "effective_lag")
         self.known = self.counted & pc.is_in(ours, once).to_numpy(zero_copy_only=False)
-        self._runs = Runs(flat(beside(ours, windows, _KEY).column("runs")))
+        self._runs = Runs(flat(beside(ours, windows, SHARE_PARTITION).column("runs")))
         self._start = numbers(lag, "effective_start_offset")[0]
         self._end = np.maximum(numbers(lag, "end_offset")[0], numbers(lag, "window_end_offset")[0])
 

@@ -14,13 +14,14 @@ from sharelag.metrics.signs import SIGNS, signs_arrow
 from sharelag.model import milliseconds
 from sharelag.reading import named
 from sharelag.reports.inputs import Case
+from sharelag.schemas import SHARE_PARTITION
 from sharelag.workbench.charts.window_heat import WINDOW_HEAT, window_heat_records
 
 #: Moments of a line chart (a capture has end offsets at sixty), and of the window strip.
 LINE_MOMENTS = 48
 WINDOW_MOMENTS = 48
 #: The key of a share partition.
-KEY = ["group_id", "topic_id", "partition"]
+KEY = list(SHARE_PARTITION)
 #: Columns with the first time of each sign of trouble.
 FIRST = ("first_released", "first_archived", "first_reset")
 _NEVER = 2**62  # milliseconds

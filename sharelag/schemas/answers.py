@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sharelag.schemas.records import STATE_BATCH, TIMESTAMP
+from sharelag.schemas.records import NAMED_SHARE_PARTITION, STATE_BATCH, TIMESTAMP
 
 #: One share partition: every term of its lag. See ``sharelag.metrics.lag`` for the identities
 #: between them.
 LAG = pa.schema(
     [
-        ("group_id", pa.string()),
-        ("topic", pa.string()),  # null: no offsets for the topic id
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *NAMED_SHARE_PARTITION,
         # as persisted and as kafka-share-groups.sh prints it: null without a start offset
         ("leader_epoch", pa.int32()),
         ("start_offset", pa.int64()),
@@ -56,17 +53,10 @@ ROLLUP = pa.schema(
     ]
 )
 
-_SHARE_PARTITION = [
-    ("group_id", pa.string()),
-    ("topic", pa.string()),  # null: no offsets for the topic id
-    ("topic_id", pa.string()),
-    ("partition", pa.int32()),
-]
-
 #: One share partition at one moment of the past.
 TIMELINE = pa.schema(
     [
-        *_SHARE_PARTITION,
+        *NAMED_SHARE_PARTITION,
         ("as_of", TIMESTAMP),
         ("start_offset", pa.int64()),
         ("effective_start_offset", pa.int64()),
@@ -85,7 +75,7 @@ TIMELINE = pa.schema(
 #: One share partition at two moments.
 DIFF = pa.schema(
     [
-        *_SHARE_PARTITION,
+        *NAMED_SHARE_PARTITION,
         # new, gone, reset (initialised anew or altered), moved, same, or unknown (pruned)
         ("change", pa.string()),
         # offsets finished between them; null where the states cannot be compared
@@ -106,7 +96,7 @@ DIFF = pa.schema(
 #: How old is the lag of one share partition, is it growing, and how long will its records be kept?
 PROGRESS = pa.schema(
     [
-        *_SHARE_PARTITION,
+        *NAMED_SHARE_PARTITION,
         ("as_of", TIMESTAMP),
         ("oldest_offset", pa.int64()),  # the first that is not finished; null: none, or not known
         ("oldest_timestamp", TIMESTAMP),
@@ -135,7 +125,7 @@ PROGRESS = pa.schema(
 #: One reason for a lag, with what shows it.
 CAUSES = pa.schema(
     [
-        *_SHARE_PARTITION,  # topic and partition are null where the reason concerns the whole group
+        *NAMED_SHARE_PARTITION,  # partition is null where the reason concerns the whole group
         ("rank", pa.int32()),  # 1 comes first in the group
         ("cause", pa.string()),
         ("severity", pa.string()),  # critical, warning or note

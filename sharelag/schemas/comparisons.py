@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sharelag.schemas.records import TIMESTAMP
+from sharelag.schemas.records import NAMED_SHARE_PARTITION, TIMESTAMP
 
 #: One line of what ``kafka-share-groups.sh --describe --offsets`` printed. Null where it printed a
 #: dash.
@@ -25,10 +25,7 @@ DESCRIBED = pa.schema(
 #: does not answer.
 SCANNED = pa.schema(
     [
-        ("group_id", pa.string()),
-        ("topic", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *NAMED_SHARE_PARTITION,
         ("unfinished", pa.int64()),  # offsets, as in the effective lag
         ("records", pa.int64()),  # committed, or not part of a transaction
         # records at or beyond the last stable offset: an open transaction holds them

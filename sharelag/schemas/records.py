@@ -50,15 +50,28 @@ POSITION = [
     ("timestamp", TIMESTAMP),
 ]
 
+#: The columns that name a share partition.
+SHARE_PARTITION = ("group_id", "topic_id", "partition")
+#: Their types. A topic id is 22 characters of URL-safe base64, as Kafka prints it.
+SHARE_PARTITION_COLUMNS = [
+    ("group_id", pa.string()),
+    ("topic_id", pa.string()),
+    ("partition", pa.int32()),
+]
+#: The same with the topic's name; null: no offsets for the topic id.
+NAMED_SHARE_PARTITION = [
+    SHARE_PARTITION_COLUMNS[0],
+    ("topic", pa.string()),
+    *SHARE_PARTITION_COLUMNS[1:],
+]
+
 #: One decoded record of ``__share_group_state``.
 RECORDS = pa.schema(
     [
         *POSITION,
         ("record_type", pa.int16()),  # 0 snapshot, 1 update: the first int16 of the key
         ("tombstone", pa.bool_()),  # no value: the share partition's state was deleted
-        ("group_id", pa.string()),
-        ("topic_id", pa.string()),  # 22 characters of URL-safe base64, as Kafka prints it
-        ("partition", pa.int32()),  # of the share partition
+        *SHARE_PARTITION_COLUMNS,
         ("snapshot_epoch", pa.int32()),
         ("state_epoch", pa.int32()),  # snapshots only
         ("leader_epoch", pa.int32()),

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from sharelag.schemas.records import (
     NAMED_TOPIC_PARTITIONS,
+    SHARE_PARTITION_COLUMNS,
     STATE_BATCH,
     TIMESTAMP,
     TOPIC_PARTITIONS,
@@ -16,9 +17,7 @@ from sharelag.schemas.records import (
 #: it is to Kafka.
 WINDOWS = pa.schema(
     [
-        ("group_id", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *SHARE_PARTITION_COLUMNS,
         ("snapshot_epoch", pa.int32()),
         ("state_epoch", pa.int32()),
         ("leader_epoch", pa.int32()),
@@ -46,9 +45,7 @@ WINDOWS = pa.schema(
 #: offset.
 HISTORY = pa.schema(
     [
-        ("group_id", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *SHARE_PARTITION_COLUMNS,
         ("record_topic", pa.string()),
         ("record_partition", pa.int32()),
         ("record_offset", pa.int64()),
@@ -87,9 +84,7 @@ HISTORY = pa.schema(
 #: What the history of one share partition says about a span of time: a row instead of thousands.
 OBSERVED = pa.schema(
     [
-        ("group_id", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *SHARE_PARTITION_COLUMNS,
         ("begin", TIMESTAMP),  # the requested span, or what there is evidence of within it
         ("end", TIMESTAMP),
         ("records", pa.int64()),  # rows of history in the span

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,15 +21,15 @@ from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
 from sharelag.model.settings import in_force
 from sharelag.reading import Rows
+from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import as_table, beside, keys
 from sharelag.tables import gaps, views
 from sharelag.tables.words import moment
 from sharelag.workbench import charts
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import summarize_groups
-from sharelag.workbench.result import Result
+from sharelag.workbench.result import Draw, Result
 
-_KEY = ("group_id", "topic_id", "partition")
 _LIMIT = "share.delivery.count.limit"
 #: Members that notes name one by one.
 _MOST_NOTES = 10
@@ -61,16 +61,16 @@ def delivery_limit(evidence: Evidence, group: str) -> int | None:
 def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None = None) -> Result:
     """The lag of share partitions with its age, or its sums, which are given then."""
     table = evidence.lag
-    age = beside(keys(table, _KEY), evidence.progress, _KEY).column("age_ms")
+    age = beside(keys(table, SHARE_PARTITION), evidence.progress, SHARE_PARTITION).column("age_ms")
     aged = table.append_column("age_ms", age)
     drawn: dict[str, Any] = {
-        "decomposition": lambda theme: charts.decomposition_figure(
-            charts.decomposition_records(table, by or "partition"), theme
+        "decomposition": _chart(
+            charts.decomposition_figure, charts.decomposition_records, table, by or "partition"
         ),
-        "spans": lambda theme: charts.window_span_figure(
-            charts.window_span_records(table, evidence.settings), theme
+        "spans": _chart(
+            charts.window_span_figure, charts.window_span_records, table, evidence.settings
         ),
-        "lorenz": lambda theme: charts.lorenz_figure(charts.lorenz_records(table), theme),
+        "lorenz": _chart(charts.lorenz_figure, charts.lorenz_records, table),
     }
     title = f"Lag of {len(table):,} share partition{'s' * (len(table) != 1)}"
     view = views.LAG
@@ -93,6 +93,11 @@ def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None 
         charts=drawn,
         unknown=unknown + base.unknown,
     )
+
+
+def _chart(figure: Callable[..., Any], records: Callable[..., Any], *about: Any) -> Draw:
+    """What draws a chart of some tables in a theme; nothing is drawn yet."""
+    return lambda theme: figure(records(*about), theme)
 
 
 def _with_oldest(sums: pa.Table, aged: pa.Table, by: str) -> pa.Table:
@@ -152,8 +157,7 @@ def history(rows: Rows, group: str | None, base: Result) -> Result:
         )
     return replace(
         base,
-        title=f"History of {len(pc.unique(keys(table, _KEY))):,} share partitions, record by "
-        "record",
+        title=f"History of {_count(table):,} share partitions, record by record",
         table=table,
         columns=views.HISTORY.columns,
         means=views.HISTORY.means,
@@ -168,6 +172,11 @@ def history(rows: Rows, group: str | None, base: Result) -> Result:
     )
 
 
+def _count(table: pa.Table) -> int:
+    """How many share partitions a table has rows of."""
+    return len(pc.unique(keys(table, SHARE_PARTITION)))
+
+
 def _heat(table: pa.Table, measure: str, theme: charts.Theme) -> Any:
     return charts.window_heat_figure(charts.window_heat_records(table, measure), theme)
 
@@ -177,8 +186,9 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
     table = only(answer.table, group)
     notes = []
     if answer.left_out:
-        shown = len(pc.unique(keys(table, _KEY)))
-        notes.append(f"the {shown:,} share partitions with the most lag; to_spark() has all")
+        notes.append(
+            f"the {_count(table):,} share partitions with the most lag; to_spark() has all"
+        )
     return replace(
         base,
         notes=tuple(notes),
@@ -188,12 +198,8 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
         as_of=pc.max(table.column("as_of")).as_py(),
         order="as_of",
         charts={
-            "lag": lambda theme: charts.lag_over_time_figure(
-                charts.lag_over_time_records(table), theme
-            ),
-            "rates": lambda theme: charts.rates_over_time_figure(
-                charts.rates_over_time_records(table), theme
-            ),
+            "lag": _chart(charts.lag_over_time_figure, charts.lag_over_time_records, table),
+            "rates": _chart(charts.rates_over_time_figure, charts.rates_over_time_records, table),
         },
         unknown=gaps.of_ends(table) + gaps.of_rejected(answer.rejected),
         engine=answer.engine,
@@ -239,8 +245,8 @@ def progress(evidence: Evidence, base: Result) -> Result:
         columns=views.PROGRESS.columns,
         order="age_ms",
         charts={
-            "drain": lambda theme: charts.drain_figure(charts.drain_records(table), theme),
-            "rates": lambda theme: charts.rates_figure(charts.rates_records(table), theme),
+            "drain": _chart(charts.drain_figure, charts.drain_records, table),
+            "rates": _chart(charts.rates_figure, charts.rates_records, table),
         },
         notes=notes,
         unknown=unknown + base.unknown,
@@ -266,9 +272,9 @@ def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result)
 def _spread(evidence: Evidence) -> dict[str, Any]:
     """Charts of how lag and partitions are spread."""
     drawn: dict[str, Any] = {
-        "lorenz": lambda theme: charts.lorenz_figure(charts.lorenz_records(evidence.lag), theme),
-        "assigned": lambda theme: charts.assigned_figure(
-            charts.assigned_records(evidence.members, evidence.lag), theme
+        "lorenz": _chart(charts.lorenz_figure, charts.lorenz_records, evidence.lag),
+        "assigned": _chart(
+            charts.assigned_figure, charts.assigned_records, evidence.members, evidence.lag
         ),
     }
     if len(pc.unique(evidence.lag.column("group_id"))) != 1:
@@ -324,11 +330,7 @@ def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
         means=views.HEALTH.means,
         as_of=last,
         order="records",
-        charts={
-            "records": lambda theme: charts.state_record_figure(
-                charts.state_record_records(table), theme
-            )
-        },
+        charts={"records": _chart(charts.state_record_figure, charts.state_record_records, table)},
         notes=tuple(findings.column("summary").to_pylist()),
         unknown=gaps.of_rejected(answer.rejected),
         engine=answer.engine,

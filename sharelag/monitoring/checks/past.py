@@ -26,11 +26,11 @@ from sharelag.metrics.forecast import progress_of
 from sharelag.metrics.observed import observe
 from sharelag.model import milliseconds
 from sharelag.reading import Reading
+from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 from sharelag.tables.reasons import NO_END_OFFSET_THEN
 from sharelag.workbench.investigate import known_moments, lags_at
 
-_SHARE_PARTITION = ("group_id", "topic_id", "partition")
 _STATE = (
     "start_offset",
     "effective_start_offset",
@@ -117,17 +117,17 @@ def _then(
     observed: pa.Table,
     over: timedelta,
 ) -> Then:
-    mine = keys(evidence.lag, _SHARE_PARTITION)
+    mine = keys(evidence.lag, SHARE_PARTITION)
     here = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
-    known = beside(mine, here, _SHARE_PARTITION)
+    known = beside(mine, here, SHARE_PARTITION)
     is_known = flat(known.column("group_id")).is_valid().to_numpy(zero_copy_only=False)
-    windows = beside(mine, evidence.windows, _SHARE_PARTITION)
+    windows = beside(mine, evidence.windows, SHARE_PARTITION)
     made, has_made = numbers(windows, "create_timestamp")
     absent = np.asarray(~is_known & has_made & (made > milliseconds(at)), bool)
     lag, bounded = _lag(
         evidence.lag,
         known,
-        beside(mine, first, _SHARE_PARTITION),
+        beside(mine, first, SHARE_PARTITION),
         _ends(evidence.lag, ends, at),
         at,
     )
@@ -210,7 +210,7 @@ def _first(history: pa.RecordBatch) -> pa.Table:
         history.column("from_snapshot"), pc.not_equal(history.column("record_kind"), "tombstone")
     )
     rows = history.filter(whole)
-    codes = keys(rows, _SHARE_PARTITION).dictionary_encode().indices.to_numpy()
+    codes = keys(rows, SHARE_PARTITION).dictionary_encode().indices.to_numpy()
     return (
         as_table(rows)
         .take(pa.array(np.unique(codes, return_index=True)[1]))

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.model import iso
+from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import beside, keys
 from sharelag.version import __version__
 
@@ -25,7 +26,6 @@ from sharelag.version import __version__
 KEEP = timedelta(hours=1)
 _TIDY_EVERY = 100
 _TABLES = ("windows", "lag")
-_KEY = ("group_id", "topic_id", "partition")
 # What deltalake itself keeps; its shortest log retention is a day.
 _SETTINGS = {
     "delta.logRetentionDuration": "interval 1 days",
@@ -92,7 +92,7 @@ class CurrentTables:
         as_of = pc.max(lag.column("as_of")).as_py() or datetime.now(UTC)
         about = {"as_of": iso(as_of), "source": self._source, "tool_version": __version__}
         windows = windows.append_column(
-            "topic", beside(keys(windows, _KEY), lag, _KEY).column("topic")
+            "topic", beside(keys(windows, SHARE_PARTITION), lag, SHARE_PARTITION).column("topic")
         )
         tables = {"lag": lag} if windows == self._windows else {"windows": windows, "lag": lag}
         for name, table in tables.items():

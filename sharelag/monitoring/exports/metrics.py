@@ -22,9 +22,10 @@ from sharelag.metrics.facts import Bools, Facts, Floats
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.monitoring.exports.gathered import Gathered
+from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import keys
 
-_SHARE_PARTITION = ("group", "topic", "partition")
+_LABELS = ("group", "topic", "partition")
 #: Metrics of each share partition: name, help, column of its numbers.
 _OF_LAG = (
     (
@@ -122,18 +123,16 @@ def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
         for row in evidence.lag.select(["group_id", "topic", "partition"]).to_pylist()
     ]
     for name, words, column in _OF_LAG:
-        yield _gauge(name, words, _SHARE_PARTITION, labels, facts.lag(column), chosen)
+        yield _gauge(name, words, _LABELS, labels, facts.lag(column), chosen)
     words = "Age of the oldest unfinished record."
     age = facts.progress("age_ms") / 1000
-    yield _gauge(
-        "kafka_share_group_oldest_unacked_seconds", words, _SHARE_PARTITION, labels, age, chosen
-    )
+    yield _gauge("kafka_share_group_oldest_unacked_seconds", words, _LABELS, labels, age, chosen)
     words = (
         "Records in the window: available again, complete, "
         "or unknown (acquired, or their state never persisted)."
     )
     family = GaugeMetricFamily(
-        "kafka_share_group_window_records", words, labels=[*_SHARE_PARTITION, "state"]
+        "kafka_share_group_window_records", words, labels=[*_LABELS, "state"]
     )
     for state, column in _WINDOW:
         _add(family, [[*one, state] for one in labels], facts.lag(column), chosen)
@@ -194,7 +193,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
 
 def _named_uniquely(evidence: Evidence) -> Bools:
     """Select the share partitions whose topic name is known and that have one state only."""
-    key = keys(evidence.lag, ("group_id", "topic_id", "partition"))
+    key = keys(evidence.lag, SHARE_PARTITION)
     codes = key.dictionary_encode().indices.to_numpy()
     has_topic = pc.is_valid(evidence.lag.column("topic")).to_numpy()
     return (

@@ -5,6 +5,8 @@ the first is called. Every figure says as of when, in which unit, and what is no
 gap or a hatched stretch, never 0.
 """
 
+from sharelag.whatif.comparison.cost import COST_AGAINST_AGE as SCALING_COST
+from sharelag.whatif.comparison.cost import cost_against_age as scaling_cost_records
 from sharelag.workbench.charts.causes import CAUSE_SPANS, cause_figure, cause_records
 from sharelag.workbench.charts.comparison import COMPARED, compared_figure, compared_records
 from sharelag.workbench.charts.decomposition import (
@@ -34,11 +36,7 @@ from sharelag.workbench.charts.rates_over_time import (
     rates_over_time_figure,
     rates_over_time_records,
 )
-from sharelag.workbench.charts.scaling import (
-    SCALING_COST,
-    scaling_cost_figure,
-    scaling_cost_records,
-)
+from sharelag.workbench.charts.scaling import scaling_cost_figure
 from sharelag.workbench.charts.spans import WINDOW_SPANS, window_span_figure, window_span_records
 from sharelag.workbench.charts.state_topic import (
     STATE_RECORDS,

@@ -13,13 +13,21 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.tables.level import rank
 from sharelag.workbench.charts import rows, text
-from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
+from sharelag.workbench.charts.layout import (
+    Story,
+    empty,
+    figure,
+    note,
+    plotly,
+    row_axis,
+    rows_height,
+)
 from sharelag.workbench.charts.palette import SEVERITIES, Theme, marker
 
 #: One cause, as long as it has lasted.
 CAUSE_SPANS = pa.schema(
     [
-        *rows.SHARE_PARTITION,  # topic and partition are null where it concerns the whole group
+        *schemas.NAMED_SHARE_PARTITION,  # null where it concerns the whole group
         ("rank", pa.int32()),
         ("cause", pa.string()),
         ("severity", pa.string()),
@@ -86,35 +94,22 @@ def cause_figure(
     plain = sorted(records.to_pylist(), key=_urgency)[:most]
     several = len(pc.unique(records.column("group_id"))) > 1
     unsince, unheld = (records.column(name).null_count for name in ("since", "held"))
-    parts = [
+    begin = (
         f"the beginning of {text.counted(unsince, 'cause')}, an open mark at the moment of judging"
-        if unsince
-        else ""
-    ]
-    parts.append(f"how much {text.counted(unheld, 'cause')} holds" if unheld else "")
-    missing = "; ".join(part for part in parts if part)
+    )
+    held = f"how much {text.counted(unheld, 'cause')} holds"
     story = Story(
         title=_title(records),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: {missing}." if missing else "",
+        unknown=text.not_known(begin if unsince else "", held if unheld else ""),
         facts=rows.left_out(max(len(records) - most, 0), "cause", "with less severity"),
     )
     labels = [f"{row['cause'].replace('_', ' ')}, {_place(row, several)}" for row in plain]
     traces = [trace for severity in SEVERITIES for trace in _traces(plain, severity, theme)]
     begun = [row["since"] for row in plain if row["since"]]
     spanned = (as_of - min(begun)).total_seconds() if begun and as_of else 10.0
-    notes = [
-        {
-            "x": text.axis_time(row["as_of"]),
-            "y": n,
-            "text": _held(row),
-            "showarrow": False,
-            "xanchor": "left",
-            "xshift": 10,
-        }
-        for n, row in enumerate(plain)
-    ]
+    notes = [note(text.axis_time(row["as_of"]), n, _held(row), 10) for n, row in enumerate(plain)]
     edges = [_shifted(as_of, part * spanned) for part in (-1.04, 0.3)] if as_of else None
     return figure(
         traces,

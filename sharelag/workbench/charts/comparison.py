@@ -11,7 +11,15 @@ from sharelag.durations import duration
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED
 from sharelag.workbench.charts import text
-from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
+from sharelag.workbench.charts.layout import (
+    Story,
+    empty,
+    figure,
+    interval,
+    plotly,
+    row_axis,
+    rows_height,
+)
 from sharelag.workbench.charts.palette import Theme, line
 
 if TYPE_CHECKING:
@@ -89,13 +97,11 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Any:
         y=list(range(len(known))),
         mode="markers",
         marker={"size": 10, "color": colour},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [_reach(row, "high") / scale for row in known],
-            "arrayminus": [_reach(row, "low") / scale for row in known],
-            "color": colour,
-        },
+        error_x=interval(
+            [_reach(row, "low") / scale for row in known],
+            [_reach(row, "high") / scale for row in known],
+            {"color": colour},
+        ),
         hovertext=[text.hover(row["variant"], _hover(row)) for row in known],
         hoverinfo="text",
         showlegend=False,

@@ -15,7 +15,15 @@ from sharelag.schemas.arrow import as_table
 from sharelag.tables.reasons import REASONS
 from sharelag.tables.words import NOT_KNOWN
 from sharelag.workbench.charts import rows, text
-from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
+from sharelag.workbench.charts.layout import (
+    Story,
+    empty,
+    figure,
+    note,
+    plotly,
+    row_axis,
+    rows_height,
+)
 from sharelag.workbench.charts.palette import KINDS, Theme, marker
 
 #: Part, the column of it, what it is drawn as; the order of a bar.
@@ -28,7 +36,7 @@ PARTS = (
 #: One part of the distance of one share partition, topic or group.
 DECOMPOSITION = pa.schema(
     [
-        *rows.SHARE_PARTITION,  # what is summed up over is null
+        *schemas.NAMED_SHARE_PARTITION,  # what is summed up over is null
         ("part", pa.string()),  # one of PARTS; all but complete are lag
         ("offsets", pa.int64()),  # null: not known
         ("lag", pa.int64()),  # of all parts together, as Kafka counts it; null: not known
@@ -66,7 +74,7 @@ def decomposition_records(lag: Arrow, by: str = "partition") -> pa.Table:
         table = table.append_column("unknown_lags", unknown)
     else:
         table = as_table(rollup_arrow(lag, by))
-        missing = [name for name, _ in rows.SHARE_PARTITION if name not in ROLLUP_KEYS[by]]
+        missing = [name for name, _ in schemas.NAMED_SHARE_PARTITION if name not in ROLLUP_KEYS[by]]
         for name in [*missing, "lag_reason"]:
             if name not in table.column_names:
                 table = table.append_column(name, pa.nulls(len(table)))
@@ -131,18 +139,6 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
                 customdata=[rows.key(one) for one in mine.to_pylist()] if one_each else None,
             )
         )
-    without = _without_size(chosen)
-    notes = [
-        {
-            "x": 0,
-            "y": n,
-            "text": text.escaped(f"? {why}"),
-            "showarrow": False,
-            "xanchor": "left",
-            "xshift": 4,
-        }
-        for n, why in without
-    ]
     story = Story(
         title=_title(records),
         as_of=as_of,
@@ -158,7 +154,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
         barmode="stack",
         xaxis={"title": {"text": "offsets"}, "rangemode": "tozero"},
         yaxis=row_axis(names),
-        annotations=notes,
+        annotations=[note(0, n, f"? {why}") for n, why in _without_size(chosen)],
     )
 
 

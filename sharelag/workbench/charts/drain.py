@@ -24,13 +24,21 @@ from sharelag.metrics.rates import (
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.workbench.charts import rows, text
-from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
+from sharelag.workbench.charts.layout import (
+    Story,
+    empty,
+    figure,
+    interval,
+    plotly,
+    row_axis,
+    rows_height,
+)
 from sharelag.workbench.charts.palette import Theme, line
 
 #: Columns of `sharelag.schemas.PROGRESS`, and how urgent the row is.
 DRAIN_FORECAST = pa.schema(
     [
-        *rows.SHARE_PARTITION,
+        *schemas.NAMED_SHARE_PARTITION,
         *[
             schemas.PROGRESS.field(name)
             for name in (
@@ -132,17 +140,11 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         x=[one["drain_ms"] / scale for one in draining],
         name="drains in",
         marker=look["marker"] | {"size": 10},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [_reach(one, "drain_high_ms", right * scale) / scale for one in draining],
-            "arrayminus": [
-                _reach(one, "drain_low_ms", one["drain_ms"]) / scale for one in draining
-            ],
-            "color": look["marker"]["color"],
-            "thickness": 2,
-            "width": 6,
-        },
+        error_x=interval(
+            [_reach(one, "drain_low_ms", one["drain_ms"]) / scale for one in draining],
+            [_reach(one, "drain_high_ms", right * scale) / scale for one in draining],
+            {"color": look["marker"]["color"], "thickness": 2, "width": 6},
+        ),
     )
     never = [one for one in draining if one["drain_high_ms"] is None]
     open_end = plotly().Scatter(

@@ -26,7 +26,7 @@ from sharelag.workbench.charts.palette import MOST_LINES, PAPER, Theme, line
 #: One share partition at one moment.
 LAG_OVER_TIME = pa.schema(
     [
-        *rows.SHARE_PARTITION,
+        *schemas.NAMED_SHARE_PARTITION,
         ("as_of", schemas.TIMESTAMP),
         ("lag", pa.int64()),
         ("lag_reason", pa.string()),  # why lag is null
@@ -238,13 +238,11 @@ def _title(chosen: pa.Table, names: list[str]) -> str:
 def _unknown(records: pa.Table) -> str:
     lag, age = (records.column(name).null_count for name in ("lag", "age_ms"))
     older = len(records) - records.column("age_at_least_ms").null_count
-    parts = [
+    return text.not_known(
         f"{text.counted(lag, 'lag')} of {text.number(len(records))}: shaded" if lag else "",
         f"{text.counted(age - older, 'age')}: a gap" if age - older else "",
         f"{text.counted(older, 'age')} older than the first known end offset: the dotted line "
         "is the least"
         if older
         else "",
-    ]
-    missing = "; ".join(part for part in parts if part)
-    return f"Not known: {missing}." if missing else ""
+    )

@@ -160,6 +160,24 @@ def rows_height(rows: int, least: int = 2 * ROW) -> int:
     return max(rows * ROW, least) + 20
 
 
+def note(x: Any, row: float, words: str, shift: int = 4) -> dict[str, Any]:
+    """Words beside a place in a row, where there is no mark, or more to say than it shows."""
+    look = {"showarrow": False, "xanchor": "left", "xshift": shift}
+    return look | {"x": x, "y": row, "text": text.escaped(words)}
+
+
+def interval(below: Sequence[float], above: Sequence[float], look: dict[str, Any]) -> Any:
+    """How far the intervals of some points go to both sides."""
+    sides = {"array": list(above), "arrayminus": list(below)}
+    return {"type": "data", "symmetric": False, **sides, **look}
+
+
+def colour_bar(title: str) -> dict[str, Any]:
+    """The scale of a heat map, for whole numbers."""
+    words = {"title": {"text": title, "side": "right"}, "tickformat": ",d"}
+    return words | {"thickness": 14, "outlinewidth": 1}
+
+
 def unknown_bars(base: Sequence[str], length: Any, rows: Any, words: str, theme: Theme) -> Any:
     """Hatched stretches along rows where a value is not known."""
     return plotly().Bar(

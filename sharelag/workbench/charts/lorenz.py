@@ -20,7 +20,7 @@ from sharelag.workbench.charts.palette import MOST_LINES, PAPER, Theme, line
 #: One share partition on the curve of its group, smallest first; unknown ones are not on it.
 LORENZ = pa.schema(
     [
-        *rows.SHARE_PARTITION,
+        *schemas.NAMED_SHARE_PARTITION,
         ("measure", pa.string()),  # what is spread, such as lag
         ("value", pa.float64()),
         ("item_share", pa.float64()),  # the part of the share partitions up to this one

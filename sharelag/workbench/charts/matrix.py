@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.loads import exploded
-from sharelag.schemas import Arrow
+from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, flat, keys
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import (
     COLOUR_BAR,
     Story,
+    colour_bar,
     empty,
     figure,
     plotly,
@@ -29,7 +30,7 @@ from sharelag.workbench.charts.palette import KINDS, Theme, ladder, marker
 #: partner stands alone.
 ASSIGNED = pa.schema(
     [
-        *rows.SHARE_PARTITION,  # topic, topic_id and partition are null where the member is idle
+        *schemas.NAMED_SHARE_PARTITION,  # the group alone where the member is idle
         ("member_id", pa.string()),  # null: no member has the share partition
         ("client_id", pa.string()),
         ("client_host", pa.string()),
@@ -68,8 +69,8 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
         }
     )
     assigned, known = (
-        keys(pairs, ("group_id", "topic_id", "partition")),
-        keys(lags, ("group_id", "topic_id", "partition")),
+        keys(pairs, SHARE_PARTITION),
+        keys(lags, SHARE_PARTITION),
     )
     place = pc.index_in(assigned, known)
     alone = lags.filter(pc.invert(pc.is_in(known, assigned)))
@@ -140,12 +141,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         grid[cells[n]["y"]][cells[n]["row"]] = cells[n]["lag"]
         hover[cells[n]["y"]][cells[n]["row"]] = hovers[n]
     go = plotly()
-    bar = {
-        "title": {"text": "lag (offsets)", "side": "right"},
-        "thickness": 14,
-        "outlinewidth": 1,
-        "tickformat": ",d",
-    }
+    bar = colour_bar("lag (offsets)")
     heat = go.Heatmap(
         z=grid, x=list(range(len(columns))), y=list(range(len(shown))), xgap=2, ygap=2, colorbar=bar
     )

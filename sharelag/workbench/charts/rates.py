@@ -13,7 +13,15 @@ from sharelag.metrics.rates import DRAINS_OF
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.workbench.charts import rows, text
-from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
+from sharelag.workbench.charts.layout import (
+    Story,
+    empty,
+    figure,
+    note,
+    plotly,
+    row_axis,
+    rows_height,
+)
 from sharelag.workbench.charts.palette import PAPER, Theme, line
 
 _MARKED = ("arrival_rate", "completion_rate", "redelivery_rate")
@@ -21,7 +29,7 @@ _MARKED = ("arrival_rate", "completion_rate", "redelivery_rate")
 #: `sharelag.schemas.PROGRESS`.
 RATES = pa.schema(
     [
-        *rows.SHARE_PARTITION,
+        *schemas.NAMED_SHARE_PARTITION,
         *[
             schemas.PROGRESS.field(name)
             for name in (
@@ -115,34 +123,19 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     # A rate of 0 is drawn at the left edge; one that is not known has words, where no mark is.
     furthest = max((one[name] or 0 for one in plain for name in _MARKED), default=0)
     notes = [
-        {
-            "x": _free(one, furthest),
-            "y": one["row"],
-            "text": "? " + text.escaped(missing),
-            "showarrow": False,
-            "xanchor": "left",
-            "xshift": 14,
-        }
+        note(_free(one, furthest), one["row"], f"? {missing}", 14)
         for one in plain
         if (missing := _missing(one))
     ]
     partial = pc.sum(pc.greater(records.column("breaks"), 0)).as_py() or 0
+    gaps = text.counted(partial, "share partition")
     story = Story(
         title=_rates_title(records),
         as_of=as_of,
         unit=unit,
         unknown=_unknown(records),
         facts=rows.left_out(others, "share partition", "with fewer arrivals")
-        + (
-            (
-                (
-                    f"Records are missing for {text.counted(partial, 'share partition')}, so the "
-                    "rates are at least these."
-                ),
-            )
-            if partial
-            else ()
-        ),
+        + ((f"Records are missing for {gaps}, so the rates are at least these.",) * bool(partial)),
     )
     return figure(
         traces,

@@ -23,7 +23,7 @@ _MOST = 40
 #: One share partition between two moments that follow each other.
 RATES_OVER_TIME = pa.schema(
     [
-        *rows.SHARE_PARTITION,
+        *schemas.NAMED_SHARE_PARTITION,
         ("begin", schemas.TIMESTAMP),
         ("as_of", schemas.TIMESTAMP),
         # offsets by which the end moved; null: an end is not known, or it fell

@@ -10,26 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.schemas import Arrow
+from sharelag.schemas import NAMED_SHARE_PARTITION, SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, flat
 from sharelag.tables.reasons import NO_END_OFFSET_THEN
 from sharelag.workbench.charts import text
 
-#: The columns that name a share partition, and their types.
-SHARE_PARTITION = [
-    ("group_id", pa.string()),
-    ("topic", pa.string()),  # null: not known
-    ("topic_id", pa.string()),
-    ("partition", pa.int32()),
-]
-_NAMES = [name for name, _ in SHARE_PARTITION]
-#: A group may hold any text, so it comes first: topic ids and numbers hold no colon.
-_KEY = ("group_id", "topic_id", "partition")
+_NAMES = [name for name, _ in NAMED_SHARE_PARTITION]
 
 
 def codes(table: Arrow) -> pa.DictionaryArray:
     """The share partition of each row, numbered in the order of their first rows."""
-    texts = [pc.coalesce(flat(table.column(name)).cast(pa.string()), "") for name in _KEY]
+    # A group may hold any text, so it comes first: topic ids and numbers hold no colon.
+    columns = (flat(table.column(name)).cast(pa.string()) for name in SHARE_PARTITION)
+    texts = [pc.coalesce(column, "") for column in columns]
     return pc.binary_join_element_wise(*texts, ":").dictionary_encode()
 
 
@@ -119,7 +112,7 @@ def labels(table: pa.Table, width: int | None = text.LABEL) -> list[str]:
 
 def key(row: Mapping[str, Any]) -> list[Any]:
     """A share partition's key for ``customdata``: picking its point picks it in other views."""
-    return [row[name] for name in _KEY]
+    return [row[name] for name in SHARE_PARTITION]
 
 
 def groups_of(table: Arrow) -> str:

@@ -6,30 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag.whatif.comparison.cost import COST_AGAINST_AGE, cost_against_age
 from sharelag.workbench.charts import text
-from sharelag.workbench.charts.layout import Story, empty, figure, plotly
+from sharelag.workbench.charts.layout import Story, empty, figure, interval, plotly
 from sharelag.workbench.charts.palette import Theme, line
-
-#: One variant: `sharelag.whatif.comparison.cost.COST_AGAINST_AGE`.
-SCALING_COST = COST_AGAINST_AGE
-
-
-def scaling_cost_records(runs: pa.Table) -> pa.Table:
-    """Means over the runs of each variant.
-
-    Parameters
-    ----------
-    runs : pyarrow.Table
-        ``variant`` and a summary of each run, such as ``Comparison.runs`` of
-        `sharelag.whatif.compare`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `SCALING_COST`, the cheapest first.
-    """
-    return cost_against_age(runs)
 
 
 def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Any:
@@ -38,7 +17,7 @@ def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Any:
     Parameters
     ----------
     records : pyarrow.Table
-        `SCALING_COST`.
+        `sharelag.whatif.comparison.cost.COST_AGAINST_AGE`.
     theme : {"light", "dark"}
     """
     plain = records.to_pylist()
@@ -100,18 +79,10 @@ def _point(row: dict[str, Any], number: int, scale: float, theme: Theme) -> Any:
     )
 
 
-def _bars(
-    row: dict[str, Any], mean: str, low: str, high: str, scale: float, colour: str
-) -> dict[str, Any]:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [0 if row[high] is None else (row[high] - row[mean]) / scale],
-        "arrayminus": [0 if row[low] is None else (row[mean] - row[low]) / scale],
-        "color": colour,
-        "thickness": 1.5,
-        "width": 4,
-    }
+def _bars(row: dict[str, Any], mean: str, low: str, high: str, scale: float, colour: str) -> Any:
+    below = 0 if row[low] is None else (row[mean] - row[low]) / scale
+    above = 0 if row[high] is None else (row[high] - row[mean]) / scale
+    return interval([below], [above], {"color": colour, "thickness": 1.5, "width": 4})
 
 
 def _hover(row: dict[str, Any]) -> tuple[str, ...]:

@@ -14,14 +14,22 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat
 from sharelag.tables.words import NOT_KNOWN
 from sharelag.workbench.charts import rows, text
-from sharelag.workbench.charts.layout import Story, empty, figure, plotly, row_axis, rows_height
+from sharelag.workbench.charts.layout import (
+    Story,
+    empty,
+    figure,
+    note,
+    plotly,
+    row_axis,
+    rows_height,
+)
 from sharelag.workbench.charts.palette import KINDS, WARN, Theme, marker
 
 LIMIT = "share.partition.max.record.locks"
 #: The window of one share partition.
 WINDOW_SPANS = pa.schema(
     [
-        *rows.SHARE_PARTITION,
+        *schemas.NAMED_SHARE_PARTITION,
         ("head_offset", pa.int64()),  # the effective start offset
         ("span", pa.int64()),  # from it to the window's end, in offsets; null: not known
         ("limit", pa.int64()),  # share.partition.max.record.locks; null: not known
@@ -112,18 +120,7 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
             marker={"symbol": "line-ns", "size": 18, "line": {"width": 3, "color": WARN[theme]}},
         ),
     ]
-    notes = [
-        {
-            "x": 0,
-            "y": row["row"],
-            "text": "? no start offset yet",
-            "showarrow": False,
-            "xanchor": "left",
-            "xshift": 4,
-        }
-        for row in plain
-        if row["span"] is None
-    ]
+    notes = [note(0, row["row"], "? no start offset yet") for row in plain if row["span"] is None]
     assumed = pc.sum(pc.equal(records.column("limit_from"), "assumed")).as_py()
     story = Story(
         title=_title(records),
@@ -183,7 +180,7 @@ def _title(records: pa.Table) -> str:
 
 def _unknown(records: pa.Table) -> str:
     spans, limits = (records.column(name).null_count for name in ("span", "limit"))
-    parts = [f"the span of {text.counted(spans, 'window')}, marked with ?" if spans else ""]
-    parts.append(f"the limit of {text.counted(limits, 'window')}, without a mark" if limits else "")
-    missing = "; ".join(part for part in parts if part)
-    return f"Not known: {missing}." if missing else ""
+    return text.not_known(
+        f"the span of {text.counted(spans, 'window')}, marked with ?" if spans else "",
+        f"the limit of {text.counted(limits, 'window')}, without a mark" if limits else "",
+    )

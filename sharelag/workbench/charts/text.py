@@ -83,6 +83,12 @@ def counted(value: float, word: str, plural: str = "") -> str:
     return f"{number(value)} {word if value == 1 else plural or word + 's'}"
 
 
+def not_known(*parts: str) -> str:
+    """What is not known as a sentence, from its parts; empty where there are none."""
+    missing = "; ".join(part for part in parts if part)
+    return f"Not known: {missing}." if missing else ""
+
+
 def percent(part: float, of: float) -> str:
     """A part of a whole; never all or nothing where it is not quite."""
     share = part / of

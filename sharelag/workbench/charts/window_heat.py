@@ -14,12 +14,13 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.columns import bools, numbers
 from sharelag.model import milliseconds
-from sharelag.schemas import Arrow
+from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.layout import (
     COLOUR_BAR,
     Story,
+    colour_bar,
     empty,
     figure,
     plotly,
@@ -45,7 +46,7 @@ _LARGEST = {
 #: One share partition at the end of one stretch of time.
 WINDOW_HEAT = pa.schema(
     [
-        *rows.SHARE_PARTITION,
+        *schemas.NAMED_SHARE_PARTITION,
         ("begin", schemas.TIMESTAMP),  # of the stretch
         ("as_of", schemas.TIMESTAMP),  # its end
         ("measure", pa.string()),  # one of MEASURES
@@ -111,9 +112,7 @@ def window_heat_records(
         else pa.nulls(len(table), pa.string())
     )
     which = pa.array(np.repeat(first, stretches))
-    columns = {
-        name: table.column(name).take(which) for name in ("group_id", "topic_id", "partition")
-    } | {
+    columns = {name: table.column(name).take(which) for name in SHARE_PARTITION} | {
         "topic": topic.take(which),
         "begin": pa.array(np.tile(edges[:-1], size)).view(schemas.TIMESTAMP),
         "as_of": pa.array(np.tile(edges[1:], size)).view(schemas.TIMESTAMP),
@@ -164,12 +163,7 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
         zmin=0,
         zmax=max(float(np.nanmax(grid, initial=0)), 1),
         ygap=2,
-        colorbar={
-            "title": {"text": measure, "side": "right"},
-            "thickness": 14,
-            "outlinewidth": 1,
-            "tickformat": ",d",
-        },
+        colorbar=colour_bar(measure),
     )
     base, length, row = _stretches_unknown(grid, begins, ends)
     gaps = unknown_bars([_text(at) for at in base], length, row, "no state known", theme)

@@ -20,7 +20,7 @@ from sharelag.workbench.charts.palette import KINDS, LAST, PAPER, Kind, Theme, m
 #: Some offsets of a window that were in the same state from one moment until the next.
 WINDOW_STATES = pa.schema(
     [
-        *rows.SHARE_PARTITION,
+        *schemas.NAMED_SHARE_PARTITION,
         ("as_of", schemas.TIMESTAMP),
         # the next moment; the last one lasts as long as the one before
         ("until", schemas.TIMESTAMP),

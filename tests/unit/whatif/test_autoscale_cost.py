@@ -26,12 +26,7 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.workbench import charts
-from sharelag.workbench.charts import text
-from sharelag.workbench.charts.scaling import (
-    SCALING_COST,
-    scaling_cost_figure,
-    scaling_cost_records,
-)
+from sharelag.workbench.charts import SCALING_COST, scaling_cost_figure, scaling_cost_records, text
 from tests.support.autoscaling import LOAD, QUICK, only, rows
 
 # ---- others

@@ -9,15 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.model import DeliveryState
+from sharelag.schemas import NAMED_SHARE_PARTITION
 from sharelag.tables.views import view
 
 #: Offsets that share a state and a delivery count.
 SUSPECTS = pa.schema(
     [
-        ("group_id", pa.string()),
-        ("topic", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
+        *NAMED_SHARE_PARTITION,
         ("first_offset", pa.int64()),
         ("last_offset", pa.int64()),
         ("offsets", pa.int64()),
