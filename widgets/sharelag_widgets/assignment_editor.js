@@ -47,7 +47,7 @@ function build({ model, root, link, say, later }) {
   const fresh = ownsKeys(make("input", { type: "text", size: 12, "aria-label": "Name of a new member", maxlength: 249 }));
   const add = button("Add a member", () => addMember());
   const actions = make("div", { class: "sl-bar" }, count, to, move, share, away, make("span", { class: "sl-push" }), fresh, add);
-  const told = make("p", { class: "sl-told" });
+  const summary = make("p", { class: "sl-told" });
   const legend = make("ul", { class: "sl-legend sl-soft", "aria-label": "Marks" });
   const table = ownsKeys(make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The assignment as a table" }));
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys and mouse"), make("p", {}, HELP));
@@ -283,7 +283,7 @@ function build({ model, root, link, say, later }) {
     const changed = [added && `${number(added)} added`, taken && `${number(taken)} taken away`, joined.length && `${counted(joined.length, "member")} new`, left.length && `${counted(left.length, "member")} removed`].filter(Boolean);
     const line = `${counted(held.size, "member")}, ${counted(labels.length, "partition")}; ${alone ? `${number(alone)} without a member` : "every one has a member"}${idle ? `; ${counted(idle, "member")} without a partition` : ""}. ` +
       `${changed.length ? `Edited: ${changed.join(", ")}.` : "As it was at first."}`;
-    told.textContent = line;
+    summary.textContent = line;
     if (root.dataset.told !== line || told_) say(`${told_ ? `${told_}. ` : ""}${line}`);
     told_ = "";
     root.dataset.told = line;
@@ -293,7 +293,7 @@ function build({ model, root, link, say, later }) {
     drag.stop();
     panel.stop();
   };
-  return { elements: [bar, list, drag.ghost, spot, actions, told, legend, panel.element, panel.failure, table, help], load, paint, hear: picks.hear, stop };
+  return { elements: [bar, list, drag.ghost, spot, actions, summary, legend, panel.element, panel.failure, table, help], load, paint, hear: picks.hear, stop };
 }
 
 export default { render: (context) => view(context, "editor", build, WATCHED) };

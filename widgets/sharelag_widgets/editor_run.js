@@ -7,7 +7,7 @@ import { resultOf } from "./editor_result.js";
 /** The elements, and what is going on. `edited` gives the edits on the screen. */
 export function runPanel({ model, link, say, later }) {
   // What was asked of Python that has not answered yet, and whether people gave up on a run that it still reports.
-  let [asked, given] = ["", false];
+  let [pending, given] = ["", false];
   const get = (name) => model.get(name);
   const run = button("Run the what-if", () => ask("run"), { class: "sl-go" });
   const cancel = button("Cancel", () => giveUp());
@@ -17,14 +17,14 @@ export function runPanel({ model, link, say, later }) {
   const found = make("div", { class: "sl-found", role: "region", "aria-label": "Difference" });
   const element = make("div", { class: "sl-run" }, make("div", { class: "sl-bar" }, run, cancel, meter, status), found);
 
-  const busy = () => asked !== "" || (get("state") === "running" && !given);
+  const busy = () => pending !== "" || (get("state") === "running" && !given);
   // The traits may come later than the message, so it says what is on the screen.
   function ask(what, value = true) {
-    [asked, given] = [what, false];
+    [pending, given] = [what, false];
     reach({ [what]: value, edits: get("edits"), at: get("at") });
   }
   function giveUp() {
-    [asked, given] = ["", true];
+    [pending, given] = ["", true];
     reach({ cancel: true });
   }
   function reach(message) {
@@ -36,7 +36,7 @@ export function runPanel({ model, link, say, later }) {
     link.tell({});
     later();
   }
-  const answered = () => ([asked, given] = ["", given && get("state") === "running"]);
+  const answered = () => ([pending, given] = ["", given && get("state") === "running"]);
   const answers = ["state", "edits", "failure", "progress"].map((trait) => `change:${trait}`);
   for (const event of answers) model.on(event, answered);
 
@@ -44,7 +44,7 @@ export function runPanel({ model, link, say, later }) {
   function words() {
     const before = get("result").rows ? " What stands below is the result before." : " There is no result yet.";
     const [done, total] = get("progress");
-    if (asked) return asked === "run" ? "Waiting for Python\u2026" : "Loading\u2026";
+    if (pending) return pending === "run" ? "Waiting for Python\u2026" : "Loading\u2026";
     if (get("state") === "running" && given) return `Cancelled: Python stops at its next step.${before}`;
     if (get("state") === "running") return total ? `Running: ${number(done)} of ${number(total)}` : "Running\u2026";
     if (get("state") === "cancelled") return `Cancelled.${before}`;
@@ -57,9 +57,9 @@ export function runPanel({ model, link, say, later }) {
     const locked = busy();
     run.disabled = locked;
     cancel.hidden = !locked;
-    meter.hidden = !locked || asked === "load";
+    meter.hidden = !locked || pending === "load";
     const [done, total] = get("progress");
-    if (total && asked === "") Object.assign(meter, { max: total, value: done });
+    if (total && pending === "") Object.assign(meter, { max: total, value: done });
     else meter.removeAttribute("value");
     const text = words();
     if (status.textContent !== text) {

@@ -31,7 +31,7 @@ function build({ model, root, link, say, later }) {
   const body = make("tbody");
   const grid = ownsKeys(make("table", { role: "grid", tabindex: 0, "aria-multiselectable": "true" }, cols, make("thead", {}, head), body));
   const scroll = make("div", { class: "sl-scroll", onscroll: later, style: { maxHeight: `${TALLEST}px` } }, grid);
-  const told = make("p", { class: "sl-soft" });
+  const summary = make("p", { class: "sl-soft" });
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP));
 
   // ---- what people do ----
@@ -62,12 +62,12 @@ function build({ model, root, link, say, later }) {
     try {
       await navigator.clipboard.writeText(text);
       say(`${counted(among.length, "row")} copied`);
-      told.textContent = `${counted(among.length, "row")} copied.`;
+      summary.textContent = `${counted(among.length, "row")} copied.`;
     } catch {
       // No leave to use the clipboard, as in a page from disk: let people take it themselves.
       const field = ownsKeys(make("textarea", { rows: 6, "aria-label": "The rows as CSV: copy them from here", style: { width: "100%" } }));
       field.value = text;
-      told.replaceChildren("The browser does not let a page copy here. Take it yourself: ", field);
+      summary.replaceChildren("The browser does not let a page copy here. Take it yourself: ", field);
       field.select();
     }
   }
@@ -152,7 +152,7 @@ function build({ model, root, link, say, later }) {
     const hint = rows.length === 0 ? " The filter leaves none: shorten it." : picks.missing ? " What is picked elsewhere is not among these rows." : "";
     const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}`;
     if (root.dataset.told !== text) {
-      root.dataset.told = told.textContent = text;
+      root.dataset.told = summary.textContent = text;
       say(text);
     }
     Object.assign(root.dataset, { rows: rows.length, made: made.length, active: active < 0 ? "" : active, paintMs: (performance.now() - begun).toFixed(2) });
@@ -174,7 +174,7 @@ function build({ model, root, link, say, later }) {
   function spacer(count) {
     return count > 0 ? [make("tr", { "aria-hidden": "true", class: "sl-spacer" }, make("td", { colspan: get("names").length, style: { height: `${count * ROW}px` } }))] : [];
   }
-  return { elements: [bar, scroll, told, help], load, paint, hear: picks.hear };
+  return { elements: [bar, scroll, summary, help], load, paint, hear: picks.hear };
 }
 
 export default { render: (context) => view(context, "table", build, WATCHED) };

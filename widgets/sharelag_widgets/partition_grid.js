@@ -31,7 +31,7 @@ function build({ model, root, link, say, later }) {
   const ground = make("div", { class: "sl-ground" }, canvas);
   const scroll = make("div", { class: "sl-cells", onscroll: later }, ground);
   const spot = make("p", { class: "sl-spot" });
-  const told = make("p", { class: "sl-soft" });
+  const summary = make("p", { class: "sl-soft" });
   const legend = make("ul", { class: "sl-legend", "aria-label": "What the cells show" });
   const table = ownsKeys(make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The cells as a table" }));
   const bar = make("div", { class: "sl-bar" }, make("label", {}, "Colour", measure), make("label", {}, "Order", order),
@@ -161,11 +161,11 @@ function build({ model, root, link, say, later }) {
     asTable.setAttribute("aria-expanded", String(!table.hidden));
     const chosen = picks.rows().length;
     const count = cells.length === column.values.length ? counted(cells.length, get("noun")) : `${number(cells.length)} of ${counted(column.values.length, get("noun"))}`;
-    told.textContent = `${count}${chosen ? `, ${number(chosen)} picked` : ""}.${cells.length ? "" : " The filter leaves none: shorten it."}`;
+    summary.textContent = `${count}${chosen ? `, ${number(chosen)} picked` : ""}.${cells.length ? "" : " The filter leaves none: shorten it."}`;
     const text = active < 0 ? "No cell chosen: use the arrow keys, or point at one." : describe(cells[active], column);
     spot.replaceChildren(make("bdi", {}, text));
     for (const [name, value] of [["aria-valuemin", 0], ["aria-valuemax", Math.max(0, cells.length - 1)], ["aria-valuenow", Math.max(0, active)], ["aria-valuetext", text]]) canvas.setAttribute(name, value);
-    say(told.textContent);
+    say(summary.textContent);
     if (!table.hidden) table.replaceChildren(cellTable(column));
   }
   function describe(row, column) {
@@ -180,7 +180,7 @@ function build({ model, root, link, say, later }) {
     const head = make("tr", {}, ...["Group", words(get("noun")), words(get("measure"))].map((text, n) => make("th", { scope: "col", class: n === 2 ? "sl-number" : "" }, text)));
     return make("table", {}, make("caption", {}, cut), make("thead", {}, head), body);
   }
-  return { elements: [bar, scroll, spot, told, legend, table, help], load, paint, hear: picks.hear };
+  return { elements: [bar, scroll, spot, summary, legend, table, help], load, paint, hear: picks.hear };
 }
 
 function boxOf([x0, y0, x1, y1]) {

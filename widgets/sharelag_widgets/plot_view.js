@@ -32,8 +32,8 @@ function build({ model, root, link, say, later, failed }) {
     const key = point && keyOf(point.custom);
     const moment = point && get("times") ? timeOf(point.x) : NaN;
     const traits = { ...(key || !point ? { picked_keys: key ? [key] : [] } : {}), ...(get("times") ? { picked_moment: Number.isNaN(moment) ? null : moment } : {}) };
-    const told = { ...(traits.picked_keys ? { keys: traits.picked_keys } : {}), ...("picked_moment" in traits ? { moment: traits.picked_moment } : {}) };
-    link.tell(traits, told);
+    const changes = { ...(traits.picked_keys ? { keys: traits.picked_keys } : {}), ...("picked_moment" in traits ? { moment: traits.picked_moment } : {}) };
+    link.tell(traits, changes);
   }
   function go(place) {
     active = Math.max(0, Math.min(points.length - 1, place));

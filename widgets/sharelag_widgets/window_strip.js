@@ -30,10 +30,10 @@ function build({ model, root, link, say, later }) {
   const asTable = button("Show as table", () => { table.hidden = !table.hidden; later(); }, { "aria-expanded": "false" });
   const canvas = ownsKeys(make("canvas", { tabindex: 0, role: "slider", "aria-label": "Offsets", style: { height: `${HEIGHT}px`, touchAction: "pan-y" } }));
   const spot = make("p", { class: "sl-spot" });
-  const told = make("p", { class: "sl-told" });
+  const summary = make("p", { class: "sl-told" });
   const time = timeBar({ get, last: () => rows.length - 1, go, tell: link.tell, say });
   const goField = offsetField(goTo);
-  const under = make("div", { class: "sl-under" }, told, goField.element);
+  const under = make("div", { class: "sl-under" }, summary, goField.element);
   const legend = make("ul", { class: "sl-legend", "aria-label": "Offsets by state" });
   const table = make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The window as a table" });
   ownsKeys(table);
@@ -195,7 +195,7 @@ function build({ model, root, link, say, later }) {
     time.show(at, local(value("time")));
     const known = Number.isNaN(start) ? "The start offset is not known yet: the group has not fetched from this partition."
       : `SPSO ${number(start)}, SPEO ${number(Math.max(windowEnd, start))}, log end ${number(logEnd)}`;
-    told.textContent = `${at}: ${known}. ${numbersOf()}`;
+    summary.textContent = `${at}: ${known}. ${numbersOf()}`;
     const there = counts.map((count, kind) => (count ? `${KINDS[kind].words} ${number(count)}` : "")).filter(Boolean);
     const spoke = `${isolated(textAt(columns.label, shown))}, ${at}: ${there.join(", ") || known}`;
     if (spoke !== spoken) say((spoken = spoke));

@@ -43,10 +43,10 @@ function render({ model, el }) {
     ask4help.click();
     ask4help.focus();
   }
-  let [asked, knocked, isGone] = [Date.now(), 0, false];
+  let [requested, knocked, isGone] = [Date.now(), 0, false];
   const isBusy = () => get("busy") && !isGone;
   function ask() {
-    asked = Date.now();
+    requested = Date.now();
     send({ refresh: true });
   }
   const knock = () => send({ there: true });
@@ -74,7 +74,7 @@ function render({ model, el }) {
   function next(now) {
     const due = get("live") && get("every") > 0 && !get("paused") && !get("busy") && !document.hidden;
     if (get("busy") && now - knocked >= KNOCK) knock(); // it may have ended while it read
-    if (due && now - asked >= get("every") * 1000) ask();
+    if (due && now - requested >= get("every") * 1000) ask();
   }
 
   // ---- what is shown; nothing is touched that is so already, or people could neither mark a text nor read in peace ----

@@ -2,10 +2,10 @@
 
 /** At most one repaint a frame, however often it is asked for; an error goes to `failed`. */
 export function eachFrame(paint, failed) {
-  let asked = 0;
+  let scheduled = 0;
   const later = () => {
-    asked ||= requestAnimationFrame(() => {
-      asked = 0;
+    scheduled ||= requestAnimationFrame(() => {
+      scheduled = 0;
       try {
         paint();
       } catch (error) {
@@ -13,6 +13,6 @@ export function eachFrame(paint, failed) {
       }
     });
   };
-  later.stop = () => cancelAnimationFrame(asked);
+  later.stop = () => cancelAnimationFrame(scheduled);
   return later;
 }

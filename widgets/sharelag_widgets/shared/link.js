@@ -15,7 +15,7 @@ const bus = () => (globalThis.sharelagSelections ??= new EventTarget());
 export function linked(model, hear) {
   const me = {};
   const note = make("p", { class: "sl-kernel", role: "status", hidden: true });
-  let [asked, answered, timer, pause] = [0, 0, 0, 0];
+  let [sent, answered, timer, pause] = [0, 0, 0, 0];
 
   const heard = ({ detail }) => {
     if (detail.from !== me && detail.link && detail.link === model.get("link")) hear(detail.picked);
@@ -43,15 +43,15 @@ export function linked(model, hear) {
     if (pause || timer) return;
     pause = setTimeout(() => {
       pause = 0;
-      asked += 1;
+      sent += 1;
       timer = setTimeout(() => {
         timer = 0;
-        if (answered >= asked) return;
+        if (answered >= sent) return;
         note.textContent = "Python does not answer: the kernel is busy or gone. This view works on; what you pick reaches Python when it answers.";
         note.hidden = false;
       }, SILENCE);
       try {
-        model.send({ ping: asked });
+        model.send({ ping: sent });
       } catch {
         // Told by the note.
       }
