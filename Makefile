@@ -44,14 +44,14 @@ test-exhaustive: test-parts ## the same, with the full numbers of random cases
 test-versions: $(READY) ## the pipeline's tests on pyspark 4.0 and 4.3, classic and through Spark Connect: half an hour
 	@$(BIN)/python tools/versions.py $(VERSIONS)
 
+# Types are checked while kernels are compiled and tests run: each takes a processor for a while.
 check: $(READY) ## format, lint, types, import layers, fast tests
-	@$(BIN)/python -m tests.support.compiled & compiling=$$! \
-	&& $(BIN)/ruff format --check . \
-	&& $(BIN)/ruff check . \
-	&& $(BIN)/mypy \
-	&& $(BIN)/lint-imports \
-	&& wait $$compiling
-	@$(PYTEST) -q $(SIDE_BY_SIDE) -m "not slow" tests/unit
+	@mkdir -p build
+	@$(BIN)/python -m tests.support.compiled & compiling=$$!; \
+	$(BIN)/mypy > build/mypy.txt 2>&1 & typing=$$!; \
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports && wait $$compiling \
+	&& $(PYTEST) -q $(SIDE_BY_SIDE) -m "not slow" tests/unit; tested=$$?; \
+	wait $$typing; typed=$$?; cat build/mypy.txt; test $$tested = 0 -a $$typed = 0
 
 rows: ## which requirement rows have passing tests, and which have none
 	-@test -f out/rows.json || $(MAKE) test
