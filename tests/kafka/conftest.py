@@ -11,6 +11,14 @@ from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import kafka_jars as fetch_kafka_jars
 from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+)
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +31,34 @@ def kafka_jars() -> Path:
 def broker() -> Iterator[KafkaBroker]:
     """A running broker. Tests share it, so each uses other topics and groups."""
     with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secure_broker() -> Iterator[KafkaBroker]:
+    """A secured broker on which no share group was ever used: tests have topics of their own.
+
+    It creates a topic for whoever asks with the permission to, so a reader that does is noticed.
+    """
+    # The dash would look like an option to the command that formats the storage.
+    with KafkaBroker(
+        secure=True,
+        cluster_id="-AAAAAAAAAAAAAAAAAAAAA",
+        properties={"auto.create.topics.enable": "true"},
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secured() -> Iterator[KafkaBroker]:
+    """A secured broker with the group `billing`, which has not read 25 records of `orders`."""
+    with KafkaBroker(secure=True) as running:
+        servers = running.bootstrap_servers
+        create_topics(servers, {"orders": 2})
+        produce(servers, "orders", numbered(40, 2))
+        set_group_config(servers, "billing", **{"share.auto.offset.reset": "earliest"})
+        share_consume(servers, "billing", ["orders"], accept, until=40)
+        produce(servers, "orders", numbered(25, 1))
         yield running
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -52,12 +51,6 @@ def topic() -> str:
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_ENDS", {})
-
-
-@pytest.fixture(scope="module")
-def secure_broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker(secure=True) as running:
-        yield running
 
 
 def _config(broker: KafkaBroker, timeout: float = 10) -> ClientConfig:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -13,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import AcknowledgeType, Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
 
 from sharelag.errors import BrokerUnreachableError
 from sharelag.metrics import reconcile as why
@@ -287,24 +285,6 @@ def test_the_lag_of_a_consumer_group_is_the_naive_one(
 # ---- what is not there any more ------------------------------------------------------------------
 
 
-@contextmanager
-def busy_cleaner(broker: KafkaBroker) -> Iterator[None]:
-    """Let the cleaner look for work all the time instead of every 15 seconds."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-
-    def alter(how: AlterConfigOpType) -> None:
-        entry = ConfigEntry("log.cleaner.backoff.ms", "200", incremental_operation=how)
-        brokers = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
-        for done in admin.incremental_alter_configs([brokers]).values():
-            done.result(timeout=30)
-
-    alter(AlterConfigOpType.SET)
-    try:
-        yield
-    finally:
-        alter(AlterConfigOpType.DELETE)
-
-
 @pytest.mark.row("LAG-07", "WIN-15")
 def test_compacted_offsets_are_lag_until_they_are_known(
     broker: KafkaBroker, config: ClientConfig
@@ -332,7 +312,7 @@ def test_compacted_offsets_are_lag_until_they_are_known(
         ]
         return offsets[:8] == [0, 1, 2, 5, 6, 7, 8, 9]
 
-    with busy_cleaner(broker):
+    with broker.busy_cleaner():
         wait_until(cleaned, "the cleaner has been there", every=0.2)
     reset(broker, topic)
     # Of the ten offsets that the example is about, Kafka counts each.

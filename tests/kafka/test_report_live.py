@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -21,29 +20,9 @@ from tests.support.command import sharelag
 from tests.support.connect import no_session
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.describe import parse_describe
-from tests.support.kafka.workload import (
-    accept,
-    create_topics,
-    numbered,
-    produce,
-    set_group_config,
-    share_consume,
-)
 
-GROUP, TOPIC = "billing", "orders"
+GROUP = "billing"
 IN_FILE, AS_OPTION, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-in-the-environment"
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[KafkaBroker]:
-    with KafkaBroker(secure=True) as running:
-        servers = running.bootstrap_servers
-        create_topics(servers, {TOPIC: 2})
-        produce(servers, TOPIC, numbered(40, 2))
-        set_group_config(servers, GROUP, **{"share.auto.offset.reset": "earliest"})
-        share_consume(servers, GROUP, [TOPIC], accept, until=40)
-        produce(servers, TOPIC, numbered(25, 1))
-        yield running
 
 
 def kafkas(broker: KafkaBroker) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,13 +28,6 @@ from tests.support.kafka.workload import (
 )
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABQ"
-
-
-@pytest.fixture(scope="module")
-def secure_broker() -> Iterator[KafkaBroker]:
-    # The dash would look like an option to the command that formats the storage.
-    with KafkaBroker(secure=True, cluster_id="-AAAAAAAAAAAAAAAAAAAAA") as running:
-        yield running
 
 
 def test_the_jars_are_there(kafka_jars: Path) -> None:

@@ -233,12 +233,11 @@ def test_a_name_that_does_not_resolve() -> None:
     assert "check the address" in line
 
 
-def test_a_cluster_without_share_groups(tmp_path: Path, secured: KafkaBroker) -> None:
-    with KafkaBroker() as fresh:
-        for command in (["lag"], ["capture", str(tmp_path / "capture")]):
-            line = _the_line(sharelag(*command, "--bootstrap-server", fresh.bootstrap_servers))
-            assert "the cluster has no topic __share_group_state" in line
-            assert "no share group was ever used" in line
+def test_a_cluster_without_share_groups(tmp_path: Path, secure_broker: KafkaBroker) -> None:
+    for command in (["lag"], ["capture", str(tmp_path / "capture")]):
+        line = _the_line(sharelag(*command, "--bootstrap-server", secure_broker.bootstrap_servers))
+        assert "the cluster has no topic __share_group_state" in line
+        assert "no share group was ever used" in line
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -37,13 +37,6 @@ from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import create_topics, numbered, produce, wait_until
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-
-
-@pytest.fixture(scope="module")
-def secure_broker() -> Iterator[KafkaBroker]:
-    """A broker of this module only, with no permissions and no share group ever used."""
-    with KafkaBroker(secure=True) as running:
-        yield running
 
 
 @pytest.fixture
@@ -204,17 +197,17 @@ def test_compacted_offsets_are_holes(broker: KafkaBroker, topic: str) -> None:
         "max.compaction.lag.ms": "100",
         "delete.retention.ms": "100",
     }
-    with KafkaBroker(properties={"log.cleaner.backoff.ms": "200"}) as own:
-        create_topics(own.bootstrap_servers, {topic: 1}, compacted)
-        produce(own.bootstrap_servers, topic, [(0, b"same", b"%d" % n) for n in range(50)])
+    create_topics(broker.bootstrap_servers, {topic: 1}, compacted)
+    produce(broker.bootstrap_servers, topic, [(0, b"same", b"%d" % n) for n in range(50)])
 
-        def cleaned() -> bool:
-            produce(own.bootstrap_servers, topic, [(0, b"same", b"newer")])  # rolls the segment
-            return len(_read(_config(own), topic)) < 40
+    def cleaned() -> bool:
+        produce(broker.bootstrap_servers, topic, [(0, b"same", b"newer")])  # rolls the segment
+        return len(_read(_config(broker), topic)) < 40
 
+    with broker.busy_cleaner():
         wait_until(cleaned, "the cleaner has been there", every=0.5)
-        ((first, end),) = kafka.offset_ranges(_config(own), topic).values()
-        rows = _read(_config(own), topic)
+    ((first, end),) = kafka.offset_ranges(_config(broker), topic).values()
+    rows = _read(_config(broker), topic)
     assert first == 0
     assert rows[0]["offset"] > 0
     assert rows[-1]["offset"] == end - 1
@@ -431,12 +424,14 @@ def test_share_groups_were_never_used(secure_broker: KafkaBroker) -> None:
         _read(_config(secure_broker), STATE_TOPIC)
 
 
-def test_asking_for_a_topic_does_not_create_it() -> None:
-    with KafkaBroker(properties={"auto.create.topics.enable": "true"}) as own:
-        for name in ("nowhere", STATE_TOPIC):
-            with pytest.raises(TopicMissingError):
-                _read(_config(own), name)
-        assert kafka.topic_names(_config(own)) == []
+def test_asking_for_a_topic_does_not_create_it(secure_broker: KafkaBroker) -> None:
+    config = _config(secure_broker)
+    before = kafka.topic_names(config)
+    for name in ("nowhere", STATE_TOPIC):
+        with pytest.raises(TopicMissingError):
+            _read(config, name)
+        assert name not in before
+    assert kafka.topic_names(config) == before
 
 
 def test_permissions_on_the_topic_are_all_that_is_needed(

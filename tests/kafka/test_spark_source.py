@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -241,12 +240,6 @@ def test_what_cannot_be_read_says_so(
         ).collect()
     assert words in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
-
-
-@pytest.fixture(scope="module")
-def secure_broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker(secure=True) as running:
-        yield running
 
 
 def test_a_whole_configuration_and_no_secret_in_the_plan(

@@ -14,7 +14,8 @@ import subprocess
 import tempfile
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -22,7 +23,7 @@ from typing import Self
 from uuid import uuid4
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, server_properties
 from tests.support.kafka.describe import DescribedOffset, parse_describe
@@ -200,6 +201,23 @@ class KafkaBroker:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @contextmanager
+    def busy_cleaner(self) -> Iterator[None]:
+        """Let the log cleaner look for work all the time instead of every 15 seconds."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+
+        def alter(how: AlterConfigOpType) -> None:
+            entry = ConfigEntry("log.cleaner.backoff.ms", "200", incremental_operation=how)
+            brokers = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+            for done in admin.incremental_alter_configs([brokers]).values():
+                done.result(timeout=30)
+
+        alter(AlterConfigOpType.SET)
+        try:
+            yield
+        finally:
+            alter(AlterConfigOpType.DELETE)
 
     def run_tool(
         self, main_class: str, *args: str, timeout: float = 120
