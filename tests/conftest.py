@@ -75,7 +75,9 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
             settings.setenv("SPARK_REMOTE", ends.enter_context(connect_server()))
             running = session("sharelag-tests")
         else:
-            running = session("sharelag-tests", spark_master="local[2]")
+            # Compiling a query costs more than a test's few rows take without.
+            plain = {"spark_sql_codegen_wholeStage": "false"}
+            running = session("sharelag-tests", spark_master="local[2]", **plain)
         ends.callback(running.stop)
         yield running
 

@@ -186,20 +186,6 @@ class QuickReading(Reading):
             from sharelag.replay.members import groups_arrow
 
             return chosen_partitions(as_table(groups_arrow(self._group_records)), self.choice)
-        if name == "progress":
-            from sharelag.metrics.forecast import progress_of
-
-            tables = (
-                "lag",
-                "observed",
-                "past_offsets",
-                "times",
-                "committed_times",
-                "logs",
-                "groups",
-                "settings",
-            )
-            return progress_of(self._evidence(*tables))
         if name == "health":
             if not self._with_health:
                 raise ValueError(

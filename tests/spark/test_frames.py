@@ -156,7 +156,7 @@ def own(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
 def test_dataframes_of_ones_own_give_the_lag_of_the_capture(spark: SparkSession) -> None:
     raw, ends = own(spark)
     bench = sharelag.open(raw=raw, offsets=ends)
-    wanted = sharelag.open("demo", engine="local").evidence().lag
+    wanted = sharelag.open("demo", engine="local").reading.table("lag")
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
     assert bench.lag().engine == "spark"
     assert "a DataFrame of raw records" in repr(bench)
@@ -171,8 +171,8 @@ def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) ->
     both = ends.unionByName(past)
     at = datetime(2026, 11, 21, 11, 44, 40, tzinfo=UTC)
     names = ["group_id", "topic_id", "partition", "start_offset", "end_offset", "lag"]
-    then = sharelag.open(raw=raw, offsets=both, as_of=at).evidence().lag.select(names)
-    wanted = sharelag.open("demo", as_of=at, engine="local").evidence().lag.select(names)
+    then = sharelag.open(raw=raw, offsets=both, as_of=at).reading.table("lag").select(names)
+    wanted = sharelag.open("demo", as_of=at, engine="local").reading.table("lag").select(names)
     assert then.to_pylist() == wanted.to_pylist()
     assert pc.sum(then.column("lag")).as_py() > 0
 
@@ -187,11 +187,13 @@ def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
         "end_offset", F.lit(0)
     )
     both = older.unionByName(later).unionByName(older)
-    wanted = sharelag.open("demo", engine="local").evidence().lag
+    wanted = sharelag.open("demo", engine="local").reading.table("lag")
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), both)
     assert rows(collected(lag, schemas.LAG)) == rows(wanted)
-    assert sharelag.open(raw=raw, offsets=both).evidence().lag.to_pylist() == wanted.to_pylist()
+    assert (
+        sharelag.open(raw=raw, offsets=both).reading.table("lag").to_pylist() == wanted.to_pylist()
+    )
 
 
 def test_past_offsets_are_thinned_out_where_there_are_more_than_moments(
@@ -271,7 +273,7 @@ def test_of_many_records_each_group_has_its_own_latest(
 
 def test_without_offsets_windows_are_known_and_lag_is_not(spark: SparkSession) -> None:
     bench = sharelag.open(raw=own(spark)[0])
-    lag = bench.evidence().lag
+    lag = bench.reading.table("lag")
     assert lag.column("lag").null_count == lag.num_rows == 32
     assert set(lag.column("lag_reason").to_pylist()) <= {
         "unknown_topic",
@@ -330,7 +332,7 @@ def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
         "sharelag.workbench.bench.MOST_TIMELINE_ROWS", len(pc.unique(whole.table["as_of"])) * 5
     )
     for bench in (sharelag.open("demo", spark=spark), sharelag.open("demo", engine="local")):
-        worst = bench.evidence().lag.sort_by([("lag", "descending")]).slice(0, 5)
+        worst = bench.reading.table("lag").sort_by([("lag", "descending")]).slice(0, 5)
         cut = bench.timeline(every=10.0)
         assert set(cut.table.column("topic_id").to_pylist()) == set(
             worst.column("topic_id").to_pylist()
