@@ -90,9 +90,12 @@ def peak_memory(pid: Callable[[], int | None], work: Callable[[], object]) -> tu
 
 
 def resident(pid: int) -> int:
-    """Return the bytes of memory that a process and its descendants hold now."""
+    """Return the bytes of memory that a process and its descendants hold now.
+
+    Pages that forked workers share with the process that forked them count once.
+    """
     total = 0
     for process in family([pid]):
         with suppress(psutil.NoSuchProcess):
-            total += process.memory_info().rss
+            total += process.memory_full_info().pss
     return total

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from benchmarks.harness import Bench, Contest, Measured, Row, Side
 from benchmarks.inputs import CAPTURES
 from benchmarks.processes import command, own_python, peak_memory
+from benchmarks.rows.scale import KEYS
 from benchmarks.spark_worker import Worker
 from sharelag import schemas
 from sharelag.pipeline.reading import SparkReading
@@ -237,6 +238,11 @@ def _scale(
     return partial(at_scale, large=large, small=small)
 
 
+_MEMORY = (
+    "of 150,000 records Java holds half (575 of 1121 MB), the session's process 194 MB, each "
+    "worker 135 MB, of which libraries are most. Pages that workers share count once: before, "
+    "they were counted for each (1736 MB). Next: a smaller heap for Java, which holds no records."
+)
 _LARGE, _SMALL = (10_000_000, 1_000_000, 10_000), (100_000, 100_000, 10_000)
 _MANY, _FEW = (1_000_000, 200_000, 10_000), (1_000_000, 200_000, 100)
 ROWS = (
@@ -248,9 +254,9 @@ ROWS = (
     Row("P13", "Spark: cost a record, large input", "small input", 1.2, 1.05,
         _scale(_LARGE, _SMALL), "spark records", within=True),
     Row("P13", "Spark: cost a record, 10,000 share partitions", "100", 1.2, 1.05,
-        _scale(_MANY, _FEW), "spark keys", within=True),
+        _scale(_MANY, _FEW), "spark keys", within=True, note=KEYS),
     Row("P14", "Spark: peak memory of raw Parquet to lag", "bytes of the records", 0.5, 0.25,
-        memory, "spark", by=("peak",), within=True),
+        memory, "spark", by=("peak",), within=True, note=_MEMORY),
     Row("P15", "sharelag lag --engine spark, cold", "bare Spark job that counts", 1.5, 1.2, cold,
         by=("wall",), within=True),
 )  # fmt: skip

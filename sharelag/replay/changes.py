@@ -107,9 +107,9 @@ def fill_history(
             flags[i] = said
             continue
         size = state[s + k.END] - state[s + k.BEGIN]
-        if state[s + k.PLAIN] == 1:
+        if state[s + k.PLAIN] == 1 and n_old < 0:
             measure(heap, place_of(state, s), size, state, s)
-        if state[s + k.PLAIN] == 0 or n_old >= 0:
+        else:
             own = OWN * (work.size // 4)
             size = runs_of(state, s, heap, work, OWN)
             measure(work, own, size, state, s)

@@ -61,7 +61,7 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     columns = kernel_columns(table, order, bounds)
     walk, key = in_log_order(order, bounds)
     rows = c.history_rows(walk, key, columns, len(bounds) - 1)
-    history = c.History._make(column[order] for column in rows)
+    history = c.History._make(column.take(order) for column in rows)
     kinds = columns.kind[order]
     return _table(table, order, bounds, history, kinds, _breaks(table, order, gaps))
 
@@ -222,8 +222,12 @@ def _table(
         "follows": _bits(follows),
     }
     for name in KEY:
+        label = "record_topic" if name == "topic" else name
         column = table.column(name).take(pa.array(order[bounds[:-1]]))
-        values["record_topic" if name == "topic" else name] = _repeated(column, np.diff(bounds))
+        runs = column.cast(schemas.HISTORY.field(label).type)  # may be of a dictionary
+        values[label] = pc.run_end_decode(
+            pa.RunEndEncodedArray.from_arrays(pa.array(bounds[1:]), runs)
+        )
     for name in c.History._fields[1:]:
         field, numbers = schemas.HISTORY.field(name), getattr(history, name)
         buffers = [_bitmap(valid.get(name, has_start)), pa.py_buffer(numbers)]
@@ -243,18 +247,6 @@ def _bits(bits: NDArray[np.bool_]) -> pa.Array:
 def _kinds_of(kinds: NDArray[np.int8], refused: NDArray[np.bool_]) -> pa.Array:
     kind = np.where(refused, 3, np.minimum(kinds, k.TOMBSTONE))
     return pa.array(_KINDS).take(pa.array(kind))
-
-
-def _repeated(column: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
-    """Return each value as many times as is said; texts are copied, not looked up row by row."""
-    if not pa.types.is_string(column.type):
-        return pa.array(np.repeat(column.to_numpy(), counts))
-    texts = [text.encode() for text in column.to_pylist()]
-    sizes = np.repeat([len(text) for text in texts], counts)
-    ends = np.append(0, np.cumsum(sizes)).astype(np.int32)
-    data = b"".join([text * count for text, count in zip(texts, counts.tolist(), strict=True)])
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
-    return pa.Array.from_buffers(column.type, len(sizes), buffers)
 
 
 def _whole(

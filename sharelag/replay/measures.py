@@ -147,14 +147,14 @@ def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
         head = count_of(rows[i + RANK])
     begin, before = i, np.int64(0)
     while i < end:
+        # Without branches, which would follow the data and be guessed wrong.
         first, last, rank = rows[i], rows[i + LAST], rows[i + RANK]
-        runs += i == begin or first != until + 1 or rank != before
+        here, is_done = last - first + 1, is_terminal(state_of(rank))
+        runs += (i == begin) | (first != until + 1) | (rank != before)
+        complete += here * is_done
+        available += here * (state_of(rank) == 0)
+        greatest = max(greatest, count_of(rank) * (not is_done))
         until, before = last, rank
-        if is_terminal(state_of(rank)):
-            complete += last - first + 1
-        else:
-            available += last - first + 1 if state_of(rank) == 0 else 0
-            greatest = max(greatest, count_of(rank))
         i += SIZE
     state[s + EFFECTIVE_START], state[s + AVAILABLE] = effective, available
     state[s + COMPLETE], state[s + RUNS] = complete, runs
@@ -166,4 +166,4 @@ def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
 @kernel(inline="always")
 def is_terminal(state: int) -> bool:
     """Whether a state is acknowledged or archived."""
-    return state == 2 or state == 4
+    return bool((state == 2) | (state == 4))

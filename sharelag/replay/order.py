@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.replay.columns import KEY
+from sharelag.wire.interpreter import all_equal
 
 
 def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -46,6 +47,8 @@ def codes_of(column: pa.Array) -> NDArray[np.int64]:
     """Return numbers that sort like the values of a column."""
     if pa.types.is_integer(column.type):
         return np.asarray(column.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    if column.type == pa.string() and len(column) and not column.null_count and all_equal(column):
+        return np.zeros(len(column), np.int64)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.sources.files.batches import rows_at_once
 from sharelag.sources.files.damage import reading_parquet
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-#: Records of a batch that is read at once.
+#: Records of a batch that is read at once, where they are small.
 _BATCH_ROWS = 50_000
 #: Bytes that a task should read at least, with a record's row as `_ROW_BYTES` in addition, because
 #: dictionaries hide what repeated values cost. A task of this size takes a fraction of a second.
@@ -78,9 +79,8 @@ def read_pieces(
     """Yield the raw records of pieces, which stand in the order of their files."""
     for piece in pieces:
         with _as_planned(piece) as file, reading_parquet(piece.path):
-            yield from file.iter_batches(
-                _BATCH_ROWS, [piece.row_group], list(columns), use_threads=False
-            )
+            rows = rows_at_once(_BATCH_ROWS, piece.rows, piece.size)
+            yield from file.iter_batches(rows, [piece.row_group], list(columns), use_threads=False)
 
 
 def _as_planned(piece: Piece) -> pq.ParquetFile:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.sources.files.batches import rows_at_once
 from sharelag.sources.files.damage import reading_parquet
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-#: Of Parquet; decoding has a cost a batch.
+#: Of Parquet, where records are small; decoding has a cost a batch.
 _BATCH_ROWS = 20_000
 
 
@@ -35,13 +36,14 @@ def parquet_dataset(paths: str | list[str]) -> ds.Dataset:
 def parquet_batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
     """Read raw records batch by batch, in the order of the log."""
     # One file and one batch after the other: the order of a partition's records is the order of the
-    # log. What is read ahead is held in memory: of large records a batch is 100 MB.
+    # log. What is read ahead is held in memory.
     for fragment in dataset.get_fragments():
         with reading_parquet(fragment.path):
+            size = sum(group.total_byte_size for group in fragment.row_groups)
             yield from fragment.to_batches(
                 schema=dataset.schema,
                 columns=schemas.RAW.names,
-                batch_size=_BATCH_ROWS,
+                batch_size=rows_at_once(_BATCH_ROWS, fragment.metadata.num_rows, size),
                 batch_readahead=1,
                 use_threads=False,
             )

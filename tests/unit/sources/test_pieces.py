@@ -13,6 +13,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files import pieces
 from sharelag.sources.files.pieces import plan, read_pieces
+from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
@@ -147,3 +148,17 @@ def test_a_file_cut_short_after_the_plan_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InputError, match=r"a\.parquet changed while it was being read"):
         read(task)
+
+
+def test_large_records_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    rows = [
+        {"key": b"k", "value": bytes([n]) * 1_000_000, "topic": STATE_TOPIC, "partition": 0}
+        | {"offset": n}
+        for n in range(20)
+    ]
+    path = str(tmp_path / "large.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=schemas.RAW), path, use_dictionary=["topic"])
+    (task,) = plan([path], STATE_TOPIC).tasks
+    for batches in (list(read_pieces(task)), list(parquet_batches(parquet_dataset(path)))):
+        assert max(batch.nbytes for batch in batches) < 10_000_000
+        assert pa.Table.from_batches(batches)["offset"].to_pylist() == list(range(20))
