@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import free_port, jupyter_server, on_spark
-from tests.support.notebooks.running import empty_views
+from tests.support.notebooks.running import DRAWN, empty_views
 from tests.support.notebooks.shipped import NAMES, ROOT, copy_of
 
 ALIVE = "02_inside_a_window"
@@ -18,7 +18,6 @@ FAILS = "00_start_here"
 #: The others, but for those that simulate for half a minute, or show next to no view.
 OTHERS = [name for name in NAMES if name[:2] not in ("00", "02", "07", "08", "11")]
 SHOWN = "document.querySelectorAll('.sl[data-loaded]').length >= 3"
-DRAWN = "[...document.querySelectorAll('.sl-chart')].every(view => view.dataset.drawn || !view.checkVisibility())"
 
 
 @pytest.fixture(scope="module")

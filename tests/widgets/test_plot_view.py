@@ -73,6 +73,10 @@ def test_a_figure_without_traces_says_so() -> None:
     view = PlotView(go.Figure())
     assert view.note == "There is nothing to draw: the figure has no traces."
     assert view.data == b""
+    forecast = PlotView.of(sharelag.open("slow", engine="local").progress(), "drain")
+    assert forecast.note.startswith("slow: at these rates it never drains in 4 of 4 share partiti")
+    assert "4 share partitions: never, as much arrives as is finished, or more." in forecast.note
+    assert forecast.data == b""
 
 
 def test_a_result_is_drawn_for_light_pages_and_for_dark_ones() -> None:

@@ -97,7 +97,7 @@ class PlotView(View):
         words = _title(self._figure.get("layout", {}))
         drawn = bool(self._figure.get("data"))
         with self.hold_sync():
-            self.note = "" if drawn else "There is nothing to draw: the figure has no traces."
+            self.note = "" if drawn else _in_words(self._figure.get("layout", {}))
             self.alt = self._alt or words or self.title or "Chart"
             columns = {
                 name: Column(np.zeros(1, np.int32), "text", (json.dumps(spec),))
@@ -168,6 +168,15 @@ def _title(layout: Mapping[str, Any]) -> str:
     if isinstance(meta, Mapping) and "title" in meta:
         return str(meta["title"])  # our own figures have it in plain text
     return _plain_text(str(title.get("text", "") if isinstance(title, Mapping) else title))
+
+
+def _in_words(layout: Mapping[str, Any]) -> str:
+    """What a figure without traces says; our own say in facts why there are none."""
+    meta = layout.get("meta")
+    facts = meta.get("facts", []) if isinstance(meta, Mapping) else []
+    if not facts:
+        return "There is nothing to draw: the figure has no traces."
+    return " ".join([f"{_title(layout)}.", *map(str, facts)])
 
 
 def _plain_text(text: str) -> str:

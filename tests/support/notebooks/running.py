@@ -17,7 +17,8 @@ _RUN = """() => { const begun = performance.now();
     window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => {
         window.ran = (performance.now() - begun) / 1000; }); }"""
 _SHOWN = "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || view.dataset.failed)"
-_DRAWN = "[...document.querySelectorAll('.sl-chart')].every(view => view.dataset.drawn || !view.checkVisibility())"
+#: Where every chart is drawn; one without traces is a sentence, and its stage is hidden.
+DRAWN = "[...document.querySelectorAll('.sl-chart .sl-stage')].every(stage => stage.closest('.sl-chart').dataset.drawn || !stage.checkVisibility())"
 SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"""
 _SHUT = "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
 # On a busy machine, whose Spark has just started, it takes minutes.
@@ -58,7 +59,7 @@ class Running:
         page = watched.page
         page.set_default_timeout(_PATIENCE)
         page.wait_for_function("window.ran !== undefined")
-        page.wait_for_function(f"{_SHOWN} && {_DRAWN}")
+        page.wait_for_function(f"{_SHOWN} && {DRAWN}")
         page.evaluate(SAVE)
         path = self.lab.folder / f"{name}.ipynb"
         return Ran(

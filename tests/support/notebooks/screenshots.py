@@ -22,7 +22,7 @@ from tests.support.browser.chromium import FLAGS, find_chromium
 from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 from tests.support.connect import QUICK, connect_server
 from tests.support.notebooks.gallery import CELLS, REPORT, WORDS, setup
-from tests.support.notebooks.running import Running
+from tests.support.notebooks.running import DRAWN, Running
 from tests.support.notebooks.shipped import NAMES, ROOT, complaints, copy_of, read
 
 DOCS = ROOT / "docs"
@@ -37,8 +37,8 @@ _ALONE = """() => { const app = window.jupyterapp; app.shell.mode = 'single-docu
     const style = document.createElement('style');
     style.textContent = '.jp-Toolbar-spacer, .jp-Cell .jp-Collapser, .jp-cell-toolbar { visibility: hidden }';
     document.head.append(style); }"""
-_SETTLED = """dark => [...document.querySelectorAll('.sl')].every(view => (view.dataset.theme === 'dark') === dark)
-    && [...document.querySelectorAll('.sl-chart')].every(view => view.dataset.drawn || !view.checkVisibility())"""
+_SETTLED = f"""dark => [...document.querySelectorAll('.sl')].every(view => (view.dataset.theme === 'dark') === dark)
+    && {DRAWN}"""
 _PAINTED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300))))"
 # The notebook scrolls in a panel; the rest of the window has the same height always.
 _HEIGHT = """() => { const panel = document.querySelector('.jp-WindowedPanel-outer');
