@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.browser.chromium import running_browser
+from tests.support.browser.chromium import pages_end, running_browser
 from tests.support.browser.jupyter import Lab, jupyter_lab
 
 
@@ -27,13 +27,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(autouse=True)
 def _pages_end(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Close what a test has opened: pages that live on take a processor from the next ones."""
+    """Close the pages that a test has opened."""
     if "browser" not in request.fixturenames:
         yield
         return
-    running: Browser = request.getfixturevalue("browser")
-    before = set(running.contexts)
-    yield
-    for context in running.contexts:
-        if context not in before:
-            context.close()
+    with pages_end(request.getfixturevalue("browser")):
+        yield

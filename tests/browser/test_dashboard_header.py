@@ -35,7 +35,7 @@ def header(**changes: object) -> tuple[Header, list[str]]:
 
 def test_it_turns_stale_before_ones_eyes(browser: Browser, tmp_path: Path) -> None:
     view, requests = header(paused=True, stale_after=120.0)
-    desk = Desk(browser, tmp_path, view)
+    desk = Desk(browser, tmp_path, view, alone=True)
     badge = desk.page.locator(".sl-badge")
     expect(badge).to_be_hidden()
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=10))
@@ -52,7 +52,7 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(
     browser: Browser, tmp_path: Path
 ) -> None:
     view, requests = header()
-    desk = Desk(browser, tmp_path, view)
+    desk = Desk(browser, tmp_path, view, alone=True)
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=31))
     desk.page.wait_for_function(
         "() => document.querySelector('.sl-when').innerText.includes(', 30 s ago')"
@@ -98,7 +98,7 @@ def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_pat
 
 def test_a_header_that_is_gone_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
     view, requests = header()
-    desk = Desk(browser, tmp_path, view)
+    desk = Desk(browser, tmp_path, view, alone=True)
     desk.page.evaluate("() => window.stops.forEach(stop => stop())")
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=5))
     desk.page.evaluate("() => new Promise(done => setTimeout(done, 2500))")
@@ -119,7 +119,7 @@ def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: P
     view, _ = header(
         paused=True, unknown=["a", "b"], notes=["a note"], units="lag in offsets", stale_after=650.0
     )
-    desk = Desk(browser, tmp_path, view)
+    desk = Desk(browser, tmp_path, view, alone=True)
     now = datetime.now(UTC)
     page, when = desk.page, desk.page.locator(".sl-when")
     page.clock.install(time=now)
@@ -177,7 +177,7 @@ def test_after_a_message_that_cannot_be_shown_the_next_is(browser: Browser, tmp_
 
 def test_what_failed_is_reported_until_it_can_be_shown(browser: Browser, tmp_path: Path) -> None:
     view, _ = header(paused=True)
-    desk = Desk(browser, tmp_path, view)
+    desk = Desk(browser, tmp_path, view, alone=True)
     model, alert = "Object.values(window.models)[0]", desk.page.get_by_role("alert")
     desk.page.evaluate(f"() => {model}.set('facts', null)")
     desk.page.clock.set_fixed_time(datetime.now(UTC) + timedelta(minutes=1))
@@ -208,7 +208,7 @@ def test_of_a_kernel_that_ended_it_says_so_and_asks_no_more(
     browser: Browser, tmp_path: Path
 ) -> None:
     view, requests = header(every=2.0)
-    desk = Desk(browser, tmp_path, view)
+    desk = Desk(browser, tmp_path, view, alone=True)
     page, when = desk.page, desk.page.locator(".sl-when")
     expect(when).to_contain_text("refreshes every 2 s")
     page.evaluate(ENDED)
@@ -237,7 +237,7 @@ def test_a_kernel_that_ends_while_it_reads_leaves_nothing_reading(
     browser: Browser, tmp_path: Path
 ) -> None:
     view, requests = header(busy=True)
-    desk = Desk(browser, tmp_path, view)
+    desk = Desk(browser, tmp_path, view, alone=True)
     page, badge = desk.page, desk.page.locator(".sl-badge")
     refresh = page.get_by_role("button", name="Refresh")
     page.clock.set_fixed_time(datetime.now(UTC) + timedelta(seconds=10))

@@ -215,7 +215,7 @@ OPENED_AGAIN = """() => { delete window.Plotly; delete window.sharelagKnocks; co
 
 
 def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, PlotView(bars()))
+    desk = Desk(browser, tmp_path, PlotView(bars()), alone=True)
     drawn(desk)
     page, fresh = desk.page, desk.root(1)
     page.clock.install()
@@ -246,7 +246,7 @@ def test_a_figure_waits_as_long_as_the_kernel_is_busy(browser: Browser, tmp_path
 def test_of_a_kernel_that_ended_another_one_can_bring_what_is_missing(
     browser: Browser, tmp_path: Path
 ) -> None:
-    desk = Desk(browser, tmp_path, PlotView(bars()), PlotView(over_time()))
+    desk = Desk(browser, tmp_path, PlotView(bars()), PlotView(over_time()), alone=True)
     drawn(desk, 0)
     drawn(desk, 1)
     page, fresh = desk.page, desk.root(2)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser.desk import Watched, axe_violations
-from tests.support.browser.jupyter import free_port, jupyter_server, on_spark
+from tests.support.browser.jupyter import NOW_AND_THEN, free_port, jupyter_server, on_spark
 from tests.support.notebooks.running import DRAWN, empty_views
 from tests.support.notebooks.shipped import NAMES, ROOT, copy_of
 
@@ -52,7 +52,7 @@ def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
     page = watched.page
     page.set_default_timeout(120_000)
     page.goto(f"{voila}/voila/render/{ALIVE}.ipynb?theme=dark")
-    page.wait_for_function(SHOWN)
+    page.wait_for_function(SHOWN, polling=NOW_AND_THEN)
     expect(page.locator("h1")).to_have_text("Inside a window¶")
     assert page.locator(".jp-InputArea-editor").count() == 0
     assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
@@ -77,7 +77,7 @@ def test_every_notebook_is_a_page(name: str, voila: str, browser: Browser) -> No
     page = watched.page
     page.set_default_timeout(120_000)
     page.goto(f"{voila}/voila/render/{name}.ipynb")
-    page.wait_for_function(SHOWN)
+    page.wait_for_function(SHOWN, polling=NOW_AND_THEN)
     page.wait_for_function(
         "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded)"
     )

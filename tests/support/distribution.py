@@ -13,7 +13,7 @@ LONGEST = (
     "tests/browser/test_widgets_editor.py",
     "tests/spark/test_collected.py",
     "tests/kafka/test_check_live.py",
-    "tests/notebooks/test_other_groups.py",
+    "tests/spark/test_notebooks.py",
     "tests/browser/test_charts.py",
     "tests/kafka/test_spark_source.py",
     "tests/kafka/test_archive.py",

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 #: Headless, and silent towards the network: a test fails on any request that leaves the machine.
 FLAGS = [
@@ -26,6 +26,8 @@ FLAGS = [
     "--force-color-profile=srgb",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
+#: Contexts by their settings, which pages of a browser share.
+_SHARED: dict[Browser, dict[str, BrowserContext]] = {}
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
 
@@ -50,7 +52,44 @@ def running_browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         yield running
+        _SHARED.pop(running, None)
         running.close()
+
+
+def open_page(browser: Browser, alone: bool = False, **settings: Any) -> Page:
+    """Open a page in the context of these settings, which is made once.
+
+    A page whose clock a test sets must be ``alone``: Playwright's clock is that of the context.
+
+    A small page takes 0.4 CPU seconds in a context that is there, and 1.1 in one of its own. The
+    first page of a context stays empty, so that the context lasts until the browser ends.
+    """
+    if alone:
+        return browser.new_context(**settings).new_page()
+    key, contexts = repr(sorted(settings.items())), _SHARED.setdefault(browser, {})
+
+    def forget(_: BrowserContext) -> None:
+        contexts.pop(key, None)
+
+    if key not in contexts:
+        made = contexts[key] = browser.new_context(**settings)
+        made.on("close", forget)
+        made.new_page()
+    return contexts[key].new_page()
+
+
+@contextmanager
+def pages_end(browser: Browser) -> Iterator[None]:
+    """Close what is opened meanwhile: pages that live on take a processor from the next ones."""
+    before = {page for context in browser.contexts for page in context.pages}
+    yield
+    shared = list(_SHARED.get(browser, {}).values())
+    for context in browser.contexts:
+        for page in context.pages[1 if context in shared else 0 :]:
+            if page not in before:
+                page.close()
+        if not context.pages:
+            context.close()
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from typing import Any
 from comm.base_comm import BaseComm
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
 
+from tests.support.browser.chromium import open_page
 from tests.support.kafka.jars import build_once, cache_dir
 
 ROOT = Path(__file__).parents[3]
@@ -25,15 +26,14 @@ class Watched:
     """A page that notes every request that leaves the machine, and every complaint."""
 
     def __init__(self, browser: Browser, **settings: Any) -> None:
-        self.context: BrowserContext = browser.new_context(
-            viewport={"width": 1000, "height": 900}, **settings
-        )
+        self.page: Page = open_page(browser, viewport={"width": 1000, "height": 900}, **settings)
+        self.context: BrowserContext = self.page.context
         self.outside: list[str] = []
         self.complaints: list[str] = []
         # Noted, not intercepted: to answer for each request takes seconds a page of JupyterLab,
         # and turns its cache off. The browser is started so that no foreign name resolves.
-        self.context.on("request", lambda request: self._note_request(request.url))
-        self.page: Page = self.context.new_page()
+        self.page.on("request", lambda request: self._note_request(request.url))
+        self.page.on("popup", lambda opened: self._note_request(opened.url))
         self.page.on("websocket", lambda socket: self._note_request(socket.url))
         self.page.set_default_timeout(60_000)
         self.page.on("console", self._note_error)

@@ -7,6 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+from tests.support.browser.chromium import open_page
+
 THIN_SPACE = "\u202f"  # between thousands
 
 
@@ -14,8 +16,7 @@ class OfflinePage:
     """A page with the network off that records foreign requests and complaints."""
 
     def __init__(self, browser: Browser, path: Path, **settings: Any) -> None:
-        context = browser.new_context(offline=True, **settings)
-        self.page: Page = context.new_page()
+        self.page: Page = open_page(browser, offline=True, **settings)
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))

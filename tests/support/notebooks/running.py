@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from playwright.sync_api import Browser, Page
 
 from tests.support.browser.desk import Watched
-from tests.support.browser.jupyter import Lab
+from tests.support.browser.jupyter import NOW_AND_THEN, Lab
 
 _RUN = """() => { const begun = performance.now();
     window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => {
@@ -20,7 +20,7 @@ _SHOWN = "[...document.querySelectorAll('.sl')].every(view => view.dataset.loade
 #: Where every chart is drawn; one without traces is a sentence, and its stage is hidden.
 DRAWN = "[...document.querySelectorAll('.sl-chart .sl-stage')].every(stage => stage.closest('.sl-chart').dataset.drawn || !stage.checkVisibility())"
 SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"""
-_SHUT = "async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
+_SESSION = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.id"
 # On a busy machine, whose Spark has just started, it takes minutes.
 _PATIENCE = 480_000
 
@@ -58,8 +58,8 @@ class Running:
         watched = self._open[name]
         page = watched.page
         page.set_default_timeout(_PATIENCE)
-        page.wait_for_function("window.ran !== undefined")
-        page.wait_for_function(f"{_SHOWN} && {DRAWN}")
+        page.wait_for_function("window.ran !== undefined", polling=NOW_AND_THEN)
+        page.wait_for_function(f"{_SHOWN} && {DRAWN}", polling=NOW_AND_THEN)
         page.evaluate(SAVE)
         path = self.lab.folder / f"{name}.ipynb"
         return Ran(
@@ -69,8 +69,8 @@ class Running:
     def close(self, name: str) -> None:
         """End a notebook's kernel."""
         watched = self._open.pop(name)
-        watched.page.evaluate(_SHUT)
-        watched.context.close()
+        self.lab.end(watched.page.evaluate(_SESSION))
+        watched.page.close()
 
     def _start(self, name: str) -> Watched:
         watched = Watched(self.browser)
