@@ -164,9 +164,9 @@ def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
     assert found["format"].found == "G4"
 
 
-def test_the_doctor_says_when_share_groups_were_never_used(secure_broker: KafkaBroker) -> None:
-    config = client_config(secure_broker.bootstrap_servers)
-    found = {check.what: check for check in checks(config)}
+def test_the_doctor_says_when_share_groups_were_never_used() -> None:
+    with KafkaBroker() as fresh:
+        found = {check.what: check for check in checks(client_config(fresh.bootstrap_servers))}
     assert {what for what, check in found.items() if check.verdict != "ok"} == {
         STATE_TOPIC,
         GROUP_TOPIC,
