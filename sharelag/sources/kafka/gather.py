@@ -150,3 +150,4 @@ def gather(
         _copy(value_bytes, values_end[i], value, values_end[i + 1] - values_end[i])
         time[i] = _timestamp(timestamp, message, kinds + 4 * i)
         _destroy(destroy, message)
+        messages[i] = 0

@@ -94,6 +94,7 @@ class NativeMessages:
                 KafkaError(code, (why or b"").decode())
             )
         )
+        self._places = np.zeros(0, np.int64)
         self._client = self._opened()
         self._library.rd_kafka_poll_set_consumer(self._client)
         self._queue = self._library.rd_kafka_queue_get_consumer(self._client)
@@ -116,13 +117,15 @@ class NativeMessages:
         self.assign({partition: OFFSET_BEGINNING})
 
     def take(self, most: int, timeout: float) -> Taken:
-        places = np.empty(most, np.int64)
+        places = self._places = np.zeros(most, np.int64)
         count = self._library.rd_kafka_consume_batch_queue(
             self._queue, round(timeout * 1000), places.ctypes.data, most
         )
         return self._columns(places[:count]) if count > 0 else Taken(None)
 
     def close(self) -> None:
+        for place in self._places[self._places != 0].tolist():
+            self._library.rd_kafka_message_destroy(place)
         self._library.rd_kafka_queue_destroy(self._queue)
         self._library.rd_kafka_destroy_flags(self._client, _WITHOUT_GROUP)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -57,3 +59,36 @@ def test_another_version_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(ConfigError, match=r"rejected the settings.*fetch\.wait"):
         native.NativeMessages(ClientConfig(_ADDRESS | {"fetch.wait": "1"}), "topic", [])
+
+
+#: librdkafka brings a cluster of its own for tests; the kernel is missing when messages are there.
+_INTERRUPTED = """
+from confluent_kafka import Producer
+from sharelag.sources.kafka import fetch, native
+from sharelag.sources.kafka.config import ClientConfig
+
+producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "-", "log_level": 0})
+broker = next(iter(producer.list_topics(timeout=30).brokers.values()))
+for _ in range(20_000):
+    producer.produce("topic", key=b"k", value=b"v" * 50, partition=0)
+    producer.poll(0)
+producer.flush(60)
+
+def interrupt(_):
+    raise KeyboardInterrupt
+
+native.compiled = interrupt
+config = ClientConfig({"bootstrap.servers": f"{broker.host}:{broker.port}"}, 30.0)
+try:
+    list(fetch.read_ranges(config, "topic", {0: (0, 20_000)}))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_reading_that_is_interrupted_ends() -> None:
+    """The library waits for every message that it handed out, so all are given back."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
