@@ -97,7 +97,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         Share partitions to draw, from the first on.
     """
     as_of = rows.latest(records)
-    unit = "Time until nothing is left, at the observed rates; lines are 95 % confidence intervals."
+    unit = "Time until nothing is left, at the observed rates."
     if not len(records):
         return empty(
             "There is no share partition: choose other groups",
@@ -121,6 +121,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
     if not timed:
         known = replace(story, unknown=story.unknown or "Nothing is unknown.")
         return empty("No share partition has a time to drain", known, theme)
+    story = replace(story, unit=f"{unit[:-1]}; lines are 95 % confidence intervals.")
     several = len(pc.unique(records.column("group_id"))) > 1
     draining = [one | {"row": row} for row, one in enumerate(timed[:most])]
     names = [text.share_partition(one, several) for one in draining]

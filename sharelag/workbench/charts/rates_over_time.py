@@ -197,10 +197,9 @@ def _over_time_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
         return f"{groups}: at no moment are all rates known"
     seconds = (edges[begin + 1 :] - edges[begin:-1]).astype(float)[known]
     arrival, completion = (float(np.average(sums[name][known], weights=seconds)) for name in sums)
-    when = "over this time"
-    if begin:
-        at: datetime = edges[begin].item()
-        when = f"since {text.moment(at.replace(tzinfo=UTC))}"
+    # Always named: the forecast may go by another time.
+    at: datetime = edges[begin + int(np.argmax(known))].item()
+    when = f"since {text.moment(at.replace(tzinfo=UTC))}"
     arrive, finish = text.number(arrival), text.number(completion)
     if np.isclose(arrival, completion):
         return f"{groups}: as much arrives as is finished {when}, {arrive} offsets a second"
@@ -212,10 +211,16 @@ def _over_time_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
 
 
 def _last_change(edges: Any, sums: dict[str, Any]) -> int:
-    """The span with which the rates begin that the forecast goes by; 0 where nothing changed."""
-    count = len(edges) - 1
+    """The span with which the rates begin that the forecast goes by; 0 where nothing changed.
+
+    As in the forecast, what lies before the first moment with known rates does not count.
+    """
+    known = ~np.isnan(sums["arrival_rate"] + sums["completion_rate"])
+    begin = int(np.argmax(known))
+    count = len(edges) - 1 - begin
     if count < BINS:
         return 0
     first = np.linspace(0, count, BINS, endpoint=False).astype(int)
-    _, parts = _pooled(edges, sums, first)
-    return int(first[last_change(*(rate[np.newaxis] for rate in parts.values()))[0]])
+    _, parts = _pooled(edges[begin:], {name: rate[begin:] for name, rate in sums.items()}, first)
+    change = int(first[last_change(*(rate[np.newaxis] for rate in parts.values()))[0]])
+    return begin + change if change else 0

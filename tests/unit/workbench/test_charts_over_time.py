@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
@@ -236,7 +237,7 @@ def test_rates_over_time_add_up_to_what_moved() -> None:
         moved = made.filter(pc.equal(made.column("partition"), partition))
         assert pc.sum(moved.column("arrived")).as_py() == ends[-1] - ends[0]
     figure = charts.rates_over_time_figure(made)
-    assert "lag grows over this time" in figure.layout.meta["title"]
+    assert "lag grows since 2026-11-21 " in figure.layout.meta["title"]
     gaps = [sum(value is None for value in trace.y) for trace in figure.data]
     assert figure.layout.meta["facts"][1].startswith(
         f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates"
@@ -271,9 +272,25 @@ def test_the_title_is_of_the_rates_since_they_last_changed() -> None:
     ]
     since = text.moment(rows[84]["as_of"])
     assert titles == [
-        "g: lag grows over this time: 60 offsets a second arrive, 10 are finished",
+        f"g: lag grows since {text.moment(rows[0]['as_of'])}: 60 offsets a second arrive, 10 are finished",
         f"g: lag shrinks since {since}: 70 offsets a second are finished, 60 arrive",
     ]
+
+
+@pytest.mark.parametrize("story", ["burst", "slow", "keeping_up", "hot_partition", "idle_members"])
+def test_the_title_agrees_with_the_forecast(story: str) -> None:
+    """What grows in the title does not drain in the forecast, and the other way round."""
+    bench = sharelag.open(story, engine="local")
+    made = charts.rates_over_time_records(bench.timeline().table)
+    title = charts.rates_over_time_figure(made).layout.meta["title"]
+    total = bench.progress().table
+    arriving, finishing = (
+        pc.sum(total.column(name)).as_py() for name in ("arrival_rate", "completion_rate")
+    )
+    # The chart has other moments than the forecast, so rates that are nearly equal may differ.
+    assert "lag grows" in title or "lag shrinks" in title
+    assert not ("lag grows" in title and 1.1 * arriving < finishing), title
+    assert not ("lag shrinks" in title and arriving > 1.1 * finishing), title
 
 
 def test_a_count_that_fell_is_not_a_rate() -> None:
