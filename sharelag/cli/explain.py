@@ -107,7 +107,7 @@ def imbalance(
         ):
             answer = investigate.trend_of(begun, every, by, over)
         rows = plain_rows(answer.table)
-        require_rows(choice, moment, groups_in(answer.table), source)
+        require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
         write(lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
         summarise(answer, source, options["as_of"], "row")
         return

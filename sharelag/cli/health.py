@@ -60,7 +60,7 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     ):
         answer = investigate.reconcile_of(begun, text, true)
     rows = plain_rows(answer.table)
-    require_rows(choice, moment, groups_in(answer.table), source)
+    require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
     write(lines(rows, output, views.reconciled(described is not None, true).columns))
     summarise(answer, source, options["as_of"], "share partition")
 

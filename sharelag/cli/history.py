@@ -76,12 +76,13 @@ def history(
             )
             columns, unit = views.HISTORY.columns, "record"
         else:
-            require_rows(choice, moment or begin, groups_in(begun.table("windows")), source)
+            groups = groups_in(begun.table("windows"))
+            require_rows(choice, moment or begin, groups, source, begun.counted.rejected)
             rows = (row for table in begun.history_tables(begin) for row in each_row(table))
             write(lines(rows, output))
             read_by(begun.evidence, source, options["as_of"] is not None)
             return
-    require_rows(choice, moment or begin, groups_in(answer.table), source)
+    require_rows(choice, moment or begin, groups_in(answer.table), source, answer.rejected)
     write(lines(each_row(answer.table), output, columns))
     if answer.left_out:
         click.echo(

@@ -93,7 +93,7 @@ def _lag(
     if by == "group":
         view = view.without("topic")
     rows = plain_rows(answer.table)
-    require_rows(choice, moment, groups_in(answer.table), source)
+    require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
     now = {
         tuple(row.get(name) for name in ("group_id", "topic_id", "partition")): row["lag"]
         for row in rows

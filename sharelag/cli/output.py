@@ -79,7 +79,9 @@ def _topic_words(chosen: tuple[str, frozenset[int]]) -> str:
     )
 
 
-def require_rows(choice: Any, moment: Any, groups: set[str], source: Any) -> None:
+def require_rows(
+    choice: Any, moment: Any, groups: set[str], source: Any, rejected: int = 0
+) -> None:
     """Name what was chosen and not found; finding nothing now is an error."""
     from sharelag.workbench.engine import group_names
 
@@ -97,6 +99,8 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any) -> Non
     if not groups and moment is None:
         if said:
             raise InputError("; ".join(said))
+        if rejected and not where:
+            raise InputError(_only_rejects(choice.generation, rejected))
         raise InputError(
             f"no share partition {where} was found: check the names of topics and the partitions"
             if where
@@ -108,6 +112,16 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any) -> Non
         )
     for sentence in said:
         click.echo(f"sharelag: {sentence}", err=True)
+
+
+def _only_rejects(generation: int | None, rejected: int) -> str:
+    records = "1 record" if rejected == 1 else f"{rejected:,} records"
+    option = "" if generation is None else f" --generation {generation}"
+    instead = "" if generation is None else "; try without --generation"
+    return (
+        f"{records} could not be decoded, and there are no others: "
+        f"`sharelag decode{option}` shows them{instead}"
+    )
 
 
 def groups_in(table: Any) -> set[str]:
@@ -196,7 +210,7 @@ def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterato
         reading_bar(source) as read,
         engines.reading(read, start(engine, source), moment, choice, over) as begun,
     ):
-        require_rows(choice, moment, groups_in(begun.evidence.lag), source)
+        require_rows(choice, moment, groups_in(begun.evidence.lag), source, begun.counted.rejected)
         yield begun, source
 
 

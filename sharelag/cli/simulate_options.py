@@ -268,7 +268,7 @@ def _from_input(options: dict[str, Any]) -> Scenario:
         # A sweep starts Spark after this, which does not do without what `start` hides.
         chosen = options["engine"] if options["sweep"] else start(options["engine"], source)
         evidence = investigate.gather(read, chosen, moment, choice, options["over"])
-    require_rows(choice, moment, groups_in(evidence.lag), source)
+    require_rows(choice, moment, groups_in(evidence.lag), source, evidence.rejected)
     mean = options["service"] if options["service_ms"] is None else options["service_ms"]
     scenario = scenario_from(
         evidence, service=None if mean is None else Service(mean / _MS, "exponential")

@@ -58,7 +58,7 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
             with engines.reading(read, chosen, moment, choice, history=False) as begun:
                 answer = engines.Answer.of(begun, engines.diff_of(begun, since))
             rows, columns = plain_rows(answer.table), views.DIFF.columns
-    require_rows(choice, moment, groups_in(answer.table), source)
+    require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
     write(lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
 

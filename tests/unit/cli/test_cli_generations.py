@@ -252,7 +252,10 @@ def test_python_reports_and_exports_take_a_generation(tmp_path: Path) -> None:
     assert read(raw=path, engine="local", generation=3).bench.groups == ("G1",)
     metrics = tmp_path / "sharelag.prom"
     export = ["export", "prometheus", "--textfile", str(metrics), "--raw", path]
-    assert "no share-group state records" in sharelag(*export, "--engine", "local").stderr
+    assert (
+        "1 record could not be decoded, and there are no others"
+        in sharelag(*export, "--engine", "local").stderr
+    )
     assert sharelag(*export, "--engine", "local", "--generation", "3").returncode == 0
     assert 'group="G1"' in metrics.read_text()
 
@@ -269,6 +272,17 @@ def test_a_generation_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert "unknown generation 'five'" in report.stderr
     scenario = sharelag("simulate", "--scenario", "steady", "--generation", "3")
     assert "--generation is for an input" in scenario.stderr
+
+
+@pytest.mark.parametrize("command", ["lag", "windows"])
+def test_records_of_another_generation_than_asked_for_are_counted(
+    tmp_path: Path, command: str
+) -> None:
+    path = written(tmp_path, WALK.values(), 2)
+    done = sharelag(command, "--raw", path, "--generation", "4")
+    assert done.returncode == 1
+    assert f"{len(WALK)} records could not be decoded, and there are no others" in done.stderr
+    assert "`sharelag decode --generation 4` shows them; try without --generation" in done.stderr
 
 
 def test_a_schedule_keeps_the_generation(tmp_path: Path) -> None:
