@@ -112,9 +112,9 @@ def _pieces(path: str, topic: str) -> Iterator[Piece]:
 
 
 def _is_other(name: str, topic: str) -> bool:
-    """Whether a topic is neither the one that is looked for nor a user's."""
+    """Whether a topic cannot have the records: a user's one may have those of the state topic."""
     is_internal = name.startswith("__") or name.endswith((STATE_TOPIC, GROUP_TOPIC))
-    return is_internal and not name.endswith(topic)
+    return not name.endswith(topic) and (is_internal or topic != STATE_TOPIC)
 
 
 def _piece(path: str, metadata: pq.FileMetaData, number: int) -> Piece:

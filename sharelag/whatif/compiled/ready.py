@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def _is_cached(form: Any) -> bool:
     folder, source = form.stats.cache_path, Path(calls.__file__)
     if form.signatures or folder is None or not source.exists():
         return bool(form.signatures)
-    index = f"{glob.escape(f'{source.stem}.{form.py_func.__qualname__}')}-*.nbi"
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"  # each has its own
+    index = f"{glob.escape(f'{source.stem}.{form.py_func.__qualname__}')}-*.{python}*.nbi"
     changed = source.stat().st_mtime  # numba compiles again what a later source belongs to
     return any(one.stat().st_mtime >= changed for one in Path(folder).glob(index))
