@@ -233,7 +233,7 @@ class WhatIfLab(GroupDashboard):
             else:
                 self.state, self.comparison, self._compared = "done", found, self._tried
                 self.bar.value, self.bar.description = self.bar.max, "Done"
-                self._draw()
+                self._try(self._draw)
 
     def _is_busy(self) -> bool:
         return self.state == "running"
