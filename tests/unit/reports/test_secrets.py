@@ -183,7 +183,7 @@ def test_a_secret_that_is_called_like_a_part_of_the_notebook(
     data = re.search(r'id="sr-data">([^<]+)<', page)
     assert data
     packed = json.loads(gzip.decompress(base64.b64decode(data[1])))
-    assert (len(packed["charts"]), len(packed["widgets"])) == (3, 1)
+    assert (len(packed["charts"]), len(packed["widgets"])) == (2, 1)
     (widget,) = packed["widgets"].values()
     assert f'id="{widget["script"]}"' in page
     assert MASK in (made.folder / "verdict.json").read_text()
