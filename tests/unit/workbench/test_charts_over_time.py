@@ -83,7 +83,7 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
 
 
 def test_lines_step_between_known_ends_and_are_shaded_where_nothing_is_known() -> None:
-    """That the end was asked every second moment only is no gap; what is missing is one."""
+    """An end that was asked only every second moment leaves no gap; a missing one does."""
     requested = {"lag_reason": "no_end_offset_then"}
     rows = [
         moment_row(0, 50, 100),
