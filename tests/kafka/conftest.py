@@ -11,14 +11,7 @@ from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import kafka_jars as fetch_kafka_jars
 from tests.support.kafka.oracles import Oracle
-from tests.support.kafka.workload import (
-    accept,
-    create_topics,
-    numbered,
-    produce,
-    set_group_config,
-    share_consume,
-)
+from tests.support.kafka.workload import read_in_part
 
 
 @pytest.fixture(scope="session")
@@ -54,11 +47,7 @@ def secured() -> Iterator[KafkaBroker]:
     """A secured broker with the group `billing`, which has not read 25 records of `orders`."""
     with KafkaBroker(secure=True) as running:
         servers = running.bootstrap_servers
-        create_topics(servers, {"orders": 2})
-        produce(servers, "orders", numbered(40, 2))
-        set_group_config(servers, "billing", **{"share.auto.offset.reset": "earliest"})
-        share_consume(servers, "billing", ["orders"], accept, until=40)
-        produce(servers, "orders", numbered(25, 1))
+        read_in_part(servers, "billing", "orders", partitions=2, read=40, left=25)
         yield running
 
 

@@ -28,15 +28,7 @@ from sharelag.sources.kafka.topics import topic_names
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import sharelag
 from tests.support.kafka.broker import USERS, KafkaBroker
-from tests.support.kafka.workload import (
-    accept,
-    create_topics,
-    numbered,
-    produce,
-    set_group_config,
-    share_consume,
-    wait_until,
-)
+from tests.support.kafka.workload import read_in_part, wait_until
 
 LOGIN = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule"}
 #: A password with everything that a properties file and JAAS quote.
@@ -48,11 +40,7 @@ def secured() -> Iterator[KafkaBroker]:
     """A broker with a share group, on which alice may read everything, and bob only orders."""
     with KafkaBroker(secure=True) as broker:
         servers = broker.bootstrap_servers
-        create_topics(servers, {"orders": 1})
-        produce(servers, "orders", numbered(20, 1))
-        set_group_config(servers, "billing", **{"share.auto.offset.reset": "earliest"})
-        share_consume(servers, "billing", ["orders"], accept, until=20)
-        produce(servers, "orders", numbered(5, 1))
+        read_in_part(servers, "billing", "orders", partitions=1, read=20, left=5)
         both = (AclOperation.DESCRIBE, AclOperation.READ)
         rules = [
             ("alice", name, each)

@@ -63,7 +63,8 @@ def _copying() -> Any:
             octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             place = builder.gep(octets, [arguments[1]])
             source = builder.inttoptr(arguments[2], octets.type)
-            cgutils.raw_memcpy(builder, place, source, arguments[3], 1)  # type: ignore[no-untyped-call]
+            move: Any = cgutils.raw_memcpy  # numba has no types of it
+            move(builder, place, source, arguments[3], 1)
             return context.get_dummy_value()
 
         return types.void(target, at, address, size), generate

@@ -331,3 +331,14 @@ def _offsets(bootstrap: str, topics: Sequence[str], spec: OffsetSpec) -> dict[tu
     return {
         (at.topic, at.partition): found.result(timeout=30).offset for at, found in requested.items()
     }
+
+
+def read_in_part(
+    servers: str, group: str, topic: str, *, partitions: int, read: int, left: int
+) -> None:
+    """Make a topic that a share group has read but for the last records of partition 0."""
+    create_topics(servers, {topic: partitions})
+    produce(servers, topic, numbered(read, partitions))
+    set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+    share_consume(servers, group, [topic], accept, until=read)
+    produce(servers, topic, numbered(left, 1))
