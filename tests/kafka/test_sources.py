@@ -372,14 +372,14 @@ _ASKING: dict[str, Callable[[ClientConfig], Any]] = {
 def test_nobody_there(
     ask: Callable[[ClientConfig], Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    config = client_config("127.0.0.1:1", timeout=1)
+    config = client_config("127.0.0.1:1", timeout=2)
     begun = time.monotonic()
     with pytest.raises(
         BrokerUnreachableError,
-        match=r"no broker answered at 127\.0\.0\.1:1 within 1 s.*refused.*check",
+        match=r"no broker answered at 127\.0\.0\.1:1 within 2 s.*refused.*check",
     ):
         ask(config)
-    assert time.monotonic() - begun < 8
+    assert time.monotonic() - begun < 12
     assert capfd.readouterr() == ("", "")  # the client library's own log stays quiet
 
 

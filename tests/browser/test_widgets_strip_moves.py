@@ -1,0 +1,127 @@
+"""The strip is zoomed, dragged and played without taking the browser's own keys."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from sharelag_widgets import WindowStrip
+from tests.support.browser.desk import Desk
+from tests.support.browser.strip_page import PICTURE
+from tests.support.widgets.samples import moving, window, windows
+
+
+@pytest.mark.parametrize("button", ["left", "middle"])
+def test_zoomed_in_the_mouse_moves_the_picture_along(
+    button: str, browser: Browser, tmp_path: Path
+) -> None:
+    strip = WindowStrip.of(windows(window(window_end_offset=10_100, end_offset=10_100)))
+    desk = Desk(browser, tmp_path, strip)
+    box = desk.page.locator(PICTURE).bounding_box()
+    assert box
+
+    def drag(by: float, *keys: str) -> None:
+        for key in keys:
+            desk.page.keyboard.down(key)
+        desk.page.mouse.move(box["x"] + 400, box["y"] + 40)
+        desk.page.mouse.down(button=button)  # type: ignore[arg-type]
+        desk.page.mouse.move(box["x"] + 400 + by, box["y"] + 40, steps=5)
+        desk.page.mouse.up(button=button)  # type: ignore[arg-type]
+        for key in keys:
+            desk.page.keyboard.up(key)
+        desk.settle()
+
+    held = ["Shift"] if button == "left" else []
+    drag(-200, *held)
+    assert (strip.fit, desk.data("span")) == ("window", [100, 10_100])  # all is in sight
+    desk.page.focus(PICTURE)
+    strip.cursor = 5_100.0
+    desk.settle()
+    desk.press("+", "+")
+    assert desk.data("span") == [3_850, 6_350]
+    drag(-200, *held)
+    each = 2_500 / box["width"]
+    assert strip.span == pytest.approx([3_850 + 200 * each, 6_350 + 200 * each])
+    assert desk.data("span") == strip.span
+    drag(5_000, *held)
+    drag(5_000, *held)
+    assert strip.span == pytest.approx([100, 2_600])  # no further than there is something
+    assert (strip.selection.offsets, strip.cursor) == (None, pytest.approx(100 + 400 * each, abs=1))
+    if button == "left":
+        drag(100)  # without shift it picks, as ever
+        picked = (100 + int(400 * each), 100 + int(500 * each))
+        assert strip.selection.offsets == picked
+        assert strip.span == pytest.approx([100, 2_600])
+    desk.assert_quiet()
+
+
+def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(
+    browser: Browser, tmp_path: Path
+) -> None:
+    strip = WindowStrip.of(windows(window()))
+    desk = Desk(browser, tmp_path, strip)
+    box = desk.page.locator(PICTURE).bounding_box()
+    assert box
+    assert desk.data("tail") == 1000
+    at = (box["width"] - 96) / 2  # offset 110, of 100 to 120
+    desk.page.keyboard.down("Shift")
+    desk.page.mouse.move(box["x"] + at, box["y"] + 40)
+    desk.page.mouse.down()
+    desk.page.mouse.move(box["x"] + at - 300, box["y"] + 40, steps=5)
+    desk.page.mouse.up()
+    desk.page.keyboard.up("Shift")
+    desk.settle()
+    assert (strip.fit, desk.data("tail")) == ("fixed", 0)
+    low, high = strip.span
+    assert low + (at - 300) / box["width"] * (high - low) == pytest.approx(110)
+    desk.assert_quiet()
+
+
+def test_playing_has_a_speed(browser: Browser, tmp_path: Path) -> None:
+    strip = WindowStrip.of(moving(200, 1))
+    desk = Desk(browser, tmp_path, strip)
+    page, model = desk.page, "Object.values(window.models)[0]"
+    speeds = page.get_by_role("group", name="Speed of playing").get_by_role("button")
+    assert speeds.all_inner_texts() == [f"{times}\u00d7" for times in (1, 2, 5, 10)]
+    page.focus(PICTURE)
+    page.clock.install()
+    page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))
+    found = {}
+    for key in ("<", ">", ">", ">"):  # there is none below
+        page.keyboard.press(key)
+        page.evaluate(f"{model}.set('moment', 0)")
+        page.keyboard.press("p")
+        page.clock.run_for(1_200)
+        page.keyboard.press("p")
+        found[page.evaluate(f"{model}.get('speed')")] = page.evaluate(f"{model}.get('moment')")
+    assert found == {1: 10, 2: 20, 5: 50, 10: 100}
+    page.clock.run_for(1_000)
+    assert [one.get_attribute("aria-pressed") for one in speeds.all()] == [
+        "false",
+        "false",
+        "false",
+        "true",
+    ]
+    page.keyboard.press("<")
+    page.clock.run_for(1_000)
+    expect(page.locator(".sl-strip [aria-live=polite]")).to_have_text("Speed of playing: 5 times")
+    speeds.nth(1).click()
+    page.clock.resume()
+    desk.settle()
+    assert strip.speed == 2
+    expect(speeds.nth(1)).to_have_attribute("aria-pressed", "true")
+    desk.assert_quiet()
+
+
+def test_the_browsers_own_keys_stay_the_browsers(browser: Browser, tmp_path: Path) -> None:
+    strip = WindowStrip.of(moving(3, 1))
+    desk = Desk(browser, tmp_path, strip)
+    desk.page.evaluate("""window.seen = [];
+        document.addEventListener('keydown', event => { seen.push(event.key); event.preventDefault(); })""")
+    desk.page.focus(PICTURE)
+    desk.press("Control+p", "Control+g", "Control++", "Control+0", "Control+ArrowRight")
+    assert [key for key in desk.page.evaluate("seen") if key != "Control"] == ["p", "g", "+", "0"]
+    assert strip.fit == "window"

@@ -1,0 +1,230 @@
+"""An offset is gone to by typing, picked, and forgotten with its share partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, expect
+
+from sharelag_widgets import WindowStrip
+from tests.support.browser.desk import Desk, axe_violations
+from tests.support.browser.strip_page import NOWHERE, PICTURE, THIN, go_to, looked_at
+from tests.support.widgets.samples import TOPIC_ID, moving, window, windows
+
+
+def test_an_offset_that_is_typed_is_gone_to(browser: Browser, tmp_path: Path) -> None:
+    strip = WindowStrip.of(moving(40, 2))
+    desk = Desk(browser, tmp_path, strip)
+    end = strip.rows.column("end_offset")[39].as_py()
+    desk.page.evaluate(
+        "window.seen = []; document.addEventListener('keydown', event => seen.push(event.key))"
+    )
+    desk.page.focus(PICTURE)
+    desk.press("+", "+", "g")
+    assert desk.page.evaluate("document.activeElement.labels[0].innerText") == "Go to offset"
+    low, high = desk.data("span")
+    why = go_to(desk, f"{end - 1:,}")  # far beyond what is in sight
+    expect(why).to_have_text("")
+    assert strip.cursor == end - 1
+    assert desk.data("span") == [end - (high - low), end]
+    assert f"Offset {end - 1}: Unread".replace(" ", "") in desk.page.inner_text(".sl-spot").replace(
+        THIN, ""
+    ).replace(" ", "")
+    expect(desk.page.locator(".sl-strip [aria-live]")).to_contain_text(
+        f"{(end - 1) % 1000:03}: Unread; run "
+    )
+    first = strip.rows.column("start_offset")[39].as_py()
+    for typed, words in (
+        (str(end), f"Offset {end} is out of range: at this moment there are {first} to {end - 1}."),
+        ("soon", f"Type an offset as a whole number, from {first} to {end - 1}."),
+    ):
+        why = go_to(desk, typed)
+        assert why.inner_text().replace(THIN, "") == words
+        assert strip.cursor == end - 1
+        field = desk.page.get_by_role("textbox", name="Go to offset")
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_accessible_description(why.inner_text())
+    assert axe_violations(desk.page) == []
+    desk.press("Escape")
+    expect(why).to_have_text("")
+    expect(desk.page.get_by_role("textbox", name="Go to offset")).to_have_value("")
+    assert not {"g", "+", "Enter", "Escape"} & set(desk.page.evaluate("seen"))
+    desk.assert_quiet()
+
+
+def test_without_a_known_offset_there_is_nowhere_to_go(browser: Browser, tmp_path: Path) -> None:
+    unset: dict[str, Any] = {
+        "start_offset": None,
+        "effective_start_offset": None,
+        "window_end_offset": 0,
+        "runs": [],
+    }
+    strip = WindowStrip.of(windows(window(**unset)))
+    desk = Desk(browser, tmp_path, strip)
+    expect(go_to(desk, "5")).to_have_text(
+        "The start offset is not known yet, so there is no offset to go to."
+    )
+    assert strip.cursor is None
+    desk.page.emulate_media(media="print")
+    expect(desk.page.get_by_text("Go to offset")).to_be_hidden()
+    desk.assert_quiet()
+
+
+def test_the_key_that_led_to_the_field_leads_back(browser: Browser, tmp_path: Path) -> None:
+    strip = WindowStrip.of(windows(window()))
+    desk = Desk(browser, tmp_path, strip)
+    focused = "() => document.activeElement.getAttribute('role') ?? document.activeElement.type"
+    desk.page.focus(PICTURE)
+    seen = []
+    for typed in ("110", "7", "112"):
+        desk.press("g")
+        desk.page.keyboard.press("Control+a")
+        desk.page.keyboard.type(typed)
+        desk.press("Enter")
+        seen.append(desk.page.evaluate(focused))
+    assert (seen, strip.cursor) == (["slider", "text", "slider"], 112)
+    desk.press("g", "Escape")
+    assert desk.page.evaluate(focused) == "slider"
+    go_to(desk, "113")  # come to by itself
+    assert (desk.page.evaluate(focused), strip.cursor) == ("text", 113)
+    desk.assert_quiet()
+
+
+def test_of_another_share_partition_nothing_is_kept(browser: Browser, tmp_path: Path) -> None:
+    strip = WindowStrip.of(moving(5, 2))
+    desk = Desk(browser, tmp_path, strip)
+    keys = [("payments", TOPIC_ID, partition) for partition in (0, 1)]
+    desk.page.focus(PICTURE)
+    desk.press("Home", "ArrowRight")
+    go_to(desk, "7")
+    cursor = strip.cursor
+    strip.selection.keys = (keys[0],)
+    desk.settle()
+    said, typed, why, is_value = looked_at(desk)
+    assert said.startswith(f"Offset {cursor:.0f}: ")
+    assert (typed, is_value) == ("7", True)
+    assert why.startswith("Offset 7 is out of range: at this moment there are 1")
+    strip.selection.keys = (keys[1],)
+    desk.settle()
+    assert (strip.shown, strip.cursor) == (1, None)
+    assert looked_at(desk) == (NOWHERE, "", "", True)
+    # A place that the mouse only points at is not known to Python.
+    desk.page.locator(PICTURE).hover()
+    desk.settle()
+    assert looked_at(desk)[0].startswith("Offset 2")
+    assert strip.cursor is None
+    strip.selection.keys = (keys[0],)
+    desk.settle()
+    assert looked_at(desk) == (NOWHERE, "", "", True)
+    desk.assert_quiet()
+
+
+def test_nor_is_it_where_a_linked_view_changes_it_and_no_kernel_answers(
+    browser: Browser, tmp_path: Path
+) -> None:
+    strip = WindowStrip.of(moving(5, 2))
+    desk = Desk(browser, tmp_path, strip, WindowStrip.of(moving(5, 2), selection=strip.selection))
+    desk.silence()
+    desk.root(0).locator("canvas[role=slider]").focus()
+    desk.press("Home", "ArrowRight", "g")
+    desk.page.keyboard.type("7")
+    desk.press("Enter")
+    assert looked_at(desk)[1] == "7"
+    desk.root(1).get_by_role("combobox", name="Share partition").select_option(index=1)
+    desk.settle()
+    assert desk.page.evaluate("Object.values(window.models).map(model => model.get('shown'))") == [
+        1,
+        1,
+    ]
+    assert looked_at(desk) == looked_at(desk, 1) == (NOWHERE, "", "", True)
+    desk.assert_quiet()
+
+
+def test_at_another_moment_only_the_complaint_goes(browser: Browser, tmp_path: Path) -> None:
+    strip = WindowStrip.of(moving(40, 1))
+    desk = Desk(browser, tmp_path, strip)
+    last = strip.rows.column("end_offset")[39].as_py() - 1
+    go_to(desk, str(last), "7")
+    strip.moment = 0  # its log ended before
+    desk.settle()
+    assert looked_at(desk) == (f"Offset {last}: outside of the window and the log", "7", "", True)
+    assert strip.cursor == last
+    expect(desk.page.get_by_role("textbox", name="Go to offset")).to_have_attribute(
+        "aria-invalid", "false"
+    )
+    desk.assert_quiet()
+
+
+def test_what_is_typed_stays_while_another_order_is_on_its_way(
+    browser: Browser, tmp_path: Path
+) -> None:
+    both = moving(80, 2)
+    strip = WindowStrip.of(both.slice(80))
+    desk = Desk(browser, tmp_path, strip)
+    desk.page.focus(PICTURE)
+    desk.press("Home", "ArrowRight")
+    cursor = strip.cursor
+    desk.page.get_by_role("textbox", name="Go to offset").fill("2000")
+    strip.rows = both  # the same one is now the second
+    desk.settle()
+    desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.loaded === '2'")
+    assert strip.shown == 1
+    said, typed, _, _ = looked_at(desk)
+    assert (said.startswith(f"Offset {cursor:.0f}: "), typed) == (True, "2000")
+    # And the other way round, where for a while there is a number that the old data has too.
+    assert strip.data[4] == 1  # to be unpacked, which takes its time
+    desk.page.evaluate("""() => { const { arrayBuffer } = Response.prototype;
+        Response.prototype.arrayBuffer = async function () { await new Promise(go => { window.go = go; });
+            return arrayBuffer.call(this); }; }""")
+    strip.rows = both.slice(80)
+    desk.settle()
+    desk.settle()
+    desk.page.wait_for_function("window.go !== undefined")
+    desk.page.evaluate("window.go()")
+    desk.page.wait_for_function("document.querySelector('.sl-strip').dataset.loaded === '3'")
+    said, typed, _, _ = looked_at(desk)
+    assert (said.startswith(f"Offset {cursor:.0f}: "), typed, strip.cursor) == (
+        True,
+        "2000",
+        cursor,
+    )
+    desk.assert_quiet()
+
+
+def test_a_pick_that_the_system_takes_away_was_none(browser: Browser, tmp_path: Path) -> None:
+    strip = WindowStrip.of(windows(window()))
+    desk = Desk(browser, tmp_path, strip)
+    strip.selection.offsets = (104, 104)
+    desk.settle()
+    box = desk.page.locator(PICTURE).bounding_box()
+    assert box
+    for _ in range(2):
+        desk.page.mouse.move(box["x"] + 100, box["y"] + 40)
+        desk.page.mouse.down()
+        desk.page.mouse.move(box["x"] + 400, box["y"] + 40, steps=4)
+        desk.settle()
+        assert "picked 102 to 109" in desk.page.inner_text(".sl-spot")
+        desk.page.eval_on_selector(
+            PICTURE, "picture => picture.dispatchEvent(new PointerEvent('pointercancel'))"
+        )
+        desk.page.mouse.up()
+        desk.settle()
+        assert desk.page.inner_text(".sl-spot").endswith("\u2014 picked 104")
+        assert strip.selection.offsets == (104, 104)
+    desk.page.mouse.move(box["x"] + 100, box["y"] + 40)
+    desk.page.mouse.down()
+    desk.page.mouse.move(box["x"] + 200, box["y"] + 40, steps=4)
+    desk.page.mouse.up()
+    desk.settle()
+    picked = strip.selection.offsets
+    assert picked == (102, 104)
+    desk.page.mouse.down()
+    desk.page.mouse.move(box["x"] + 400, box["y"] + 40, steps=4)
+    desk.page.eval_on_selector(
+        PICTURE, "picture => picture.dispatchEvent(new PointerEvent('pointercancel'))"
+    )
+    desk.page.mouse.up()
+    desk.settle()
+    assert desk.page.inner_text(".sl-spot").endswith("\u2014 picked 102 to 104")
+    desk.assert_quiet()
