@@ -26,6 +26,7 @@ from sharelag.cli.demo import CAPTURE
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import sharelag
 from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.cluster import follower
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.scenarios import healthy, hot_partition, no_members, slow
 from tests.support.kafka.scenarios_of_records import poison, window_full
@@ -195,21 +196,7 @@ def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
         create_topics(servers, {"before": 1})
         produce(servers, "before", numbered(10, 1))
         share_consume(servers, "billing", ["before"], accept, until=10)
-        second = KafkaBroker(
-            properties={
-                "node.id": "2",
-                "process.roles": "broker",
-                "controller.quorum.voters": f"1@{first.address('CONTROLLER')}",
-            },
-            cluster_id=first.cluster_id,
-        )
-        config = second.log_dir.parent / "server.properties"
-        of_controller = f",CONTROLLER://{second.address('CONTROLLER')}"
-        assert of_controller in config.read_text()
-        config.write_text(
-            config.read_text().replace(of_controller, "")
-        )  # only a controller may listen as one
-        stack.enter_context(second)
+        second = stack.enter_context(follower(first, 2))
         admin = AdminClient({"bootstrap.servers": servers})
         wait_until(
             lambda: len(admin.list_topics(timeout=10).brokers) == 2,

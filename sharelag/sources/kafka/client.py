@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
@@ -38,7 +38,20 @@ _UNREACHABLE = {
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
 }
-_NO_LEADER = {KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
+_NO_LEADER = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    # A leader that was elected a moment ago, which the client or the broker does not know yet.
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
+#: Seconds that the first of several attempts lasts; each further one lasts twice as long.
+_FIRST_ATTEMPT = 2.0
+#: Seconds that an attempt lasts at least.
+_LEAST = 0.5
+#: After these errors another attempt may find the new leader.
+_MOVING = (NoLeaderError, BrokerUnreachableError)
 _WRONG_PASSWORD = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
 # Five times as fast as the client's defaults, which wait a second whenever 100,000 records are
 # queued. The user's settings take precedence.
@@ -56,10 +69,18 @@ class Connection:
     librdkafka retries a refused password or a dead address forever and reports it only to a
     callback, so requests merely time out. This class polls the callback while it waits and stops at
     the first permanent error.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    within : float, optional
+        Seconds that an answer may take; by default the timeout of the settings.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, within: float | None = None) -> None:
         self.config = config
+        #: Seconds that an answer may take.
+        self.within = config.timeout if within is None else within
         self._heard: list[KafkaError] = []
         self.admin = _make(AdminClient, config, {"error_cb": self._heard.append})
 
@@ -77,7 +98,7 @@ class Connection:
         ClusterError
             One of its children.
         """
-        deadline = time.monotonic() + self.config.timeout
+        deadline = time.monotonic() + self.within
         while not future.done():
             # Not poll(0.05): it would sleep although the answer has arrived.
             wait([future], timeout=0.05)
@@ -96,7 +117,7 @@ class Connection:
 
         Only a metadata request without names can never create a topic.
         """
-        deadline = time.monotonic() + self.config.timeout
+        deadline = time.monotonic() + self.within
         while True:
             try:
                 # In slices: a refused password is reported only to a callback.
@@ -117,9 +138,49 @@ class Connection:
         if wrong := refused(self._heard):
             raise explain(wrong, what, self.config)
 
-    def results(self, futures: Mapping[Any, Future[T]], what: str) -> dict[Any, T]:
-        """Wait for all answers; raise the first failure."""
-        return {key: self.result(future, what) for key, future in futures.items()}
+
+def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
+    """Ask again while leaders move, until the timeout.
+
+    A broker that was killed leads its partitions until its session ends, and a request to it would
+    wait in vain until then. So the first attempts are short, and each has a connection of its own,
+    which asks who leads now.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    ask : callable
+        Takes a connection.
+
+    Raises
+    ------
+    ClusterError
+        What the last attempt raised.
+    """
+    ends = time.monotonic() + config.timeout
+    try:
+        return ask(Connection(config, _attempt(ends, 0)))
+    except _MOVING:
+        import tenacity
+
+        again = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_MOVING),
+            stop=lambda _: time.monotonic() + _LEAST >= ends,
+            wait=tenacity.wait_fixed(0.1),
+            reraise=True,
+        )
+        for attempt in again:
+            with attempt:
+                number = attempt.retry_state.attempt_number
+                return ask(Connection(config, _attempt(ends, number)))
+        raise
+
+
+def _attempt(ends: float, number: int) -> float:
+    """Return how long an attempt may last, in seconds."""
+    left = ends - time.monotonic()
+    first = _FIRST_ATTEMPT * 2**number
+    return max(left if left < first + _LEAST else first, _LEAST)
 
 
 def consumer(config: ClientConfig, **settings: Any) -> Consumer:
@@ -215,6 +276,34 @@ def unreachable(config: ClientConfig, error: KafkaError | None = None) -> Broker
         "check the address, that the broker is running, and security.protocol in "
         "--command-config; --timeout waits longer"
     )
+
+
+def silent_leaders(
+    config: ClientConfig, topic: str, silent: Mapping[int, Any] | Iterable[int]
+) -> NoLeaderError:
+    """Return the error for partitions whose leaders do not answer, while other brokers do.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    topic : str
+    silent : mapping of partition to node, or partitions
+        A node is confluent-kafka's; None where the partition has no leader.
+    """
+    brokers = sorted(
+        {f"broker {n.id} at {n.host}:{n.port}" for n in _nodes(silent) if n is not None}
+    )
+    led = f" (led by {', '.join(brokers)})" if brokers else ""
+    numbers = ", ".join(map(str, sorted(silent)))
+    return NoLeaderError(
+        f"partition {numbers} of {topic}{led} did not answer within {config.timeout:g} s, though "
+        "other brokers did: its leader is down or moves. Try again, or see "
+        "kafka-topics.sh --describe --unavailable-partitions; --timeout waits longer"
+    )
+
+
+def _nodes(silent: Mapping[int, Any] | Iterable[int]) -> Iterable[Any]:
+    return silent.values() if isinstance(silent, Mapping) else ()
 
 
 def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:

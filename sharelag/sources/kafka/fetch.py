@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 
 from sharelag.compiled import is_worth_it
 from sharelag.errors import DataLossError
-from sharelag.sources.kafka.client import explain, refused, unreachable
+from sharelag.sources.kafka.client import explain, refused, silent_leaders, unreachable
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.messages import Failed, Messages, PlainMessages, Taken
 
@@ -104,8 +104,13 @@ class _Reading:
 
     def give_up(self, last_heard: KafkaError | None) -> None:
         """Raise after a timeout: the log ends before the range, or no broker answered."""
-        if self.open_ends.keys() - self.logs_end.keys():
-            raise unreachable(self.config, last_heard)
+        if silent := self.open_ends.keys() - self.logs_end.keys():
+            is_any_read = bool(self.ranges.keys() - silent)
+            raise (
+                silent_leaders(self.config, self.topic, silent)
+                if is_any_read
+                else unreachable(self.config, last_heard)
+            )
         for partition, end in self.open_ends.items():
             self._lost(
                 partition, f"the log ends at offset {self.logs_end[partition]}, before {end}"

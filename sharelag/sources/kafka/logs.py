@@ -73,9 +73,7 @@ def _topic_settings(connection: Connection, topics: Sequence[str]) -> dict[str, 
             ConfigResource(ResourceType.TOPIC, name)
             for name in topics[begin : begin + _TOPICS_A_REQUEST]
         ]
-        answers = connection.admin.describe_configs(
-            requested, request_timeout=connection.config.timeout
-        )
+        answers = connection.admin.describe_configs(requested, request_timeout=connection.within)
         for resource, future in answers.items():
             try:
                 entries = connection.result(future, resource.name)

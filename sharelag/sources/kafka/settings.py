@@ -95,7 +95,7 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
 
 def _of_brokers(connection: Connection) -> list[_Reported]:
     described = connection.result(
-        connection.admin.describe_cluster(request_timeout=connection.config.timeout), "the cluster"
+        connection.admin.describe_cluster(request_timeout=connection.within), "the cluster"
     )
     # librdkafka accepts one broker per request.
     return [
@@ -116,9 +116,7 @@ def _described(
         resources = [
             ConfigResource(kind, name) for name in wanted[begin : begin + _ENTITIES_A_REQUEST]
         ]
-        requested = connection.admin.describe_configs(
-            resources, request_timeout=connection.config.timeout
-        )
+        requested = connection.admin.describe_configs(resources, request_timeout=connection.within)
         for resource, future in requested.items():
             try:
                 yield (

@@ -7,14 +7,20 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from confluent_kafka import IsolationLevel, TopicCollection
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, TopicCollection
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 
 from sharelag import schemas
-from sharelag.errors import AuthenticationError, ClusterError, NoLeaderError, TopicMissingError
+from sharelag.errors import (
+    AuthenticationError,
+    BrokerUnreachableError,
+    ClusterError,
+    NoLeaderError,
+    TopicMissingError,
+)
 from sharelag.model import milliseconds, topic_id_text
-from sharelag.sources.kafka.client import Connection
+from sharelag.sources.kafka.client import Connection, silent_leaders, until_answered
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.fetch import Ranges, read_ranges
 
@@ -57,34 +63,36 @@ def read_topic(
 def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]]:
     """Return the current first and end offset of every partition of a topic.
 
-    Retries for a moment if the topic was just created and has no leaders yet.
-    """
-    try:
-        return _offset_ranges(Connection(config), topic)
-    except NoLeaderError:
-        from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+    Partitions whose leader moves or does not answer are asked for again until the timeout.
 
-        again = Retrying(
-            retry=retry_if_exception_type(NoLeaderError),
-            stop=stop_after_delay(config.timeout),
-            wait=wait_fixed(0.1),
-            reraise=True,
-        )
-        return again(_offset_ranges, Connection(config), topic)
+    Raises
+    ------
+    NoLeaderError
+        Some partitions did not answer in time: the others' ranges alone would seem complete.
+    ClusterError
+        One of its other children.
+    """
+    return until_answered(config, lambda connection: _offset_ranges(connection, topic))
 
 
 def _offset_ranges(connection: Connection, topic: str) -> dict[int, tuple[int, int]]:
     description = connection.result(_describe(connection, [topic])[topic], topic)
-    partitions = [Partition(topic, p.id) for p in description.partitions]
-    first = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
-    end = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
-    return {
-        p.partition: (
-            connection.result(first[p], topic).offset,
-            connection.result(end[p], topic).offset,
-        )
-        for p in partitions
-    }
+    leaders = {Partition(topic, p.id): p.leader for p in description.partitions}
+    first = ask_offsets(connection, dict.fromkeys(leaders, OffsetSpec.earliest()))
+    end = ask_offsets(connection, dict.fromkeys(leaders, OffsetSpec.latest()))
+    ranges: dict[int, tuple[int, int]] = {}
+    silent = {}
+    for p, leader in leaders.items():
+        try:
+            ranges[p.partition] = (
+                offset_of(connection, first[p], topic),
+                offset_of(connection, end[p], topic),
+            )
+        except (NoLeaderError, BrokerUnreachableError):
+            silent[p.partition] = leader
+    if silent:
+        raise silent_leaders(connection.config, topic, silent)
+    return ranges
 
 
 def cluster_id(config: ClientConfig) -> str:
@@ -117,12 +125,13 @@ def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]
         Partition(topic, partition): OffsetSpec.for_timestamp(moment)
         for partition, moment in times.items()
     }
-    found = connection.results(ask_offsets(connection, at), topic)
-    end = connection.results(ask_offsets(connection, dict.fromkeys(at, OffsetSpec.latest())), topic)
-    return {
-        p.partition: answer.offset if answer.offset >= 0 else end[p].offset
-        for p, answer in found.items()
-    }
+    found = ask_offsets(connection, at)
+    end = ask_offsets(connection, dict.fromkeys(at, OffsetSpec.latest()))
+    offsets = {}
+    for p in at:
+        later, last = (offset_of(connection, of[p], topic) for of in (found, end))
+        offsets[p.partition] = later if later >= 0 else last
+    return offsets
 
 
 def list_offsets(
@@ -211,7 +220,7 @@ def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partiti
 def _describe(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
     collection = TopicCollection(list(topics))
     answers: dict[str, Any] = connection.admin.describe_topics(
-        collection, request_timeout=connection.config.timeout
+        collection, request_timeout=connection.within
     )
     return answers
 
@@ -225,19 +234,38 @@ def ask_offsets(
     if not specs:
         return {}
     answers: dict[Partition, Any] = connection.admin.list_offsets(
-        dict(specs), isolation_level=isolation, request_timeout=connection.config.timeout
+        dict(specs), isolation_level=isolation, request_timeout=connection.within
     )
     return answers
+
+
+def offset_of(connection: Connection, future: Any, what: str) -> int:
+    """Wait for the answer of one partition's leader, and return its offset; -1 where it has none.
+
+    Raises
+    ------
+    NoLeaderError
+        Also where the client gave up without an error: it then answers `OFFSET_INVALID`.
+    ClusterError
+        One of its other children.
+    """
+    return int(_checked(connection.result(future, what), what).offset)
 
 
 def answered(connection: Connection, future: Any) -> Answer:
     """Return one partition's answer; None if its leader has none or does not answer."""
     try:
-        return connection.result(future, "offsets")
+        return _checked(connection.result(future, "offsets"), "offsets")
     except AuthenticationError:
         raise
     except ClusterError:
         return None
+
+
+def _checked(answer: Answer, what: str) -> Answer:
+    if answer.offset == OFFSET_INVALID:
+        raise NoLeaderError(f"the leader of a partition did not answer: {what}")
+    return answer
 
 
 def _id_text(found: Any) -> str:

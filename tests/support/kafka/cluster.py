@@ -1,0 +1,95 @@
+"""A cluster of several brokers of our own; the first is its only controller, too.
+
+>>> with KafkaCluster() as cluster:  # doctest: +SKIP
+...     cluster.brokers[1].kill()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka.admin import AdminClient
+
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import wait_until
+
+#: Internal topics are on three brokers, and writable while one of them is away.
+REPLICATED = {
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
+
+
+class KafkaCluster:
+    """Brokers that live as long as the ``with`` block.
+
+    Parameters
+    ----------
+    count
+        Number of brokers; their ids are 1, 2, ...
+    properties
+        Server properties of all of them that win over the test settings.
+    """
+
+    def __init__(self, count: int = 3, properties: Mapping[str, str] | None = None) -> None:
+        self._stack = ExitStack()
+        settings = {**(REPLICATED if count >= 3 else {}), **(properties or {})}
+        first = KafkaBroker(properties=settings)
+        self.brokers = [first, *(follower(first, n, settings) for n in range(2, count + 1))]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all brokers, those that are down as well."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for broker in self.brokers:
+                stack.enter_context(broker)
+            self.wait_until_whole()
+            self._stack = stack.pop_all()
+        return self
+
+    def wait_until_whole(self) -> None:
+        """Wait until every broker is registered."""
+        admin = AdminClient({"bootstrap.servers": self.brokers[0].bootstrap_servers})
+        wait_until(
+            lambda: len(admin.list_topics(timeout=10).brokers) == len(self.brokers),
+            "all brokers are in the cluster",
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+
+def follower(
+    first: KafkaBroker, number: int, properties: Mapping[str, str] | None = None
+) -> KafkaBroker:
+    """Return a broker that is no controller, in the cluster of the first."""
+    broker = KafkaBroker(
+        properties={
+            **(properties or {}),
+            "node.id": str(number),
+            "process.roles": "broker",
+            "controller.quorum.voters": f"1@{first.address('CONTROLLER')}",
+        },
+        cluster_id=first.cluster_id,
+    )
+    config = broker.log_dir.parent / "server.properties"
+    of_controller = f",CONTROLLER://{broker.address('CONTROLLER')}"
+    text = config.read_text()
+    assert of_controller in text
+    config.write_text(text.replace(of_controller, ""))  # only a controller may listen as one
+    return broker
