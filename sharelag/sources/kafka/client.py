@@ -98,7 +98,8 @@ class Connection:
         ClusterError
             One of its children.
         """
-        deadline = time.monotonic() + self.within
+        # The client itself gives up in time, and then knows who of several brokers answered.
+        deadline = time.monotonic() + self.within + _LEAST
         while not future.done():
             # Not poll(0.05): it would sleep although the answer has arrived.
             wait([future], timeout=0.05)
@@ -109,8 +110,11 @@ class Connection:
         try:
             return future.result()
         except KafkaException as error:
+            found = error.args[0]
             heard = [e for e in self._heard if e.code() in _WRONG_PASSWORD | {KafkaError._RESOLVE}]
-            raise explain((heard or [error.args[0]])[0], what, self.config) from error
+            if not heard and found.code() in _UNREACHABLE:  # what was heard says why
+                raise unreachable(self.config, (self._heard or [found])[-1]) from error
+            raise explain((heard or [found])[0], what, self.config) from error
 
     def topic_names(self) -> list[str]:
         """Return all topics that we are authorized to describe, sorted.
@@ -143,8 +147,8 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     """Ask again while leaders move, until the timeout.
 
     A broker that was killed leads its partitions until its session ends, and a request to it would
-    wait in vain until then. So the first attempts are short, and each has a connection of its own,
-    which asks who leads now.
+    wait in vain until then. So the first attempts are short, and each opens a connection, which
+    learns who leads now.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def read_topic(
 def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]]:
     """Return the current first and end offset of every partition of a topic.
 
-    Partitions whose leader moves or does not answer are asked for again until the timeout.
+    Partitions whose leader moves or does not answer are queried again until the timeout.
 
     Raises
     ------
