@@ -25,10 +25,15 @@ def start(engine: str, source: Any) -> str:
 
     chosen = choose(engine, source)
     if chosen == "local":
-        without = _WithoutExtras()
-        sys.meta_path.insert(0, without)
-        click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
+        start_local()
     return chosen
+
+
+def start_local() -> None:
+    """Spare a command of this process what it does not need."""
+    without = _WithoutExtras()
+    sys.meta_path.insert(0, without)
+    click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
 
 
 class _WithoutExtras(MetaPathFinder):

@@ -118,6 +118,31 @@ HEALTH = view(
 )
 FINDINGS = view("finding group_id topic_id partition record_partition belongs summary")
 CHECKS = view("level rule group_id topic partition at_this_level summary silenced_until")
+_RUN_OF = "group_id topic_id partition first_offset last_offset"
+_OF_RUN = {"first_offset": "first offset of the run", "last_offset": "last offset of the run"}
+#: What of a broker's log of requests a terminal shows, by table; of others all columns.
+REQUESTS = {
+    "held": view(f"{_RUN_OF} member_id delivery_count since locked_until", _OF_RUN),
+    "holds": view(f"{_RUN_OF} member_id delivery_count since until ended_by", _OF_RUN),
+    "findings": view("timestamp finding group_id member_id topic_id partition summary"),
+    "requests": view("timestamp api api_version group_id member_id session_epoch error_code"),
+    "acquisitions": view(f"timestamp {_RUN_OF} member_id delivery_count lock_ms", _OF_RUN),
+    "acknowledgements": view(
+        f"timestamp {_RUN_OF} member_id acknowledge_type api error_code", _OF_RUN
+    ),
+    "heartbeats": view("timestamp group_id member_id member_epoch answered_epoch error_code"),
+    "state_calls": view(
+        "timestamp call group_id topic_id partition state_epoch leader_epoch start_offset "
+        "delivery_complete_count error_code"
+    ),
+    "offset_calls": view(
+        "timestamp call group_id topic partition start_offset lag error_code error_message"
+    ),
+    "descriptions": view(
+        "timestamp group_id group_state group_epoch assignment_epoch assignor_name members"
+    ),
+    "rejects": view("timestamp source position reason"),
+}
 REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")
 
 

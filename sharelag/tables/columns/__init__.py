@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sharelag.tables.columns import answers, changes, groups, lag, outcomes, records, trials
+from sharelag.tables.columns import (
+    answers,
+    changes,
+    groups,
+    lag,
+    outcomes,
+    records,
+    requests,
+    trials,
+)
 from sharelag.tables.columns.column import Column, Format
 from sharelag.tables.columns.in_tables import IN_TABLES
 
@@ -36,7 +45,7 @@ def _merged(*parts: Mapping[str, Column]) -> dict[str, Column]:
 
 #: By name.
 COLUMNS = _merged(
-    *(one.COLUMNS for one in (lag, changes, records, groups, answers, trials, outcomes))
+    *(one.COLUMNS for one in (lag, changes, records, groups, answers, trials, outcomes, requests))
 )
 
 #: In which unit the columns of a table are, by the first of them.

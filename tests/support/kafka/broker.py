@@ -53,6 +53,8 @@ class KafkaBroker:
         Seconds until the broker has to answer.
     heap
         Maximal heap of the broker's JVM.
+    log_requests
+        Log every request that was answered, in `request_log`.
     """
 
     def __init__(
@@ -64,12 +66,14 @@ class KafkaBroker:
         cluster_id: str | None = None,
         ready_within: float = 90,
         heap: str = "512m",
+        log_requests: bool = False,
     ) -> None:
         self._libs = kafka_jars()
         self._folder = Path(tempfile.mkdtemp(prefix="sharelag-kafka-"))
         self.cluster_id = cluster_id or urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self._ready_within = ready_within
         self._heap = heap
+        self._log_requests = log_requests
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
         self._commands: Oracle | None = None
@@ -99,6 +103,11 @@ class KafkaBroker:
     def log_file(self) -> Path:
         """What the broker printed."""
         return self._folder / "broker.log"
+
+    @property
+    def request_log(self) -> Path:
+        """The requests of ``KafkaBroker(log_requests=True)``, in the order of their answers."""
+        return self._folder / "requests.log"
 
     @property
     def _config(self) -> Path:
@@ -133,7 +142,11 @@ class KafkaBroker:
         if not self.log_dir.exists():
             self._format()
         command = java_command(
-            [self._libs / "*"], "kafka.Kafka", str(self._config), heap=self._heap
+            [self._libs / "*"],
+            "kafka.Kafka",
+            str(self._config),
+            heap=self._heap,
+            requests=self.request_log if self._log_requests else None,
         )
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(

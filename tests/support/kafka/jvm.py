@@ -14,6 +14,7 @@ FAST_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xms
 #: One JVM that works long enough to be timed: both compilers, and the collector that costs it least.
 TIMED_JVM = ("-XX:+UseSerialGC", "-Xshare:auto", "-Xms2g")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+_REQUESTS = Path(__file__).with_name("requests.log4j2.properties")
 
 
 class RigError(Exception):
@@ -55,13 +56,20 @@ def java_command(
     *args: str,
     heap: str = "256m",
     flags: Sequence[str] = FAST_JVM,
+    requests: Path | None = None,
 ) -> list[str]:
-    """Build the command line of a JVM that logs warnings and errors to standard error."""
+    """Build the command line of a JVM that logs warnings and errors to standard error.
+
+    With ``requests`` a broker logs there each request that it has answered.
+    """
+    log = [f"-Dlog4j2.configurationFile={_LOGGING}"]
+    if requests is not None:
+        log = [f"-Dlog4j2.configurationFile={_REQUESTS}", f"-Dkafka.requests.file={requests}"]
     return [
         str(find_java()),
         *flags,
         f"-Xmx{heap}",
-        f"-Dlog4j2.configurationFile={_LOGGING}",
+        *log,
         "-Dlog4j2.disableJmx=true",
         "-cp",
         os.pathsep.join(str(entry) for entry in class_path),

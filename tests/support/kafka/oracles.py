@@ -173,6 +173,11 @@ def share_groups() -> Oracle:
     return Oracle("ShareGroups")
 
 
+def share_holders() -> Oracle:
+    """Members of share groups that poll, acknowledge and renew when they are asked to."""
+    return Oracle("ShareHolders", heap="512m")
+
+
 def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
     """Ask Kafka's own share assignor, also that of an older version, for an assignment."""
     return Oracle(

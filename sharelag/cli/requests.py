@@ -1,0 +1,99 @@
+"""`sharelag requests`: a broker's log of requests, and what it tells of locks and members."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sharelag.cli.options import OUTPUT, VERBOSE, with_options
+from sharelag.cli.output import start_local, write
+from sharelag.tables import views
+
+_TABLES = (
+    *("held", "holds", "findings", "requests", "acquisitions", "acknowledgements"),
+    *("heartbeats", "state_calls", "offset_calls", "descriptions", "rejects"),
+)
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
+@with_options(OUTPUT, VERBOSE)
+@click.option(
+    "--show",
+    type=click.Choice(_TABLES),
+    default="held",
+    show_default=True,
+    help="held: who holds which offsets locked at one moment; holds: all locks and how they ended; "
+    "findings: what the checkers found; else a table of the log.",
+)
+@click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable.")
+@click.option(
+    "--as-of",
+    metavar="TIME",
+    help="Of --show held: a time with its zone (2026-11-21T03:10:00Z); else the end of the log.",
+)
+@click.option(
+    "--zone",
+    default="UTC",
+    show_default=True,
+    metavar="ZONE",
+    help="The time zone of the log, such as Europe/Berlin: log4j's %d does not write it.",
+)
+@click.option(
+    "--capture",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A capture of the same cluster: --show findings looks for the record of every write.",
+)
+def requests(
+    log: Path,
+    output: str,
+    show: str,
+    group: tuple[str, ...],
+    as_of: str | None,
+    zone: str,
+    capture: Path | None,
+) -> None:
+    """Read a broker's log of requests: who holds which offsets, and what is wrong.
+
+    LOG is what Kafka's logger kafka.request.logger writes at level DEBUG, or a folder of such
+    files; of a cluster with several brokers, a folder with the logs of all.
+    """
+    from sharelag.replay.moment import parse_time
+    from sharelag.sources.files.request_log import RequestLog
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+    from sharelag.workbench.requests import Requests
+
+    for name, value, needs in (("--as-of", as_of, "held"), ("--capture", capture, "findings")):
+        if value and show != needs:
+            raise click.UsageError(f"{name} needs --show {needs}.")
+    start_local()
+    read = Requests(RequestLog(log, zone))
+    when: datetime | None = None if as_of is None else parse_time(as_of)
+    if show == "findings":
+        table = read.findings(None if capture is None else _history(capture))
+        if group:
+            table = table.filter([one in group for one in table.column("group_id").to_pylist()])
+    else:
+        table = read.only(show, frozenset(group), when)
+    view = views.REQUESTS.get(show)
+    write(lines(plain_rows(table), output, view.columns if view else None))
+    click.echo(f"sharelag: {read.summary()}", err=True)
+    click.echo(f"sharelag: {read.span()}", err=True)
+    if show != "findings":
+        found: dict[str, int] = {}
+        for name in read.findings().column("finding").to_pylist():
+            found[name] = found.get(name, 0) + 1
+        for name, count in found.items():
+            click.echo(f"sharelag: {terminal(name)}: {count}; --show findings shows them", err=True)
+
+
+def _history(capture: Path) -> Any:
+    from sharelag.quick import QuickReading
+    from sharelag.sources.open import captured
+
+    return QuickReading(captured(capture)).history().table

@@ -1,0 +1,185 @@
+"""What a broker's log of requests tells: who asked for what, and what was answered.
+
+Times are worked out from the millisecond at which a request was completed, which the log has, and
+the durations of its parts, so they are microseconds and true to about one millisecond.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sharelag.schemas.records import SHARE_PARTITION_COLUMNS, STATE_BATCH, TOPIC_PARTITIONS
+
+INSTANT = pa.timestamp("us", tz="UTC")
+#: Where a line stands, and when what it says took effect at the broker.
+_LINE = [
+    ("source", pa.string()),  # the file
+    ("position", pa.int64()),  # the byte of the file at which the line begins
+    ("broker", pa.string()),  # the address at which it was asked, which the log's connections name
+    ("timestamp", INSTANT),
+]
+
+#: One completed request that is about share groups.
+REQUESTS = pa.schema(
+    [
+        *_LINE,  # the moment at which it was completed
+        ("began", INSTANT),  # when the broker had received it
+        ("api", pa.string()),  # as Kafka's message schemas call it: ShareFetch
+        ("api_version", pa.int16()),
+        ("client_id", pa.string()),
+        ("connection", pa.string()),
+        ("group_id", pa.string()),  # null: it names none, or several
+        ("member_id", pa.string()),
+        ("session_epoch", pa.int32()),  # of ShareFetch and ShareAcknowledge
+        ("error_code", pa.int16()),  # of the whole answer; null where it has none
+    ]
+)
+
+#: One run of offsets that a member acquired by a fetch.
+ACQUISITIONS = pa.schema(
+    [
+        *_LINE,
+        *SHARE_PARTITION_COLUMNS,
+        ("member_id", pa.string()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("delivery_count", pa.int16()),
+        ("lock_ms", pa.int32()),  # null: the answer does not say (before version 1)
+    ]
+)
+
+#: One run of offsets that a member acknowledged in one way.
+ACKNOWLEDGEMENTS = pa.schema(
+    [
+        *_LINE,
+        *SHARE_PARTITION_COLUMNS,
+        ("member_id", pa.string()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("acknowledge_type", pa.int8()),  # 0 gap, 1 accept, 2 release, 3 reject, 4 renew
+        ("api", pa.string()),  # ShareFetch or ShareAcknowledge
+        ("error_code", pa.int16()),  # 0: it counts; null: the partition was not answered
+        ("lock_ms", pa.int32()),  # from then on, of a renewal; null: the answer does not say
+    ]
+)
+
+#: One heartbeat of a member.
+HEARTBEATS = pa.schema(
+    [
+        *_LINE,
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+        ("member_epoch", pa.int32()),  # as asked: 0 joins, -1 leaves
+        ("rack_id", pa.string()),
+        ("subscribed_topic_names", pa.list_(pa.string())),  # null: as before
+        ("error_code", pa.int16()),
+        ("answered_epoch", pa.int32()),
+        ("heartbeat_interval_ms", pa.int32()),
+        ("assigned_partitions", TOPIC_PARTITIONS),  # null: as before; empty: none
+    ]
+)
+
+#: What a broker asked of a share coordinator about one share partition.
+STATE_CALLS = pa.schema(
+    [
+        *_LINE,
+        ("call", pa.string()),  # initialize, read, write, delete, summary
+        *SHARE_PARTITION_COLUMNS,
+        ("state_epoch", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("start_offset", pa.int64()),  # null: not known (-1)
+        ("delivery_complete_count", pa.int32()),  # null: not known (-1), or before version 1
+        ("state_batches", pa.list_(STATE_BATCH)),
+        ("error_code", pa.int16()),
+    ]
+)
+
+#: One topic partition, topic or group of a request about a group's offsets, or its deletion.
+OFFSET_CALLS = pa.schema(
+    [
+        *_LINE,
+        ("call", pa.string()),  # describe offsets, alter offsets, delete offsets, delete group
+        ("group_id", pa.string()),
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("start_offset", pa.int64()),  # null: not known (-1)
+        ("leader_epoch", pa.int32()),
+        ("lag", pa.int64()),  # null: not known (-1), or before version 1
+        ("error_code", pa.int16()),
+        ("error_message", pa.string()),
+    ]
+)
+
+#: One share group as the coordinator described it.
+DESCRIPTIONS = pa.schema(
+    [
+        *_LINE,
+        ("group_id", pa.string()),
+        ("group_state", pa.string()),
+        ("group_epoch", pa.int32()),
+        ("assignment_epoch", pa.int32()),
+        ("assignor_name", pa.string()),
+        ("members", pa.int32()),
+        ("error_code", pa.int16()),
+    ]
+)
+
+#: One line that says that it is a request and cannot be read.
+LINE_REJECTS = pa.schema(
+    [*_LINE[:2], ("timestamp", INSTANT), ("reason", pa.string()), ("text", pa.string())]
+)
+
+#: One run of offsets that a member held locked, from when on, and how that ended.
+HOLDS = pa.schema(
+    [
+        *SHARE_PARTITION_COLUMNS,
+        ("member_id", pa.string()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("delivery_count", pa.int16()),
+        ("since", INSTANT),
+        ("locked_until", INSTANT),  # renewals included; null: the log does not say
+        ("until", INSTANT),  # null: the log does not show that it ended
+        # accept, release, reject, gap, lock expired, session closed, acquired again, state
+        # written, leader changed; null: as above
+        ("ended_by", pa.string()),
+    ]
+)
+
+#: By the name under which they are asked for.
+REQUEST_TABLES = {
+    "requests": REQUESTS,
+    "acquisitions": ACQUISITIONS,
+    "acknowledgements": ACKNOWLEDGEMENTS,
+    "heartbeats": HEARTBEATS,
+    "state_calls": STATE_CALLS,
+    "offset_calls": OFFSET_CALLS,
+    "descriptions": DESCRIPTIONS,
+    "rejects": LINE_REJECTS,
+}
+
+#: Something in a log of requests that Kafka's rules do not allow, or that deserves a look.
+REQUEST_FINDINGS = pa.schema(
+    [
+        ("finding", pa.string()),
+        *SHARE_PARTITION_COLUMNS,
+        ("member_id", pa.string()),
+        ("timestamp", INSTANT),
+        ("summary", pa.string()),
+    ]
+)
+
+#: What a log of requests knows of offsets that are not finished, as of one moment.
+HOLDERS = pa.schema(
+    [
+        *SHARE_PARTITION_COLUMNS,
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("lock_state", pa.string()),  # acquired, or never delivered
+        ("member_id", pa.string()),  # who holds them; null: nobody
+        ("since", INSTANT),
+        ("locked_until", INSTANT),  # null: the log does not say
+        ("delivery_count", pa.int16()),
+    ]
+)

@@ -1,0 +1,130 @@
+"""A broker's log of requests beside what was read: who holds what, and what the checkers found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.metrics.holders import holders_arrow
+from sharelag.metrics.request_checks import (
+    check_requests,
+    leader_epochs_of_records,
+    partial_deletes_of_records,
+)
+from sharelag.reading.once import Once
+from sharelag.replay.holds import held_at, holds_of
+from sharelag.schemas import Arrow
+from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
+from sharelag.sources.files.request_log import RequestLog
+from sharelag.tables.words import moment as time_words
+
+#: What can be asked for by name.
+NAMES = ("held", "holds", "findings", *REQUEST_TABLES)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The tables of a log of requests, each worked out once."""
+
+    log: RequestLog
+    _once: Once = field(default_factory=Once, init=False, compare=False, repr=False)
+
+    def table(
+        self, name: str, as_of: datetime | None = None, history: Arrow | None = None
+    ) -> pa.Table:
+        """Return a table by name.
+
+        Parameters
+        ----------
+        name : str
+            One of `NAMES`: ``held`` is `holds` of one moment.
+        as_of : datetime, optional
+            Of ``held``; else the end of the log.
+        history : pyarrow.Table, optional
+            `sharelag.schemas.HISTORY` of the same cluster, for ``findings`` about records.
+
+        Raises
+        ------
+        InputError
+            There is no such table, or the log does not cover the moment.
+        """
+        if name not in NAMES:
+            raise InputError(f"unknown table {name!r}: choose one of {', '.join(NAMES)}")
+        if name in REQUEST_TABLES:
+            return self.log.tables[name]
+        if name == "findings":
+            return self.findings(history)
+        if name == "holds":
+            return self.holds
+        if self.log.covers is None:
+            return self.holds
+        at = self.log.covers[1] if as_of is None else _micros(as_of)
+        if not self._is_covered(at):
+            raise InputError(f"{self.span()}, which does not include that moment")
+        return held_at(self.holds, at)
+
+    @property
+    def holds(self) -> pa.Table:
+        """Return `sharelag.schemas.requests.HOLDS`."""
+        return self._once("holds", lambda: holds_of(self.log.tables))
+
+    def findings(self, history: Arrow | None = None) -> pa.Table:
+        """Return `sharelag.schemas.requests.REQUEST_FINDINGS`, by time."""
+        found = [check_requests(self.log.tables, history)]
+        if history is not None:
+            found += [leader_epochs_of_records(history), partial_deletes_of_records(history)]
+        both = pa.concat_tables(found)
+        # A defect that both the log and the records show is one.
+        same = ["finding", "group_id", "topic_id", "partition", "member_id", "summary"]
+        firsts = both.group_by(same).aggregate([("timestamp", "min")])
+        firsts = firsts.rename_columns([*same, "timestamp"]).select(both.column_names)
+        return firsts.cast(both.schema).sort_by([("timestamp", "ascending")])
+
+    def holders(self, lag: Arrow, windows: Arrow, as_of: datetime) -> pa.Table:
+        """Return `sharelag.schemas.requests.HOLDERS`; no rows where the log lacks the moment."""
+        at = _micros(as_of)
+        if not self._is_covered(at):
+            return HOLDERS.empty_table()
+        return holders_arrow(lag, windows, self.log.tables, self.holds, at)
+
+    def _is_covered(self, at: int) -> bool:
+        covers = self.log.covers
+        return covers is not None and covers[0] <= at <= covers[1]
+
+    def covers(self, as_of: datetime) -> bool:
+        """Whether the log covers a moment."""
+        return self._is_covered(_micros(as_of))
+
+    def span(self) -> str:
+        """Return from when to when the log goes, in words."""
+        if self.log.covers is None:
+            return "the log of requests has no request about share groups"
+        first, last = (time_words(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
+        return (
+            f"the log of requests goes from {first} to {last}, its times taken as {self.log.zone}"
+        )
+
+    def summary(self) -> str:
+        """Return how many lines there are, in words."""
+        count, skipped = self.log.counted
+        rejects = self.log.tables["rejects"].num_rows
+        return (
+            f"{count:,} lines: {count - skipped - rejects:,} requests about share groups, "
+            f"{rejects:,} that could not be read, {skipped:,} others skipped"
+        )
+
+    def only(self, name: str, groups: frozenset[str], as_of: datetime | None = None) -> pa.Table:
+        """Return a table with the rows of some groups; all rows of a table without groups."""
+        table = self.table(name, as_of)
+        if not groups or "group_id" not in table.column_names:
+            return table
+        return table.filter(pc.is_in(table.column("group_id"), pa.array(sorted(groups))))
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)

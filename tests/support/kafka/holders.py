@@ -1,0 +1,178 @@
+"""Eight share consumers that accept, release, reject, renew and hang, and what they know of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.kafka.jvm import RigError
+from tests.support.kafka.oracles import Oracle, share_holders
+from tests.support.kafka.workload import wait_until
+
+#: What each member does with what it was given.
+MEMBERS = {
+    "accepts-1": "ACCEPT",
+    "accepts-2": "ACCEPT",
+    "releases-1": "RELEASE",
+    "releases-2": "RELEASE",
+    "rejects": "REJECT",
+    "renews-1": "RENEW",
+    "renews-2": "RENEW",
+    "hangs": None,
+}
+#: One record at one member: its partition, offset and delivery count.
+Given = tuple[int, int, int]
+#: Microseconds around the end of a lock in which a member cannot say whether it still has it.
+_UNSURE = 300_000
+
+
+@dataclass
+class Moment:
+    """Who holds what, as the members know it: microseconds since the epoch, records by member."""
+
+    at: int
+    held: dict[str, set[Given]]
+
+
+@dataclass
+class Ledger:
+    """What the members of a run wrote down."""
+
+    given: dict[str, list[Given]] = field(default_factory=dict)
+    moments: list[Moment] = field(default_factory=list)
+
+
+@dataclass
+class _Member:
+    name: str
+    does: str | None
+    has: set[Given] = field(default_factory=set)
+    renewed: bool = False
+    lost: bool = False
+    #: When its lock ends at the earliest and at the latest, in microseconds.
+    lock: tuple[int, int] = (0, 0)
+
+
+def run(
+    bootstrap: str,
+    group: str,
+    topic: str,
+    *,
+    rounds: int,
+    lock_ms: int,
+    produce: Callable[[], object],
+    seed: int = 1,
+) -> Ledger:
+    """Let the members of `MEMBERS` work for some rounds at least, and write down who has what.
+
+    Parameters
+    ----------
+    produce
+        Called when all members have joined, so that none takes everything.
+    """
+    ledger, chance = Ledger(), random.Random(seed)
+    with share_holders() as clients:
+        members = [_Member(name, does) for name, does in MEMBERS.items()]
+        config = {
+            "max.poll.records": "10",
+            "share.acquire.mode": "record_limit",
+            "fetch.max.wait.ms": "100",
+        }
+        where = {"bootstrap": bootstrap, "group": group, "topic": topic, "config": config}
+        for one in members:
+            _ask(clients, one, "open", **where)
+        joined: set[str] = set()
+
+        def all_joined() -> bool:
+            # Groups are assigned with heartbeats, which polls begin.
+            joined.update(one.name for one in members if not _poll(clients, one, 300))
+            return len(joined) == len(members)
+
+        wait_until(all_joined, "all members have joined")
+        produce()
+        # So long that the one who hangs has lost its records at least once.
+        while len(ledger.moments) < rounds or not any(one.lost for one in members):
+            for one in members:
+                _take(clients, one, ledger, lock_ms * 1000)
+            ledger.moments.append(_moment(members, chance))
+            for one in members:
+                _settle(clients, one, lock_ms * 1000)
+        for one in members:
+            _ask(clients, one, "close")
+    return ledger
+
+
+def _take(clients: Oracle, one: _Member, ledger: Ledger, lock: int) -> None:
+    """Poll, unless the member hangs on what it has; renewed records come once more."""
+    if one.does is None and one.has:
+        return
+    before = time.monotonic()
+    while True:
+        answer = _ask(clients, one, "poll", ms=2_000)
+        records = {(int(p), int(o), int(c)) for p, o, c in answer["records"]}
+        if records:
+            break
+        if time.monotonic() - before > 60:
+            raise RigError(f"{one.name} got no records within a minute")
+    if one.renewed:
+        if records != one.has:
+            raise RigError(f"{one.name} renewed {one.has} and was given {records}")
+        return
+    one.has = records
+    one.lock = (answer["called"] + lock, answer["returned"] + lock)
+    ledger.given.setdefault(one.name, []).extend(sorted(records))
+
+
+def _moment(members: list[_Member], chance: random.Random) -> Moment:
+    """Choose a moment at random while nobody does anything, when all can say what they have."""
+    time.sleep(0.02 + 0.2 * chance.random())
+    while any(_is_unsure(one, _now()) for one in members):
+        time.sleep(0.05)
+    at = _now()
+    time.sleep(0.02)
+    held = {one.name: set(one.has) for one in members if one.has and at < one.lock[0]}
+    return Moment(at, held)
+
+
+def _is_unsure(one: _Member, now: int) -> bool:
+    return bool(one.has) and one.lock[0] - _UNSURE <= now <= one.lock[1] + _UNSURE
+
+
+def _settle(clients: Oracle, one: _Member, lock: int) -> None:
+    if one.does is None:
+        if _now() > one.lock[1] + _UNSURE:
+            # The broker has taken the records back, and says so.
+            if not _ask(clients, one, "acknowledge", type="ACCEPT")["refused"]:
+                raise RigError(f"{one.name} acknowledged after its lock had ended")
+            one.has, one.lost = set(), True
+        return
+    if one.does == "RENEW" and not one.renewed:
+        answer = _ask(clients, one, "acknowledge", type="RENEW")
+        one.renewed, one.lock = True, (answer["called"] + lock, answer["returned"] + lock)
+    else:
+        one.renewed = False
+        answer = _ask(
+            clients, one, "acknowledge", type="ACCEPT" if one.does == "RENEW" else one.does
+        )
+        one.has = set()
+    if answer["refused"]:
+        raise RigError(f"{one.name}: {one.does} was refused")
+
+
+def _poll(clients: Oracle, one: _Member, ms: int) -> list[Any]:
+    records: list[Any] = _ask(clients, one, "poll", ms=ms)["records"]
+    return records
+
+
+def _ask(clients: Oracle, one: _Member, do: str, **more: Any) -> dict[str, Any]:
+    answer = clients.ask({"do": do, "member": one.name, **more})
+    if "error" in answer:
+        raise RigError(f"{one.name} could not {do}: {answer['error']}")
+    return answer
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
