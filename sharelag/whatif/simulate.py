@@ -17,7 +17,7 @@ from sharelag import schemas
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif import presented
-from sharelag.whatif.compiled.support import use_compiled
+from sharelag.whatif.compiled.support import RecordsLostError, use_compiled
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
 from sharelag.whatif.simulation.logs import Log
@@ -118,7 +118,11 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
         Note every request, too.
     """
     run = _run(scenario, seed, requests)
-    ended = run.end()
+    try:
+        ended = run.end()
+    except RecordsLostError:
+        run = Run(scenario, seed, requests)
+        ended = run.end()
     return SimulationResult(
         scenario,
         seed,

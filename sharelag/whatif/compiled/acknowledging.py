@@ -13,6 +13,8 @@ from sharelag.whatif.compiled.layout import (
     BELOW_ACCEPT,
     BELOW_REJECT,
     BELOW_RELEASE,
+    BY_ERROR,
+    BY_RECORD,
     CHANCES_AT,
     CHUNK,
     CHUNK_AT,
@@ -29,6 +31,12 @@ from sharelag.whatif.compiled.layout import (
     IN_MEMORY,
     OF,
     OWNER,
+    P_ATTEMPTS,
+    P_OFFSET,
+    P_TYPE,
+    POISON,
+    POISONS,
+    POISONS_AT,
     R_FIRST,
     R_LAST,
     R_TYPE,
@@ -41,8 +49,11 @@ from sharelag.whatif.compiled.layout import (
     S_ACKNOWLEDGED,
     S_ACQUIRED,
     S_ARCHIVED,
+    SAYS_BY,
+    SAYS_ENTRY,
     SAYS_OFFSET,
-    SAYS_RECORD,
+    SAYS_TO,
+    SAYS_TO_ENTRY,
     SAYS_TYPE,
     SILENT,
     SLOT_HEAD,
@@ -59,8 +70,28 @@ _SAME_TYPE = 10
 
 
 @kernel
+def _poison_of(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
+    """How a record goes wrong in its so many-th delivery; 0: it does not."""
+    low, high = 0, a[p + POISONS]
+    while low < high:
+        middle = (low + high) >> 1
+        if a[a[p + POISONS_AT] + middle * POISON + P_OFFSET] < offset:
+            low = middle + 1
+        else:
+            high = middle
+    at = a[p + POISONS_AT] + low * POISON
+    if low == a[p + POISONS] or a[at + P_OFFSET] != offset or attempt > a[at + P_ATTEMPTS]:
+        return 0
+    return a[at + P_TYPE]
+
+
+@kernel
 def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """What a member says of a record in its so many-th delivery."""
+    if a[p + POISONS]:
+        poison = _poison_of(a, p, attempt, offset)
+        if poison:
+            return poison
     if a[m + ACCEPTS_ALL]:
         return ACCEPT
     chunk = a[p + CHUNK_AT] + offset // CHUNK - a[p + FIRST_CHUNK]
@@ -104,30 +135,58 @@ def _of_neighbours(a: Any, first: Any, begin: Any, end: Any) -> None:
 
 
 @kernel
+def _rows_until_error(a: Any, slot: Any, entry: Any) -> Any:
+    """Rows of one place up to an error: neighbours of one type together, silent ones left out."""
+    m, p = a[slot + OF], a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
+    while entry <= a[slot + SAYS_TO_ENTRY]:
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        if a[at + E_PLACE] != p:
+            break
+        first = a[slot + SAYS_OFFSET] if entry == a[slot + SAYS_ENTRY] else a[at + E_FIRST]
+        last = a[slot + SAYS_TO] if entry == a[slot + SAYS_TO_ENTRY] else a[at + E_LAST]
+        for offset in range(first, last + 1):
+            type_ = type_of(a, m, p, a[at + E_COUNT], offset)
+            before = a[ROWS_AT] + (a[ROWS] - 1) * ROW
+            if type_ == SILENT:
+                continue
+            if a[ROWS] and a[before + R_LAST] == offset - 1 and a[before + R_TYPE] == type_:
+                a[before + R_LAST] = offset
+            else:
+                _row(a, offset, offset, type_, 0)
+        entry += 1
+    return entry
+
+
+@kernel
 def rows_of(a: Any, slot: Any, entry: Any) -> Any:
     """Fill in the rows of one place, from an entry on; where the next place begins."""
     a[ROWS] = 0
     m, count = a[slot + OF], a[slot + ENTRIES]
-    if a[slot + SAYS_RECORD]:
+    if a[slot + SAYS_BY] == BY_RECORD:
         offset = a[slot + SAYS_OFFSET]
         _row(a, offset, offset, a[slot + SAYS_TYPE], 0)
         return count
+    if a[slot + SAYS_BY] == BY_ERROR:
+        return _rows_until_error(a, slot, entry)
     p, filled = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0
     while entry < count and a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] == p:
         first, begin = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST], filled
-        last = first - 1
+        last, is_plain = first - 1, a[m + ACCEPTS_ALL]
+        is_typed = not is_plain or a[p + POISONS] > 0
         while entry < count:
             at = SLOT_HEAD + entry * ENTRY_SIZE
             if a[slot + at + E_PLACE] != p or a[slot + at + E_FIRST] != last + 1:
                 break
             last = a[slot + at + E_LAST]
-            if not a[m + ACCEPTS_ALL]:
+            if is_typed:
                 for offset in range(a[slot + at + E_FIRST], last + 1):
                     one = type_of(a, m, p, a[slot + at + E_COUNT], offset)
                     a[a[TYPES_AT] + filled] = one
                     filled += 1
+                    if one != ACCEPT:
+                        is_plain = 0
             entry += 1
-        if a[m + ACCEPTS_ALL]:
+        if is_plain:
             _row(a, first, last, ACCEPT, 0)
         else:
             _of_neighbours(a, first, begin, filled)

@@ -12,6 +12,7 @@ from sharelag.whatif.compiled.layout import (
     BASES_AT,
     BATCH,
     BATCH_LAST,
+    BY_POLL,
     COUNT,
     E_ACCEPTED,
     E_COUNT,
@@ -34,7 +35,7 @@ from sharelag.whatif.compiled.layout import (
     READABLE,
     RECORD_LIMIT,
     S_AVAILABLE,
-    SAYS_RECORD,
+    SAYS_BY,
     SLOT,
     SLOT_HEAD,
     SPLIT,
@@ -103,7 +104,7 @@ def _taken(a: Any, m: Any, p: Any, first: Any, last: Any, count: Any) -> None:
         a[SLOT] = a[FREE]
         a[FREE], a[FREE_SLOTS] = a[a[SLOT] + NEXT_FREE], a[FREE_SLOTS] - 1
         a[a[SLOT] + ENTRIES], a[a[SLOT] + OF] = 0, m
-        a[a[SLOT] + SAYS_RECORD] = 0
+        a[a[SLOT] + SAYS_BY] = BY_POLL
     slot = a[SLOT]
     at = SLOT_HEAD + a[slot + ENTRIES] * ENTRY_SIZE
     a[slot + ENTRIES] += 1

@@ -12,14 +12,19 @@ from sharelag.whatif.compiled.layout import (
     APPENDED,
     ASKED,
     ASKED_ROOM,
+    CALLED,
+    CALLS,
     CHANCES_AT,
     CHUNK,
     CHUNK_AT,
     CHUNKS,
-    CLOSE,
-    CLOSES,
+    CRASH_NOW,
+    CRASHED,
+    DRAW_ACCIDENT,
     DRAW_CHANCE,
     DRAW_WORK,
+    DRAWN,
+    DRAWS,
     E_COUNT,
     E_FIRST,
     E_LAST,
@@ -34,7 +39,10 @@ from sharelag.whatif.compiled.layout import (
     FREE_SLOTS,
     GIVES_UP,
     GROW,
+    HANG_NOW,
+    HAS_ACCIDENTS,
     HELD_BY_ALL,
+    HUNG,
     INDEX,
     IS_CRAMPED,
     IS_FIXED,
@@ -65,7 +73,7 @@ from sharelag.whatif.compiled.layout import (
 from sharelag.whatif.compiled.queue import drop, first, push
 from sharelag.whatif.compiled.requests import acknowledged, check
 from sharelag.whatif.compiled.serving import appended, fetches, gives_up, locks_end, unlocked
-from sharelag.whatif.compiled.working import answered, resumes, worked
+from sharelag.whatif.compiled.working import answered, call, resumes, worked
 
 
 @kernel
@@ -86,6 +94,9 @@ def _misses(a: Any, m: Any, slot: Any) -> Any:
             if not a[m + ACCEPTS_ALL] and a[chance] < 0:
                 a[MISSING_OF] = count
                 return DRAW_CHANCE
+    if a[m + HAS_ACCIDENTS] and a[m + DRAWN] == a[m + DRAWS]:
+        a[MISSING_OF] = m
+        return DRAW_ACCIDENT
     return 0
 
 
@@ -123,6 +134,10 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
         locks_end(a, a[PLACES_AT] + subject * PLACE)
     elif kind == GIVES_UP:
         gives_up(a, subject, more)
+    elif kind == CRASHED:
+        call(a, CRASH_NOW, subject)
+    elif kind == HUNG:
+        call(a, HANG_NOW, subject)
     elif kind == RESUMES:
         resumes(a, subject)
     elif kind == SAYS_AND_WAITS:
@@ -154,9 +169,9 @@ def run(a: Any, until: Any, number: Any) -> Any:
         a[NOW] = a[event]
         drop(a, event)
         _handle(a, kind, subject, more)
-        if a[CLOSES]:
-            m = a[CLOSES]
-            a[CLOSES] = 0
-            return CLOSE, m
+        if a[CALLS]:
+            code = a[CALLS]
+            a[CALLS] = 0
+            return code, a[CALLED]
         event = first(a)
     return ENDED_RUN, 0

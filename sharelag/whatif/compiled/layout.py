@@ -23,7 +23,6 @@ CHUNK = 4096
     PLACES,
     PLACES_AT,
     MEMBERS,
-    MEMBERS_AT,
     NETWORK,
     FETCH,
     WRITE,
@@ -54,7 +53,8 @@ CHUNK = 4096
     CHANCES_AT,
     CHUNKS,
     HELD_BY_ALL,
-    CLOSES,
+    CALLS,
+    CALLED,
     NOTES_REQUESTS,
     MISSING_PLACE,
     MISSING_OF,
@@ -75,8 +75,9 @@ CHUNK = 4096
     SAMPLE_AT,
     SPARE,
     IS_CRAMPED,
+    IS_LOST,
     GLOBALS,
-) = range(63)
+) = range(64)
 
 # ---- a place ----
 (
@@ -114,8 +115,10 @@ CHUNK = 4096
     FIRST_CHUNK,
     LOG_START,
     AVAILABLE,
+    POISONS,
+    POISONS_AT,
     PLACE,
-) = range(35)
+) = range(37)
 
 # ---- an offset in the window of a place; of a batch that is not split, at its first one ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
@@ -132,7 +135,7 @@ LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
     RECORD_LIMIT,
     WAIT,
     POLL,
-    PER_RECORD,
+    COMMIT,
     ACCEPTS_ALL,
     BELOW_ACCEPT,
     BELOW_RELEASE,
@@ -162,18 +165,46 @@ LOCK_ENDS, LOCK_NO, LOCK_FIRST, LOCK_LAST, LOCK_SIZE = range(5)
     GIVE_UP_AT,
     GIVE_UP_NUMBER,
     GIVE_UP_DUE,
+    HUNG_UNTIL,
+    HAS_ACCIDENTS,
+    BELOW_CRASH,
+    BELOW_HANG,
+    DRAWN_AT,
+    DRAWN,
+    DRAWS,
+    PART_ENTRY,
+    PART_LAST,
+    CRASHES,
     MEMBER,
-) = range(38)
+) = range(48)
 
 # ---- a slot: what was delivered to a member, or is acknowledged by it ----
-NEXT_FREE, ENTRIES, OF, SAYS_RECORD, SAYS_PLACE, SAYS_OFFSET, SAYS_TYPE, IS_LAST, SLOT_HEAD = range(
-    9
-)
+(
+    NEXT_FREE,
+    ENTRIES,
+    OF,
+    SAYS_BY,
+    SAYS_PLACE,
+    SAYS_OFFSET,
+    SAYS_TYPE,
+    SAYS_ENTRY,
+    SAYS_TO_ENTRY,
+    SAYS_TO,
+    IS_LAST,
+    SLOT_HEAD,
+) = range(12)
+# When members acknowledge: what a slot says is all of it, a record, or what led to an error.
+BY_POLL, BY_RECORD, BY_ERROR = range(3)
+# ---- a record that goes wrong: in so many deliveries ----
+P_OFFSET, P_TYPE, P_ATTEMPTS, POISON = range(4)
 E_PLACE, E_FIRST, E_LAST, E_COUNT, E_ACCEPTED, ENTRY_SIZE = range(6)
 # ---- a row of acknowledgements: a type, or -1 and where the types of its offsets are ----
 R_FIRST, R_LAST, R_TYPE, R_TYPES, ROW = range(5)
 # ---- counts of a place and a member, as `tally.COUNTS`, and whether there are any ----
 DELIVERED, REDELIVERED, ACKED, RELEASED, REJECTED, REFUSED, COUNTED, COUNTS = range(8)
+
+#: Whether a member waits for a place, and who does before and after it.
+NODE_OF_PLACE = 3
 
 # ---- rows of what grows: time, number, kind and subject, what else ----
 EVENT = 4
@@ -200,9 +231,11 @@ KIND_BITS = 40
     UNLOCKED,
     APPENDED,
     LOCKS_END,
-) = range(11)
+    CRASHED,
+    HUNG,
+) = range(13)
 # ---- what Python answers ----
-ENDED_RUN, CLOSE, GROW, DRAW_WORK, DRAW_CHANCE = range(5)
+ENDED_RUN, CLOSE, CRASH_NOW, HANG_NOW, GROW, DRAW_WORK, DRAW_CHANCE, DRAW_ACCIDENT = range(8)
 # ---- a row of the timeline: as its columns from the log start offset to the age ----
 SAMPLE = 8
 # ---- why something is written; requests ----
@@ -212,4 +245,6 @@ ASKS_FETCH, ASKS_ACKNOWLEDGE, ASKS_CLOSE = 0, 1, 2
 NOBODY = -1
 # Delivery states and acknowledgement types, as Kafka numbers them.
 S_AVAILABLE, S_ACQUIRED, S_ACKNOWLEDGED, S_ARCHIVED = 0, 1, 2, 4
-ACCEPT, RELEASE, REJECT, SILENT = 1, 2, 3, 99
+ACCEPT, RELEASE, REJECT, CRASH, SILENT = 1, 2, 3, 98, 99
+#: Who hangs for longer never goes on, in microseconds.
+EVER = 1 << 59

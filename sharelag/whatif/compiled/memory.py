@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sharelag.model import Window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.sizes import Sizes
+from sharelag.whatif.compiled.support import RecordsLostError
 from sharelag.whatif.consumers import Behaviour
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
@@ -21,6 +23,7 @@ _ROWS = 4096
 _DRAWS = 7
 
 
+_COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
 #: Memory of runs that are over, for the next one: the system takes its time to give new memory.
 _KEPT: list[Longs] = []
 _MOST_KEPT = 1 << 23
@@ -59,6 +62,7 @@ class Core:
         self._window = min(self._sizes.usual, most) if scenario.costs.fetch_ms else most
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
         self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
+        self._capacity = 0  # of lives
         self.writes: list[Longs] = []
         self.runs: list[Longs] = []
         self._finished: list[Longs] = []
@@ -68,7 +72,7 @@ class Core:
         self.places = [
             self._place(number, log, sum(chunks[:number])) for number, log in enumerate(logs)
         ]
-        self.members = [self._member(number) for number in range(self._sizes.members)]
+        self.members: list[int] = []
         self.grow()
 
     def __getitem__(self, address: int) -> int:
@@ -99,14 +103,10 @@ class Core:
         costs, limits = scenario.costs, scenario.settings.limits
         values = {
             at.PLACES: sizes.places,
-            at.MEMBERS: sizes.members,
             at.PLACES_AT: self._room(sizes.places * at.PLACE),
-            at.MEMBERS_AT: self._room(sizes.members * at.MEMBER),
             at.READY_AT: self._room(2 * sizes.places),
             at.ROWS_AT: self._room(sizes.scratch * at.ROW),
             at.TYPES_AT: self._room(sizes.scratch),
-            at.COUNTS_AT: self._room(sizes.places * sizes.members * at.COUNTS),
-            at.NODES_AT: self._room(sizes.places * sizes.members * 3),
             at.DRAINED_AT: self._room(sizes.steps),
             at.SAMPLE_AT: self._room(sizes.places * at.SAMPLE),
             at.BUCKETS_AT: self._room(at.BUCKETS),
@@ -158,13 +158,53 @@ class Core:
         a[fields[at.TIMES_AT] :][: len(log.times)] = log.times
         return p
 
-    def _member(self, number: int) -> int:
-        m, places = self[at.MEMBERS_AT] + number * at.MEMBER, self._sizes.places
+    def poison(self, place: int, poison: Mapping[int, tuple[int, int]]) -> None:
+        """Put in which records of a place go wrong, how, and in how many deliveries."""
+        p, rows = self.places[place], sorted((offset, *how) for offset, how in poison.items())
+        begin = self._room(len(rows) * at.POISON)
+        self.a[begin : self._end] = np.array(rows, np.int64).reshape(-1)
+        self[p + at.POISONS], self[p + at.POISONS_AT] = len(rows), begin
+
+    def hold(self, p: int, start: int, window: Window | None, complete: int) -> None:
+        """Put in the state that a place begins with, from a start offset on."""
+        known = window.batches if window is not None else ()
+        batches = [one for one in known if one.last_offset >= start]
+        self[p + at.START] = self[p + at.END] = start
+        if not batches:
+            return
+        for first, last, state, count in batches:
+            rows = _rows_at(self.a, self[p + at.WINDOW_AT], self._window, at.OFFSET)
+            rows[np.arange(first, last + 1) % self._window, at.BATCH] = first
+            batch = rows[first % self._window]
+            batch[at.BATCH_LAST], batch[at.STATE], batch[at.COUNT] = last, state, count
+            if state == at.S_AVAILABLE:
+                self[p + at.AVAILABLE] = self[p + at.AVAILABLE] + last - first + 1
+        self[p + at.IN_MEMORY] = self[p + at.FIND] = 1
+        self[p + at.FIRST], self[p + at.END] = start, batches[-1].last_offset
+        self[p + at.COMPLETE] = complete
+
+    def member(self) -> int:
+        """Return memory of one more life."""
+        number, places = len(self.members), self._sizes.places
+        if number == self._capacity:
+            # Of all lives together: a place and a life find theirs by multiplying.
+            before, self._capacity = self._capacity, max(2 * number, self._sizes.members)
+            for where, size in ((at.COUNTS_AT, at.COUNTS), (at.NODES_AT, at.NODE_OF_PLACE)):
+                old, begin = self[where], self._room(self._capacity * places * size)
+                self.a[begin:][: before * places * size] = self.a[old:][: before * places * size]
+                self[where] = begin
+        m = self._room(at.MEMBER)
+        self.members.append(m)
+        self[at.MEMBERS] = self[at.MEMBERS] + 1
         for field in (at.WANTED_AT, at.SESSION_AT, at.FETCHED_AT):
             self[m + field] = self._room(places)
         self[m + at.MEMBER_INDEX] = number
         self[m + at.PENDING] = self[m + at.BUSY_SINCE] = -1
         return m
+
+    def forget(self) -> None:
+        """A life has ended: what all need together becomes less."""
+        self[at.MEMBERS] = self[at.MEMBERS] - 1
 
     def behave(self, m: int, behaviour: Behaviour) -> None:
         """Put in what a member does with records: bounds of whole numbers below 2 ** 53."""
@@ -172,7 +212,10 @@ class Core:
         for field, bound in enumerate(shares.tolist()):
             self[m + at.BELOW_ACCEPT + field] = math.ceil(bound * 2.0**WHOLE_BITS)
         self[m + at.ACCEPTS_ALL] = int(behaviour.accept == 1)
-        self[m + at.PER_RECORD] = int(behaviour.commit == "record")
+        self[m + at.COMMIT] = _COMMITS[behaviour.commit]
+        self[m + at.HAS_ACCIDENTS] = int(behaviour.crash > 0 or behaviour.hang > 0)
+        self[m + at.BELOW_CRASH] = math.ceil(behaviour.crash * 2.0**WHOLE_BITS)
+        self[m + at.BELOW_HANG] = math.ceil(behaviour.hang * 2.0**WHOLE_BITS)
 
     def works(self, fixed: Sequence[int]) -> int:
         """Room for the work of a service: fixed times by place, and where the drawn ones are."""
@@ -187,9 +230,26 @@ class Core:
         self.a[begin : self._end] = drawn
         self[address] = begin
 
+    def put_accidents(self, m: int, drawn: Longs) -> None:
+        """Give a life random numbers for its accidents, in place of those that it has used."""
+        if not self[m + at.DRAWN_AT]:
+            self[m + at.DRAWN_AT] = self._room(len(drawn))
+        begin = self[m + at.DRAWN_AT]
+        self.a[begin : begin + len(drawn)] = drawn
+        self[m + at.DRAWN], self[m + at.DRAWS] = 0, len(drawn)
+
     def grow(self) -> None:
-        """Make room for the events to come."""
+        """Make room for the events to come.
+
+        Raises
+        ------
+        RecordsLostError
+            Records were deleted before the group had finished them.
+        """
+        if self[at.IS_LOST]:
+            raise RecordsLostError
         sizes, changes = self._sizes, self[at.HELD_BY_ALL] + 16
+        members = max(self[at.MEMBERS], sizes.members)
         self._flush()
         if self[at.IS_CRAMPED]:
             self._widen()
@@ -197,12 +257,12 @@ class Core:
         self._have_room(at.RUNS_AT, at.RUNS_ROOM, at.RUN, changes)
         self._have_room(at.ASKED_AT, at.ASKED_ROOM, at.REQUEST, 16)
         before, count = self[at.EVENTS_AT], self[at.EVENTS]
-        needed = count + 4 * sizes.members + 8 * sizes.places + 64
+        needed = count + 4 * members + 8 * sizes.places + 64
         if self._have_room(at.EVENTS_AT, at.EVENTS_ROOM, at.EVENT, needed):
             begin = self[at.EVENTS_AT]
             self.a[begin:][: count * at.EVENT] = self.a[before:][: count * at.EVENT]
-        if self[at.FREE_SLOTS] < sizes.members + 1:
-            for _ in range(2 * sizes.members + 2):
+        if self[at.FREE_SLOTS] < members + 1:
+            for _ in range(2 * members + 2):
                 slot = self._room(at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
                 self[slot + at.NEXT_FREE], self[at.FREE] = self[at.FREE], slot
                 self[at.FREE_SLOTS] = self[at.FREE_SLOTS] + 1

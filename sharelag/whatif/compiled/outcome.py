@@ -25,12 +25,12 @@ class CompiledTally(Tally):
 
     def read(self, core: Core, finished: Longs) -> None:
         """Take over what was counted."""
-        a, members = core.a, core[at.MEMBERS]
+        a, members = core.a, len(core.members)
         begin = core[at.COUNTS_AT]
         counts = a[begin : begin + len(core.places) * members * at.COUNTS]
-        rows = counts.reshape(len(core.places), members, at.COUNTS)
-        for number, member in np.argwhere(rows[:, :, at.COUNTED] > 0).tolist():
-            self.counts[number, member] = rows[number, member, : len(COUNTS)].tolist()
+        rows = counts.reshape(members, len(core.places), at.COUNTS)
+        for member, number in np.argwhere(rows[:, :, at.COUNTED] > 0).tolist():
+            self.counts[number, member] = rows[member, number, : len(COUNTS)].tolist()
         self.archived = [core[p + at.ARCHIVES] for p in core.places]
         self.expired = [core[p + at.EXPIRED] for p in core.places]
         self.given_back = core[at.GIVEN_BACK]

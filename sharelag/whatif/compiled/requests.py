@@ -15,6 +15,8 @@ from sharelag.whatif.compiled.acknowledging import (
 from sharelag.whatif.compiled.layout import (
     ACKNOWLEDGED_NOW,
     ACKNOWLEDGES,
+    BY_ERROR,
+    BY_RECORD,
     CAUSE,
     CAUSE_NUMBER,
     CLOSES_SESSION,
@@ -35,8 +37,11 @@ from sharelag.whatif.compiled.layout import (
     PLACES,
     PLACES_AT,
     REFUSED,
+    ROWS,
+    SAYS_BY,
+    SAYS_ENTRY,
     SAYS_PLACE,
-    SAYS_RECORD,
+    SAYS_TO_ENTRY,
     SLOT_HEAD,
     START,
     WRITE,
@@ -64,9 +69,21 @@ def _refuse(a: Any, p: Any, member: Any) -> None:
 
 @kernel
 def _place_of(a: Any, slot: Any, entry: Any) -> Any:
-    if a[slot + SAYS_RECORD]:
+    if a[slot + SAYS_BY] == BY_RECORD:
         return a[slot + SAYS_PLACE]
     return a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
+
+
+@kernel
+def _first(a: Any, slot: Any) -> Any:
+    """The first entry that a slot says anything of."""
+    return a[slot + SAYS_ENTRY] if a[slot + SAYS_BY] == BY_ERROR else 0
+
+
+@kernel
+def _end(a: Any, slot: Any) -> Any:
+    """After the last entry that a slot says anything of."""
+    return a[slot + SAYS_TO_ENTRY] + 1 if a[slot + SAYS_BY] == BY_ERROR else a[slot + ENTRIES]
 
 
 @kernel
@@ -74,11 +91,15 @@ def check(a: Any, m: Any, slot: Any) -> Any:
     """Take acknowledgements that are to be written; from when on there is an answer."""
     if slot < 0:
         return 0
-    entry, some = 0, False
-    while entry < a[slot + ENTRIES]:
+    entry, end, some = _first(a, slot), _end(a, slot), False
+    while entry < end:
         p = _place_of(a, slot, entry)
-        expire(a, p)
         after = rows_of(a, slot, entry)
+        a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED] = 0
+        if not a[ROWS] and a[slot + SAYS_BY] == BY_ERROR:
+            entry = after  # nothing is said of this place
+            continue
+        expire(a, p)
         see_time(a, p)
         held = are_held(a, p, a[m + MEMBER_INDEX], False)
         a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED] = held
@@ -92,8 +113,8 @@ def check(a: Any, m: Any, slot: Any) -> Any:
             free(a, slot)
         return 0
     push(a, a[NOW] + a[WRITE], ACKNOWLEDGED_NOW, slot, 0)
-    entry = 0
-    while entry < a[slot + ENTRIES]:
+    entry = _first(a, slot)
+    while entry < end:
         p, taken = (
             _place_of(a, slot, entry),
             a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],
@@ -106,10 +127,10 @@ def check(a: Any, m: Any, slot: Any) -> Any:
 
 @kernel
 def _next_place(a: Any, slot: Any, entry: Any) -> Any:
-    if a[slot + SAYS_RECORD]:
+    if a[slot + SAYS_BY] == BY_RECORD:
         return a[slot + ENTRIES]
-    p = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE]
-    while entry < a[slot + ENTRIES]:
+    p, end = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], _end(a, slot)
+    while entry < end:
         if a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] != p:
             break
         entry += 1
@@ -119,9 +140,9 @@ def _next_place(a: Any, slot: Any, entry: Any) -> Any:
 @kernel
 def acknowledged(a: Any, slot: Any) -> None:
     """The share coordinator has accepted a write."""
-    entry = 0
+    entry, end = _first(a, slot), _end(a, slot)
     member = a[a[slot + OF] + MEMBER_INDEX]
-    while entry < a[slot + ENTRIES]:
+    while entry < end:
         p, taken = (
             _place_of(a, slot, entry),
             a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_ACCEPTED],

@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
+import numpy as np
+
 from sharelag.compiled import compiled
 from sharelag.model import SharePartition
 from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import CompiledStates, CompiledTally
+from sharelag.whatif.compiled.support import RecordsLostError
 from sharelag.whatif.loop import Loop, Progress, Tables, Works
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.brokers import Brokers
@@ -24,10 +27,12 @@ from sharelag.whatif.simulation.coordinator import Coordinator
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.run import Run
 from sharelag.whatif.simulation.served import Served
-from sharelag.whatif.simulation.streams import Longs, Work
+from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs, Work
 from sharelag.whatif.simulation.tally import Tally
 from sharelag.whatif.simulation.world import World
 
+#: Polls whose accidents are drawn together.
+_ACCIDENTS = 64
 #: After all numbers of events.
 _LAST = (1 << 62) - 1
 _WHAT = {at.ASKS_FETCH: "fetch", at.ASKS_ACKNOWLEDGE: "acknowledge", at.ASKS_CLOSE: "close"}
@@ -36,12 +41,12 @@ _WHAT = {at.ASKS_FETCH: "fetch", at.ASKS_ACKNOWLEDGE: "acknowledge", at.ASKS_CLO
 class CompiledClock(Clock):
     """Virtual time that compiled events and actions of Python share."""
 
-    __slots__ = ("_core", "close", "draw")
+    __slots__ = ("_core", "call", "draw")
 
     def __init__(self, begins_ms: int, core: Core) -> None:
         super().__init__(begins_ms)
         self._core = core
-        self.close: Callable[[int], None]
+        self.call: Callable[[int, int], None]
         self.draw: Callable[[int], None]
 
     def at(self, time: int, action: Callable[..., object], *arguments: Any) -> None:
@@ -53,23 +58,25 @@ class CompiledClock(Clock):
     def run(self, until: int) -> None:
         """Let time pass, that moment included."""
         actions, core = self._actions, self._core
-        while actions and actions[0][0] <= until:
-            if self._has_run(*actions[0][:2]):
-                check()
-                time, _, action, arguments = heappop(actions)
-                self.now = core[at.NOW] = time
-                action(*arguments)
-        while not self._has_run(until, _LAST):
-            continue
-        self.now = self._core[at.NOW] = until
+        while True:
+            is_next = bool(actions) and actions[0][0] <= until
+            if not self._has_run(*(actions[0][:2] if is_next else (until, _LAST))):
+                continue  # Python did something, and may have more to do before
+            if not is_next:
+                break
+            check()
+            time, _, action, arguments = heappop(actions)
+            self.now = core[at.NOW] = time
+            action(*arguments)
+        self.now = core[at.NOW] = until
 
     def _has_run(self, time: int, number: int) -> bool:
         """Do compiled events; whether nothing else comes before a time and a number there."""
         core = self._core
         code, subject = compiled(calls.run)(core.a, time, number)
-        if code == at.CLOSE:
+        if at.CLOSE <= code <= at.HANG_NOW:
             self.now = core[at.NOW]
-            self.close(subject)
+            self.call(code, subject)
         elif code == at.GROW:
             core.grow()
         elif code != at.ENDED_RUN:
@@ -106,19 +113,23 @@ class CompiledBrokers(Brokers):
     ) -> None:
         super().__init__(scenario, clock, logs, states, tally)
         self._core = core
+        self._starts = [start.window for topic in scenario.topics for start in topic.starts]
         self.served = [self._moved(served) for served in self.served]
         states.epochs = [served.share.epochs for served in self.served]
 
     def close(self, number: int, member: str) -> None:  # noqa: ARG002, the number says it
         """End the share sessions of a member: release what it holds, forget what it waits for."""
         compiled(calls.closes)(self._core.a, self._core.members[number])
+        self._core.forget()
 
     def _moved(self, served: Served) -> Served:
         """The same share partition, its state in the memory."""
         moved = CompiledServed(served.place, served.log, served.share, served.leader)
         core, p = self._core, self._core.places[served.place]
         moved.core, moved.p = core, p
-        core[p + at.START] = core[p + at.END] = served.share.start_offset
+        window = self._starts[served.place]
+        share = served.share
+        core.hold(p, share.start_offset, window, share.delivery_complete_count)
         core[p + at.STATE_MS] = self._clock.now_ms
         core[p + at.AT], core[p + at.READABLE] = served.log.asked
         return moved
@@ -138,7 +149,7 @@ class CompiledClient(Client):
         core: Core,
         work_at: int,
     ) -> None:
-        self._core, self._m = core, core.members[number]
+        self._core, self._m = core, core.member()
         fields = {
             at.MAX_POLL: member.max_poll_records,
             at.RECORD_LIMIT: int(member.acquire_mode == "record_limit"),
@@ -151,6 +162,11 @@ class CompiledClient(Client):
             core[self._m + field] = value
         core.behave(self._m, member.behaviour)
         super().__init__(world, member, number, life, which, work)
+
+    @property
+    def address(self) -> int:
+        """Where its memory is."""
+        return self._m
 
     @property
     def places(self) -> list[int]:
@@ -174,13 +190,27 @@ class CompiledClient(Client):
         """Close the consumer instead of polling again."""
         self._close()
 
+    def hang(self, for_ms: int | None) -> None:
+        """Stand still, heartbeats included, with open connections, for a time or indefinitely."""
+        super().hang(for_ms)
+        self._core[self._m + at.HUNG_UNTIL] = self._hung_until
+
+    def accidents(self) -> Longs:
+        """Draw random numbers for the accidents of many polls, as whole numbers."""
+        drawn = self._chance.random(3 * _ACCIDENTS)
+        return (drawn * 2.0**WHOLE_BITS).astype(np.int64)
+
     def finish(self) -> None:
         """Count what is going on when the simulation ends."""
+        super().finish()
+        self.busy, self.polls = self._core[self._m + at.BUSY], self._core[self._m + at.POLLS]
+
+    def _stop_work(self) -> None:
         core, m = self._core, self._m
         since = core[m + at.BUSY_SINCE]
-        self.busy, self.polls = core[m + at.BUSY], core[m + at.POLLS]
-        self._busy_since = None if since < 0 else since
-        super().finish()
+        if since >= 0:
+            core[m + at.BUSY] = core[m + at.BUSY] + self._clock.now - since
+            core[m + at.BUSY_SINCE] = -1
 
     def _is_at_work(self) -> bool:
         return bool(self._core[self._m + at.ACTIVE])
@@ -208,7 +238,10 @@ class CompiledRun(Run):
         Loop.__init__(self, scenario, seed)
         self.core = Core(scenario, self.logs, requests)
         self.clock = self._clock = CompiledClock(scenario.begins_ms, self.core)
-        self._clock.close, self._clock.draw = self._close, self._draw
+        self._clock.call, self._clock.draw = self._call, self._draw
+        for place, outcomes in enumerate(self.outcomes):
+            if outcomes.poison:
+                self.core.poison(place, outcomes.poison)
         self.tally = self._counts = CompiledTally(len(self.names), scenario.step_ms * MS)
         ids = {topic.name: topic.id for topic in scenario.topics}
         self.states = self._written = CompiledStates(
@@ -239,11 +272,15 @@ class CompiledRun(Run):
         client = CompiledClient(
             self.world, member, number, life, which, work, self.core, self._work_at[service]
         )
-        self._clients[self.core.members[number]] = client
+        self._clients[client.address] = client
         return client
 
     def _fail(self, fault: Fault) -> None:
-        raise NotImplementedError(f"compiled runs have no faults: {fault.kind}")
+        raise NotImplementedError(f"brokers of compiled runs do not fail: {fault.kind}")
+
+    def _delete(self, place: int, offset: int) -> None:
+        super()._delete(place, offset)
+        self.core[self.core.places[place] + at.LOG_START] = self.logs[place].start
 
     def _observed(self) -> Longs:
         core = self.core
@@ -263,6 +300,8 @@ class CompiledRun(Run):
 
     def _settle(self) -> None:
         core = self.core
+        if core[at.IS_LOST]:
+            raise RecordsLostError
         for log, p in zip(self.logs, core.places, strict=True):
             log.seen(core[p + at.AT])
         finished, asked = core.left()
@@ -275,12 +314,22 @@ class CompiledRun(Run):
             ]
         super()._settle()
 
-    def _close(self, m: int) -> None:
-        self._clients[m].close()
+    def _call(self, code: int, m: int) -> None:
+        client = self._clients[m]
+        if code == at.CLOSE:
+            client.close()
+        elif code == at.CRASH_NOW:
+            client.crash()
+        else:
+            client.hang(client.member.behaviour.hang_ms)
 
     def _draw(self, code: int) -> None:
         """Draw random numbers that a member is about to need."""
         core = self.core
+        if code == at.DRAW_ACCIDENT:
+            m = core[at.MISSING_OF]
+            core.put_accidents(m, self._clients[m].accidents())
+            return
         place, chunk, of = (
             core[at.MISSING_PLACE],
             core[at.MISSING_CHUNK],

@@ -37,8 +37,10 @@ from sharelag.whatif.compiled.layout import (
     IN_MEMORY,
     INDEX,
     IS_CRAMPED,
+    IS_LOST,
     LOCKED_UNTIL,
     LOCKS_END,
+    LOG_START,
     MASK,
     MAX_POLL,
     MEMBER_INDEX,
@@ -71,6 +73,9 @@ def _offset_ready(a: Any, p: Any) -> Any:
         return -1
     expire(a, p)
     offset = next_fetch_offset(a, p)
+    if offset < a[p + LOG_START]:
+        a[IS_LOST] = a[IS_CRAMPED] = 1  # what becomes of it, only the readable loop knows
+        return -1
     return offset if can_fetch(a, p) and offset < fetch_end(a, p) else -1
 
 

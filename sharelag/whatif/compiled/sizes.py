@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.scenario import Scenario, Topic
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import expected
 
@@ -22,7 +22,7 @@ class Sizes:
     usual: int  # offsets in flight that most groups do with, a power of 2: small ones stay cached
     spare: int  # offsets that a fetch may add
     scratch: int  # records of a place that one request is about
-    attempts: int
+    attempts: int  # deliveries of a record
     steps: int
     bucket_bits: int  # of microseconds that near events wait together
 
@@ -34,16 +34,17 @@ class Sizes:
         polled = max((member.max_poll_records for member in scenario.members), default=1)
         longest = max(batches, default=1)
         spare = polled + 2 * longest + 16
-        most = scenario.settings.limits.max_record_locks + spare
+        held = max(map(_in_flight, scenario.topics))
+        most = max(scenario.settings.limits.max_record_locks, held) + spare
         return cls(
             sum(topic.partitions for topic in scenario.topics),
             sum(member.count for member in scenario.members),
             polled,
             1 << max(most, 64).bit_length(),
-            1 << max(4 * spare, round(_behind_locks(scenario))).bit_length(),
+            1 << max(4 * spare, held + spare, round(_behind_locks(scenario))).bit_length(),
             spare,
             2 * (polled + longest) + 64,
-            scenario.settings.limits.delivery_count_limit,
+            max(scenario.settings.limits.delivery_count_limit, 1 + _most_tried(scenario)),
             scenario.duration_ms // scenario.step_ms + 4,
             _bucket_bits(scenario),
         )
@@ -78,6 +79,19 @@ def words(scenario: Scenario) -> int:
     sizes = Sizes.of(scenario)
     fixed = sizes.fixed(sizes.window)
     return fixed + 3 * sizes.members * (at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+
+
+def _in_flight(topic: Topic) -> int:
+    """Offsets from the start to the last batch of a partition when it begins, at most."""
+    windows = [start.window for start in topic.starts if start.window and start.window.batches]
+    return max((one.batches[-1].last_offset + 1 - one.start_offset for one in windows), default=0)
+
+
+def _most_tried(scenario: Scenario) -> int:
+    """The largest delivery count at the begin: the limit may have been larger then."""
+    starts = [start for topic in scenario.topics for start in topic.starts if start.window]
+    counts = [batch.delivery_count for one in starts if one.window for batch in one.window.batches]
+    return max(counts, default=0)
 
 
 def _behind_locks(scenario: Scenario) -> float:

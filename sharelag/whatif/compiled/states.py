@@ -38,10 +38,10 @@ from sharelag.whatif.compiled.layout import (
     LOCK_FIRST,
     LOCK_LAST,
     LOCK_NO,
-    MEMBERS,
     NOBODY,
     NOW,
     OPEN,
+    PLACES,
     REJECTED,
     RELEASED,
     RUN,
@@ -65,7 +65,7 @@ from sharelag.whatif.compiled.locks import batch_of, drop_lock, first_lock, is_h
 @kernel
 def counts_of(a: Any, place: Any, member: Any) -> Any:
     """Where the counts of a place and a member lie."""
-    return a[COUNTS_AT] + (place * a[MEMBERS] + member) * COUNTS
+    return a[COUNTS_AT] + (member * a[PLACES] + place) * COUNTS
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sharelag.model import Window
 from sharelag.whatif.compiled.sizes import records_of, words
 from sharelag.whatif.scenario import Member, Scenario, Topic
 
@@ -14,6 +15,13 @@ COMPILED_FROM = 300_000
 _LEAST = 1_000
 #: Words of memory (8 bytes) that a compiled run may take.
 _MOST_WORDS = 1 << 25
+
+
+_OF_BROKERS = ("leader_change", "broker_down")
+
+
+class RecordsLostError(Exception):
+    """Records were deleted before the group had finished them: only the readable loop does that."""
 
 
 #: Records of this process so far, of scenarios that the compiled loop runs.
@@ -56,10 +64,8 @@ def why_not(scenario: Scenario) -> str | None:
 
 
 def _why_not_at_all(scenario: Scenario) -> str | None:
-    if scenario.faults:
-        return "it has faults"
-    if scenario.poison:
-        return "it has poison records"
+    if any(fault.kind in _OF_BROKERS for fault in scenario.faults):
+        return "it has faults of brokers"
     if scenario.autoscaler is not None:
         return "it has an autoscaler"
     if scenario.brokers > 1:
@@ -70,16 +76,16 @@ def _why_not_at_all(scenario: Scenario) -> str | None:
 
 
 def _why_not_topic(topic: Topic) -> str | None:
-    if topic.retention_ms is not None or topic.compact_ms is not None:
-        return f"records of topic {topic.name!r} are deleted or compacted"
+    if topic.compact_ms is not None:
+        return f"topic {topic.name!r} is compacted"
     if topic.added_ms:
         return f"partitions are added to topic {topic.name!r}"
     for start in topic.starts:
         window = start.window
         if start.missing:
             return f"topic {topic.name!r} has been compacted"
-        if window is not None and window.batches:
-            return f"the group has records of topic {topic.name!r} in flight"
+        if window is not None and _has_holes(window, start.end_offset):
+            return f"the group had records of topic {topic.name!r} with members"
         if window is not None and 0 <= window.start_offset < start.log_start_offset:
             return f"records of topic {topic.name!r} were deleted before they were finished"
         if window is not None and (window.start_offset > start.end_offset):
@@ -87,12 +93,18 @@ def _why_not_topic(topic: Topic) -> str | None:
     return None
 
 
+def _has_holes(window: Window, end: int) -> bool:
+    """Whether batches leave out offsets, or what is not in the log is in flight."""
+    after = window.start_offset
+    for batch in window.batches:
+        if batch.first_offset != after:
+            return True
+        after = batch.last_offset + 1
+    return bool(window.batches) and after > end
+
+
 def _why_not_member(member: Member) -> str | None:
     behaviour = member.behaviour
-    if behaviour.crash or behaviour.hang:
-        return f"member {member.name!r} may crash or hang"
     if behaviour.renew_ms is not None:
         return f"member {member.name!r} renews locks"
-    if behaviour.commit == "error":
-        return f"member {member.name!r} commits after errors"
     return None

@@ -12,6 +12,7 @@ from sharelag.whatif.compiled.layout import (
     HEAD,
     INDEX,
     MEMBER_INDEX,
+    NODE_OF_PLACE,
     NODES_AT,
     PLACES,
     TAIL,
@@ -21,7 +22,7 @@ from sharelag.whatif.compiled.layout import (
 @kernel
 def node_of(a: Any, m: Any, p: Any) -> Any:
     """Where it is noted whether a member waits for a place, and who does before and after it."""
-    return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * 3
+    return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * NODE_OF_PLACE
 
 
 @kernel

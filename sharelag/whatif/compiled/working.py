@@ -7,17 +7,33 @@ from typing import Any
 from sharelag.compiled import kernel
 from sharelag.whatif.compiled.acknowledging import type_of
 from sharelag.whatif.compiled.layout import (
+    ACCEPT,
     ACTIVE,
+    ANSWERED,
     ASKED,
     ASKED_AT,
     ASKS_ACKNOWLEDGE,
     ASKS_FETCH,
+    BELOW_CRASH,
+    BELOW_HANG,
     BUSY,
     BUSY_SINCE,
+    BY_ERROR,
+    BY_POLL,
+    BY_RECORD,
+    CALLED,
+    CALLS,
     CHANGED,
     CHUNK,
     CHUNK_AT,
-    CLOSES,
+    CLOSE,
+    COMMIT,
+    CRASH,
+    CRASH_NOW,
+    CRASHED,
+    CRASHES,
+    DRAWN,
+    DRAWN_AT,
     E_COUNT,
     E_FIRST,
     E_LAST,
@@ -27,11 +43,15 @@ from sharelag.whatif.compiled.layout import (
     ENTRY,
     ENTRY_SIZE,
     EPOCH,
+    EVER,
     FETCHED,
     FETCHED_AT,
     FETCHES,
     FIRST_CHUNK,
+    HAS_ACCIDENTS,
     HAS_SESSION,
+    HUNG,
+    HUNG_UNTIL,
     INDEX,
     IS_FIXED,
     IS_LAST,
@@ -40,18 +60,23 @@ from sharelag.whatif.compiled.layout import (
     NETWORK,
     NOTES_REQUESTS,
     NOW,
+    PART_ENTRY,
+    PART_LAST,
     PENDING,
-    PER_RECORD,
     PLACES,
+    POISONS,
     POLL,
     POLLS,
     RECORD,
     REQUEST,
     SAYS,
     SAYS_AND_WAITS,
+    SAYS_BY,
+    SAYS_ENTRY,
     SAYS_OFFSET,
     SAYS_PLACE,
-    SAYS_RECORD,
+    SAYS_TO,
+    SAYS_TO_ENTRY,
     SAYS_TYPE,
     SESSION,
     SESSION_AT,
@@ -66,6 +91,9 @@ from sharelag.whatif.compiled.layout import (
 from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.requests import free
 
+#: Whole random numbers are parts of 1.
+_PART = 2.0**-53
+
 
 @kernel
 def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
@@ -77,6 +105,12 @@ def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
     for offset in range(first, last + 1):
         total += a[a[chunks + offset // CHUNK] + offset % CHUNK]
     return total
+
+
+@kernel
+def call(a: Any, code: Any, m: Any) -> None:
+    """Let Python go on with a member after this event."""
+    a[CALLS], a[CALLED] = code, m
 
 
 @kernel
@@ -134,7 +168,7 @@ def _open_session(a: Any, m: Any) -> None:
 def poll(a: Any, m: Any) -> None:
     """Fetch from the places that it has, if any; one that leaves closes instead."""
     if a[m + LEAVING]:
-        a[CLOSES] = m
+        call(a, CLOSE, m)
         return
     a[m + ACTIVE] = a[m + WANTED] > 0
     if not a[m + ACTIVE]:
@@ -154,54 +188,120 @@ def poll(a: Any, m: Any) -> None:
 
 
 @kernel
+def _is_stopped(a: Any, m: Any, kind: Any, more: Any) -> bool:
+    """Whether a member has ended or hangs; one that hangs acts later."""
+    if a[m + ENDED]:
+        return True
+    if a[m + HUNG_UNTIL] <= a[NOW]:
+        return False
+    if a[m + HUNG_UNTIL] - a[NOW] < EVER:
+        push(a, a[m + HUNG_UNTIL], kind, m, more)
+    return True
+
+
+@kernel
 def answered(a: Any, m: Any, slot: Any) -> None:
     """A fetch is answered: work on what it brought, or poll again."""
-    if a[m + ENDED]:
+    if _is_stopped(a, m, ANSWERED, slot):
+        if a[m + ENDED] and slot >= 0:
+            free(a, slot)
         return
     if slot < 0:
         poll(a, m)
         return
     a[m + POLLS] += 1
     a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
-    a[slot + SAYS_RECORD], a[slot + IS_LAST] = a[m + PER_RECORD], 1
-    duration = a[m + POLL]
-    if a[m + PER_RECORD]:
-        first = a[m + RECORD]
-        duration += work_in(a, m, a[slot + SLOT_HEAD + E_PLACE], first, first)
-    else:
-        for entry in range(a[slot + ENTRIES]):
-            at = SLOT_HEAD + entry * ENTRY_SIZE
-            p = a[slot + at + E_PLACE]
-            duration += work_in(a, m, p, a[slot + at + E_FIRST], a[slot + at + E_LAST])
-    _work(a, m, duration)
+    a[slot + SAYS_BY], a[slot + IS_LAST] = a[m + COMMIT], 1
+    if a[m + HAS_ACCIDENTS]:
+        _draw_accident(a, m, a[m + POLL] + _until(a, m, slot, False))
+    _work(a, m, a[m + POLL])
 
 
 @kernel
-def _work(a: Any, m: Any, duration: Any) -> None:
+def _until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
+    """Work from the record at hand to the end of a part, or of all; notes where that is."""
+    entry, offset, total = a[m + ENTRY], a[m + RECORD], 0
+    a[m + CRASHES] = 0
+    stops = is_part and a[m + COMMIT] == BY_ERROR
+    while entry < a[slot + ENTRIES]:
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        p, count, last = a[at + E_PLACE], a[at + E_COUNT], a[at + E_LAST]
+        a[m + PART_ENTRY], a[m + PART_LAST] = entry, last
+        if not stops and not a[p + POISONS]:
+            total += work_in(a, m, p, offset, last)
+            offset = last + 1
+        while offset <= last:
+            total += work_in(a, m, p, offset, offset)
+            type_ = type_of(a, m, p, count, offset)
+            if type_ == CRASH or (stops and type_ != ACCEPT and type_ != SILENT):
+                a[m + PART_LAST], a[m + CRASHES] = offset, type_ == CRASH
+                return total
+            offset += 1
+        entry += 1
+        if entry < a[slot + ENTRIES]:
+            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
+    return total
+
+
+@kernel
+def _draw_accident(a: Any, m: Any, duration: Any) -> None:
+    """Draw whether a member crashes or hangs within the work that it begins now."""
+    at = a[m + DRAWN_AT] + a[m + DRAWN]
+    a[m + DRAWN] += 3
+    when = a[NOW] + int(a[at + 2] * _PART * duration)
+    if a[at] < a[m + BELOW_CRASH]:
+        push(a, when, CRASHED, m, 0)
+    elif a[at + 1] < a[m + BELOW_HANG]:
+        push(a, when, HUNG, m, 0)
+
+
+@kernel
+def _work(a: Any, m: Any, before: Any) -> None:
+    """Work on the next part, after something else."""
+    slot = a[m + WORKING_ON]
+    if a[m + COMMIT] == BY_RECORD:
+        at, offset = slot + SLOT_HEAD + a[m + ENTRY] * ENTRY_SIZE, a[m + RECORD]
+        p = a[at + E_PLACE]
+        duration = work_in(a, m, p, offset, offset)
+        is_poison = a[p + POISONS] > 0
+        a[m + CRASHES] = is_poison and type_of(a, m, p, a[at + E_COUNT], offset) == CRASH
+    else:
+        duration = _until(a, m, slot, True)
     a[m + BUSY_SINCE] = a[NOW]
-    push(a, a[NOW] + duration, WORKED, m, 0)
+    push(a, a[NOW] + before + duration, WORKED, m, 0)
 
 
 @kernel
 def resumes(a: Any, m: Any) -> None:
-    """Work on the next record."""
-    slot = a[m + WORKING_ON]
-    p = a[slot + SLOT_HEAD + a[m + ENTRY] * ENTRY_SIZE + E_PLACE]
-    _work(a, m, work_in(a, m, p, a[m + RECORD], a[m + RECORD]))
+    """Work on the next record, or up to the next error."""
+    _work(a, m, 0)
 
 
 @kernel
 def worked(a: Any, m: Any) -> None:
     """Work is done: acknowledge it with the next poll, or at once if more is to be done."""
     slot = a[m + WORKING_ON]
-    if a[m + ENDED]:
+    if _is_stopped(a, m, WORKED, 0):
+        if a[m + ENDED]:
+            free(a, slot)
         return
-    a[m + BUSY] += a[NOW] - a[m + BUSY_SINCE]
-    a[m + BUSY_SINCE] = -1
-    if not a[m + PER_RECORD]:
+    if a[m + BUSY_SINCE] >= 0:  # else it hung meanwhile
+        a[m + BUSY] += a[NOW] - a[m + BUSY_SINCE]
+        a[m + BUSY_SINCE] = -1
+    if a[m + CRASHES]:
+        free(a, slot)
+        call(a, CRASH_NOW, m)
+    elif a[m + COMMIT] == BY_POLL:
         a[m + PENDING] = slot
         poll(a, m)
-        return
+    elif a[m + COMMIT] == BY_RECORD:
+        _record_is_done(a, m, slot)
+    else:
+        _part_is_done(a, m, slot)
+
+
+@kernel
+def _record_is_done(a: Any, m: Any, slot: Any) -> None:
     at = SLOT_HEAD + a[m + ENTRY] * ENTRY_SIZE
     p, offset = a[slot + at + E_PLACE], a[m + RECORD]
     type_ = type_of(a, m, p, a[slot + at + E_COUNT], offset)
@@ -225,3 +325,56 @@ def worked(a: Any, m: Any) -> None:
     else:
         a[m + PENDING] = slot
     poll(a, m)
+
+
+@kernel
+def _part_is_done(a: Any, m: Any, slot: Any) -> None:
+    """Say what led to an error; without one, what is left goes with the next poll."""
+    entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
+    a[slot + SAYS_ENTRY], a[slot + SAYS_OFFSET] = a[m + ENTRY], a[m + RECORD]
+    a[slot + SAYS_TO_ENTRY], a[slot + SAYS_TO] = entry, last
+    if last == a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_LAST]:
+        entry += 1
+        last = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST] - 1
+    a[m + ENTRY], a[m + RECORD] = entry, last + 1
+    # What is left may be silent and no work: then it is no part.
+    a[slot + IS_LAST] = entry == a[slot + ENTRIES] or _is_nothing(a, m, slot, entry, last + 1)
+    if not a[slot + IS_LAST]:
+        _send(a, m, SAYS_AND_WAITS, slot)
+        return
+    if _is_silent(a, m, slot):
+        free(a, slot)
+    else:
+        a[m + PENDING] = slot
+    poll(a, m)
+
+
+@kernel
+def _is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
+    """Whether all records from one on are silent and take no time."""
+    while entry < a[slot + ENTRIES]:
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        p = a[at + E_PLACE]
+        while offset <= a[at + E_LAST]:
+            if type_of(a, m, p, a[at + E_COUNT], offset) != SILENT:
+                return False
+            if work_in(a, m, p, offset, offset):
+                return False
+            offset += 1
+        entry += 1
+        if entry < a[slot + ENTRIES]:
+            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
+    return True
+
+
+@kernel
+def _is_silent(a: Any, m: Any, slot: Any) -> bool:
+    """Whether nothing is said of the records of a part."""
+    for entry in range(a[slot + SAYS_ENTRY], a[slot + SAYS_TO_ENTRY] + 1):
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        first = a[slot + SAYS_OFFSET] if entry == a[slot + SAYS_ENTRY] else a[at + E_FIRST]
+        last = a[slot + SAYS_TO] if entry == a[slot + SAYS_TO_ENTRY] else a[at + E_LAST]
+        for offset in range(first, last + 1):
+            if type_of(a, m, a[at + E_PLACE], a[at + E_COUNT], offset) != SILENT:
+                return False
+    return True

@@ -88,17 +88,23 @@ class Work:
 
 
 class Outcomes:
-    """What becomes of each delivery of a partition's records, for a member's behaviour."""
+    """What becomes of each delivery of a partition's records, for a member's behaviour.
+
+    Attributes
+    ----------
+    poison
+        By offset, what becomes of a record whatever the behaviour, and in how many deliveries.
+    """
 
     def __init__(self, seed: int, place: int, poison: Mapping[int, tuple[int, int]]) -> None:
-        self._seed, self._place, self._poison = seed, place, poison
+        self._seed, self._place, self.poison = seed, place, poison
         self._chunks: dict[int, dict[int, NDArray[np.float64]]] = {}
 
     def of(self, first: int, last: int, attempt: int, behaviour: Behaviour) -> Longs | None:
         """One answer a record; None where all are accepted."""
         bad = [
             one
-            for one, (_, most) in self._poison.items()
+            for one, (_, most) in self.poison.items()
             if first <= one <= last and attempt <= most
         ]
         if behaviour.accept == 1 and not bad:
@@ -116,7 +122,7 @@ class Outcomes:
                 np.searchsorted(bounds, chance, side="right")
             ]
         for offset in bad:
-            outcome[offset - first] = self._poison[offset][0]
+            outcome[offset - first] = self.poison[offset][0]
         return outcome
 
     def draw(self, attempt: int, chunk: int) -> NDArray[np.float64]:

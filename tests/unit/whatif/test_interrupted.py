@@ -16,7 +16,7 @@ class GoneError(Exception):
     """Nobody waits."""
 
 
-@pytest.mark.parametrize(("name", "compiled"), [("crash-loop", False), ("uneven", True)])
+@pytest.mark.parametrize(("name", "compiled"), [("leader-change", False), ("uneven", True)])
 def test_a_simulation_that_nobody_waits_for_ends(
     name: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
