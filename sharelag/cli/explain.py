@@ -13,16 +13,19 @@ from sharelag.cli.options import (
     INPUT,
     OUTPUT,
     OVER,
+    REQUESTS,
     TIMEOUT,
     VERBOSE,
     Duration,
     choice_of,
     moment_of,
+    requests_of,
     source_of,
     with_options,
 )
 from sharelag.cli.output import (
     groups_in,
+    note_requests,
     read_by,
     reading_of,
     require_rows,
@@ -35,7 +38,7 @@ from sharelag.tables import views
 
 
 @click.command()
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+@with_options(INPUT, CHOICE, REQUESTS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.option(
     "--patience",
     type=Duration(timedelta()),
@@ -50,14 +53,18 @@ def explain(
     from sharelag.metrics.explain import explain as causes
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench.explained import explained
+    from sharelag.workbench.requests import with_requests
 
+    log = requests_of(options)
     evidence, source = _gather(engine, over, options)
+    evidence = with_requests(evidence, log)
     table = causes(evidence, patience)
     if output == "human":
         write(explained(evidence, table, patience))
     else:
         write(lines(plain_rows(table), output))
     read_by(evidence, source, options["as_of"] is not None)
+    note_requests(log, evidence.as_of)
 
 
 @click.command()

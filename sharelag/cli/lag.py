@@ -14,21 +14,23 @@ from sharelag.cli.options import (
     ENGINE,
     INPUT,
     OUTPUT,
+    REQUESTS,
     TIMEOUT,
     VERBOSE,
     Duration,
     choice_of,
     moment_of,
+    requests_of,
     source_of,
     with_options,
 )
-from sharelag.cli.output import groups_in, require_rows, start, summarise, write
+from sharelag.cli.output import groups_in, note_requests, require_rows, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
 
 @click.command()
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@with_options(INPUT, CHOICE, REQUESTS, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--by",
     type=click.Choice(["partition", "group", "topic"]),
@@ -57,6 +59,8 @@ def lag(
 
     if brief and by != "partition":
         raise click.UsageError("--brief needs --by partition.")
+    if options["requests"] and (brief or by != "partition" or watch):
+        raise click.UsageError("--requests needs --by partition, without --brief and --watch.")
     by = "brief" if brief else by
     if watch is None:
         _lag(output, engine, by, options)
@@ -83,9 +87,12 @@ def _lag(
     from sharelag.workbench import engine as engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    log = requests_of(options)
     with reading_bar(source) as read:
         chosen = start(engine, source)
-        if by == "brief":
+        if log is not None:
+            answer = engines.lag_with_requests(read, log, chosen, moment, choice)
+        elif by == "brief":
             answer = engines.brief(read, chosen, moment, choice)
         else:
             answer = engines.lag(read, chosen, moment, choice, None if by == "partition" else by)
@@ -110,6 +117,8 @@ def _lag(
     summarise(
         answer, source, options["as_of"], by if by in ("group", "topic") else "share partition"
     )
+    if log is not None:
+        note_requests(log, answer.now)
     return now
 
 

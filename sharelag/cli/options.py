@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sharelag.replay.moment import Choice, Moment
     from sharelag.sources.inputs import Input
     from sharelag.sources.kafka.config import ClientConfig
+    from sharelag.workbench.requests import Requests
 
 _Command = Callable[..., Any]
 Options = dict[str, Any]
@@ -67,6 +68,22 @@ INPUT = [
         help="Try state records as those of this generation of the format (0 to 3), then as "
         "today's; 4: as today's alone. Without it, each record tells; one that may be damaged is a "
         "reject.",
+    ),
+]
+#: A broker's log of requests beside the input.
+REQUESTS = [
+    click.option(
+        "--requests",
+        type=click.Path(path_type=Path),
+        metavar="LOG",
+        help="What kafka.request.logger wrote at DEBUG, or a folder of it: says who holds which "
+        "offsets, where it covers the moment.",
+    ),
+    click.option(
+        "--requests-zone",
+        metavar="ZONE",
+        help="The time zone of that log, such as Europe/Berlin, which log4j's %d does not write.  "
+        "[default: UTC]",
     ),
 ]
 NAMES = [
@@ -193,6 +210,18 @@ def source_of(options: Options) -> Input:
         )
     except ChoiceError as error:
         raise click.UsageError(f"{error}.") from None
+
+
+def requests_of(options: Options) -> Requests | None:
+    """The log of requests that was named; None without one."""
+    if options["requests"] is None:
+        if options["requests_zone"]:
+            raise click.UsageError("--requests-zone needs --requests: add it.")
+        return None
+    from sharelag.sources.files.request_log import RequestLog
+    from sharelag.workbench.requests import Requests
+
+    return Requests(RequestLog(options["requests"], options["requests_zone"] or "UTC"))
 
 
 def flag(name: str) -> str:

@@ -204,6 +204,14 @@ def note_settings(settings: Any) -> None:
         )
 
 
+def note_requests(log: Any, as_of: Any) -> None:
+    """Print from when to when a log of requests goes, and whether that includes the moment."""
+    if log is None:
+        return
+    lacks = "" if log.covers(as_of) else "; who holds what at the moment above is not known"
+    click.echo(f"sharelag: {log.span()}{lacks}", err=True)
+
+
 @contextmanager
 def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Open a reading of what was chosen; gives it with its input."""

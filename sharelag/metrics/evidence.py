@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.schemas.requests import HOLDERS
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -37,6 +38,8 @@ class Evidence(Displayable):
     settings: pa.Table = field(default_factory=schemas.SETTINGS.empty_table)
     logs: pa.Table = field(default_factory=schemas.LOGS.empty_table)
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
+    #: Who holds what, by a broker's log of requests; empty without one of this moment.
+    holders: pa.Table = field(default_factory=HOLDERS.empty_table)
     rejected: int = 0  # undecodable records
     engine: str = "local"
     #: How long something may last before it counts as stuck; None: as long as a lock of the group.

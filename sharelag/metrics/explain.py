@@ -14,6 +14,7 @@ from sharelag.metrics.causes import Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
+from sharelag.metrics.holders import held_by
 from sharelag.metrics.known_causes import known_causes
 from sharelag.model import milliseconds
 from sharelag.tables.level import rank
@@ -132,7 +133,7 @@ def _ranked(facts: Facts) -> pa.RecordBatch:
 
 def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[str, Any]]:
     """Return one row for each group and topic to which a cause applies."""
-    lag = facts.evidence.lag
+    lag, holders = facts.evidence.lag, held_by(facts.evidence.holders)
     hit = np.flatnonzero(where)
     places = (
         lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(hit)).to_pylist()
@@ -142,16 +143,21 @@ def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[s
         together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append(
             (row, place)
         )
-    return [_row(cause, found, key, members) for key, members in together.items()]
+    return [_row(cause, found, key, members, holders) for key, members in together.items()]
 
 
 def _row(
-    cause: Cause, found: Found, key: tuple[Any, ...], members: list[tuple[int, dict[str, Any]]]
+    cause: Cause,
+    found: Found,
+    key: tuple[Any, ...],
+    members: list[tuple[int, dict[str, Any]]],
+    holders: dict[tuple[Any, ...], str],
 ) -> dict[str, Any]:
     rows = np.array([row for row, _ in members])
     held, since = found.held[rows], found.since[rows]
     # The evidence is from the share partition with the most affected offsets.
-    worst = rows[int(np.argmax(np.nan_to_num(held, nan=-1)))]
+    at = int(np.argmax(np.nan_to_num(held, nan=-1)))
+    worst, place = rows[at], members[at][1]
     evidence = {
         name: values[worst]
         for name, values in found.evidence.items()
@@ -163,6 +169,8 @@ def _row(
         + (",..." if len(partitions) > _NAMED else "")
     }
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
+    if holder := holders.get((key[0], key[2], place["partition"])):
+        words["held_by"] = holder
     shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
     return {
         "group_id": key[0],

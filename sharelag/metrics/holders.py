@@ -69,7 +69,7 @@ def holders_arrow(
 def _never_delivered(
     lag: pa.Table, windows: pa.Table, tables: Mapping[str, Arrow], moment: int
 ) -> pa.Table:
-    """Return the offsets from the start offset to the end that nobody acquired up to then."""
+    """Return the unfinished offsets up to the end that nobody acquired up to then."""
     at = pa.scalar(moment).cast(INSTANT)
     calls, acquired = as_table(tables["state_calls"]), as_table(tables["acquisitions"])
     begun = calls.filter(
@@ -78,7 +78,7 @@ def _never_delivered(
             pc.less_equal(calls.column("timestamp"), at),
         ).fill_null(False)
     )
-    start, has_start = numbers(lag, "start_offset")
+    start, has_start = numbers(lag, "effective_start_offset")
     end, has_end = numbers(lag, "end_offset")
     whole = pc.is_in(keys(lag, _SHARE_PARTITION), keys(begun, _SHARE_PARTITION))
     whole = np.asarray(whole.to_numpy(zero_copy_only=False), bool)
@@ -165,6 +165,15 @@ def holder_words(row: Mapping[str, Any]) -> str:
     first, last = row["first_offset"], row["last_offset"]
     which = f"{first}" if first == last else f"{first}-{last}"
     return f"{which} acquired by {row['member_id']} since {time_words(row['since'])}"
+
+
+def held_by(holders: pa.Table) -> dict[tuple[Any, ...], str]:
+    """Return who holds offsets of each share partition, in one text."""
+    acquired = holders.filter(pc.equal(holders.column("lock_state"), ACQUIRED))
+    places = acquired.select(_SHARE_PARTITION).group_by(_SHARE_PARTITION).aggregate([])
+    notes = holder_notes(places, acquired)
+    rows = places.select(_SHARE_PARTITION).to_pylist()
+    return {tuple(row.values()): "; ".join(said) for row, said in zip(rows, notes, strict=True)}
 
 
 def with_holders(lag: pa.Table, holders: pa.Table) -> pa.Table:

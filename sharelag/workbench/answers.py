@@ -46,7 +46,7 @@ def only(table: pa.Table | None, group: str | None) -> Any:
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
     """What was gathered of one group, or all."""
-    names = ("lag", "windows", "observed", "progress", "members", "groups")
+    names = ("lag", "windows", "observed", "progress", "members", "groups", "holders")
     return replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
 
 

@@ -23,6 +23,7 @@ from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import answers, investigate
 from sharelag.workbench import engine as engines
 from sharelag.workbench.gaps import of_evidence
+from sharelag.workbench.requests import Requests, with_requests
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 from sharelag.workbench.spark_bar import spark_bar
@@ -64,6 +65,7 @@ class Workbench:
     about: str = ""
     bars: bool | None = None
     spark: SparkSession | None = None
+    requests: Requests | None = None
     _once: Once = field(default_factory=Once, init=False)
 
     # ---- another one -----------------------------------------------------------------------------
@@ -368,7 +370,9 @@ class Workbench:
         return None if is_whole else lambda: made(self._on_spark())
 
     def _gather(self) -> Evidence:
-        evidence = self._run("reading share groups", lambda: self.reading.evidence)
+        evidence = with_requests(
+            self._run("reading share groups", lambda: self.reading.evidence), self.requests
+        )
         for group in sorted(self.choice.groups):
             self._require(evidence, group)
         return evidence

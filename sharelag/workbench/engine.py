@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.metrics.holders import with_holders
 from sharelag.reading import ORDER, OVER, Reading, named
 from sharelag.replay.moment import Choice, Moment, filter_groups, parse_moment, parse_since
 from sharelag.sources.inputs import Input
+from sharelag.workbench.requests import Requests
 
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
@@ -37,6 +39,7 @@ class Answer:
     rejected: int  # records that could not be decoded
     engine: str
     left_out: int = 0  # rows that were too many to be brought here
+    now: datetime | None = None  # the moment, where it was asked for
 
     @classmethod
     def of(cls, read: Reading, table: pa.Table, left_out: int = 0) -> Answer:
@@ -140,6 +143,26 @@ def lag(
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
         return Answer.of(begun, begun.rollup(by) if by else begun.table("lag"))
+
+
+def lag_with_requests(
+    source: Input,
+    requests: Requests,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+) -> Answer:
+    """The lag of the chosen share partitions, with who holds what in its notes.
+
+    Parameters
+    ----------
+    requests : Requests
+        A broker's log of requests; without one of the moment, the notes say nothing of holders.
+    """
+    with reading(source, engine, as_of, choice, history=False) as begun:
+        found, now = begun.table("lag"), begun.now
+        holders = requests.holders(found, begun.table("windows"), now)
+        return replace(Answer.of(begun, with_holders(found, holders)), now=now)
 
 
 def brief(

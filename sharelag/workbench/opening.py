@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sharelag.errors import InputError
 from sharelag.reading import OVER
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
+from sharelag.sources.files.request_log import RequestLog
 from sharelag.sources.inputs import CaptureInput, Input
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.open import TIMEOUT, open_input
@@ -18,6 +19,7 @@ from sharelag.sources.recorded import DEMO, folder_of, samples
 from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.engine import ENGINES
+from sharelag.workbench.requests import Requests
 from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ def open_workbench(
     groups: str | Sequence[str] = (),
     topics: str | Sequence[str] | Mapping[str, Sequence[int]] = (),
     generation: int | None = None,
+    requests: str | Path | None = None,
+    requests_zone: str = "UTC",
     engine: str = "spark",
     spark: SparkSession | None = None,
     over: str | timedelta = OVER,
@@ -67,6 +71,11 @@ def open_workbench(
     generation : int, optional
         Try state records as those of this generation of the format, 0 to 3, then as today's; or as
         today's alone (4). Without it, each record tells.
+    requests : path, optional
+        A broker's log of requests, what ``kafka.request.logger`` writes at DEBUG, or a folder of
+        them: where it covers the moment, lag and causes say who holds which offsets locked.
+    requests_zone : str
+        The time zone of that log, which log4j's ``%d`` does not write.
     engine : {"spark", "local", "auto"}
         Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of
         records.
@@ -117,6 +126,7 @@ def open_workbench(
         patience=span(patience) if patience else None,
         about=samples().get(sample, "") if sample else "",
         bars=bars,
+        requests=None if requests is None else Requests(RequestLog(Path(requests), requests_zone)),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.metrics.holders import holders_arrow
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.holders import holders_arrow, with_holders
 from sharelag.metrics.request_checks import (
     check_requests,
     leader_epochs_of_records,
@@ -124,6 +125,14 @@ class Requests:
         if not groups or "group_id" not in table.column_names:
             return table
         return table.filter(pc.is_in(table.column("group_id"), pa.array(sorted(groups))))
+
+
+def with_requests(evidence: Evidence, requests: Requests | None) -> Evidence:
+    """Add who holds what to evidence and to the notes of its lag, where a log covers its moment."""
+    if requests is None:
+        return evidence
+    holders = requests.holders(evidence.lag, evidence.windows, evidence.as_of)
+    return replace(evidence, holders=holders, lag=with_holders(evidence.lag, holders))
 
 
 def _micros(at: datetime) -> int:

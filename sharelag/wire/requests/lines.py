@@ -17,7 +17,7 @@ from sharelag.wire.requests.of_clients import OF_CLIENTS
 from sharelag.wire.requests.part import Api, Part, struct_of
 
 _MARK = "Completed request:"
-_KEY = r'"requestApiKey":(?P<key>-?\d+)'
+_KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
 _TIME = r"^[^{]*?(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[,.]\d{3})(?P<zone>Z|[+-]\d\d:?\d\d)?"
 _JSON = r"Completed request:(?P<json>\{.*\})"
 #: Deletes groups of any kind; share groups among them.
@@ -164,7 +164,7 @@ def _rejects(
             line,
             times.filter(which),
             pa.repeat(pa.scalar(why), len(line)),
-            texts.filter(which),
+            pc.utf8_rtrim(texts.filter(which), "\r\n"),
         ],
         schema=LINE_REJECTS,
     )

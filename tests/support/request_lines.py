@@ -1,0 +1,176 @@
+"""Lines of ``kafka.request.logger``, made as a broker writes them, of requests of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag.sources.files.request_log import RequestLog
+from sharelag.workbench.requests import Requests
+
+#: A topic id as Kafka prints it.
+TOPIC = "dT2wXpNqQqOaoMFN5C6PcA"
+KEYS = {
+    "ShareGroupHeartbeat": 76,
+    "ShareGroupDescribe": 77,
+    "ShareFetch": 78,
+    "ShareAcknowledge": 79,
+    "InitializeShareGroupState": 83,
+    "ReadShareGroupState": 84,
+    "WriteShareGroupState": 85,
+    "DeleteShareGroupState": 86,
+    "ReadShareGroupStateSummary": 87,
+    "DescribeShareGroupOffsets": 90,
+    "AlterShareGroupOffsets": 91,
+    "DeleteShareGroupOffsets": 92,
+}
+
+
+def line(
+    api: str, at: int, request: dict[str, Any], response: dict[str, Any], *, version: int = 1
+) -> str:
+    """One completed request; ``at`` is in milliseconds of the first minute of 2026-11-23."""
+    said = {
+        "isForwarded": False,
+        "requestHeader": {
+            "requestApiKey": KEYS[api],
+            "requestApiVersion": version,
+            "clientId": "client",
+        },
+        "request": request,
+        "response": {"throttleTimeMs": 0} | response,
+        "connection": "127.0.0.1:9092-127.0.0.1:40000-0-1",
+        "totalTimeMs": 2.0,
+        "requestQueueTimeMs": 0.5,
+        "responseQueueTimeMs": 0.25,
+        "sendTimeMs": 0.25,
+    }
+    when = f"2026-11-23 00:00:{at // 1000:02},{at % 1000:03}"
+    return f"[{when}] DEBUG Completed request:{json.dumps(said, separators=(',', ':'))} (kafka.request.logger)"
+
+
+def fetch(
+    at: int,
+    member: str,
+    epoch: int,
+    acquired: list[tuple[int, int, int]] = (),  # type: ignore[assignment]
+    acknowledged: list[tuple[int, int, list[int]]] = (),  # type: ignore[assignment]
+    *,
+    error: int = 0,
+    partition: int = 0,
+) -> str:
+    """A ShareFetch of one partition: what it acquires, and what it acknowledges."""
+    batches = [
+        {"firstOffset": first, "lastOffset": last, "acknowledgeTypes": types}
+        for first, last, types in acknowledged
+    ]
+    runs = [
+        {"firstOffset": first, "lastOffset": last, "deliveryCount": count}
+        for first, last, count in acquired
+    ]
+    asked = {"partitionIndex": partition, "acknowledgementBatches": batches}
+    answered = {
+        "partitionIndex": partition,
+        "errorCode": 0,
+        "acknowledgeErrorCode": error,
+        "acquiredRecords": runs,
+    }
+    return line(
+        "ShareFetch",
+        at,
+        {
+            "groupId": "g",
+            "memberId": member,
+            "shareSessionEpoch": epoch,
+            "topics": [{"topicId": TOPIC, "partitions": [asked]}],
+        },
+        {
+            "errorCode": 0,
+            "acquisitionLockTimeoutMs": 5_000,
+            "responses": [{"topicId": TOPIC, "partitions": [answered]}],
+        },
+    )
+
+
+def acknowledge(
+    at: int, member: str, epoch: int, batches: list[tuple[int, int, list[int]]], *, error: int = 0
+) -> str:
+    """A ShareAcknowledge of partition 0."""
+    asked = {
+        "partitionIndex": 0,
+        "acknowledgementBatches": [
+            {"firstOffset": first, "lastOffset": last, "acknowledgeTypes": types}
+            for first, last, types in batches
+        ],
+    }
+    return line(
+        "ShareAcknowledge",
+        at,
+        {
+            "groupId": "g",
+            "memberId": member,
+            "shareSessionEpoch": epoch,
+            "topics": [{"topicId": TOPIC, "partitions": [asked]}] if batches else [],
+        },
+        {
+            "errorCode": 0,
+            "acquisitionLockTimeoutMs": 5_000,
+            "responses": [
+                {"topicId": TOPIC, "partitions": [{"partitionIndex": 0, "errorCode": error}]}
+            ],
+        },
+    )
+
+
+def state_call(
+    api: str,
+    at: int,
+    partition: int = 0,
+    *,
+    error: int = 0,
+    answer: dict[str, Any] | None = None,
+    version: int = 1,
+    **asked: Any,
+) -> str:
+    """A call of a share coordinator about one partition."""
+    result = {"partition": partition, "errorCode": error} | (answer or {})
+    return line(
+        api,
+        at,
+        {
+            "groupId": "g",
+            "topics": [{"topicId": TOPIC, "partitions": [{"partition": partition} | asked]}],
+        },
+        {"results": [{"topicId": TOPIC, "partitions": [result]}]},
+        version=version,
+    )
+
+
+def described(at: int, state: str, assignment_epoch: int, *, members: int = 0) -> str:
+    """A ShareGroupDescribe of the group."""
+    group = {
+        "errorCode": 0,
+        "groupId": "g",
+        "groupState": state,
+        "groupEpoch": assignment_epoch,
+        "assignmentEpoch": assignment_epoch,
+        "assignorName": "simple",
+        "members": [{"memberId": f"m{n}"} for n in range(members)],
+        "authorizedOperations": -2147483648,
+    }
+    return line("ShareGroupDescribe", at, {"groupIds": ["g"]}, {"groups": [group]})
+
+
+def log_of(folder: Path, *lines: str, zone: str = "UTC") -> Requests:
+    """Write lines as a broker's log of requests, and open it."""
+    path = folder / "kafka-request.log"
+    path.write_text("".join(f"{one}\n" for one in lines))
+    return Requests(RequestLog(path, zone))
+
+
+def rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
+    """Some columns of a table, a tuple a row."""
+    return [tuple(row.values()) for row in table.select(list(names)).to_pylist()]

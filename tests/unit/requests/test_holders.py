@@ -1,0 +1,135 @@
+"""A log of requests beside a capture: who holds what, in lag, in causes, and on the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sharelag
+from sharelag.cli.demo import CAPTURE
+from sharelag.metrics.holders import NEVER_DELIVERED
+from tests.support.command import sharelag as command
+from tests.support.request_lines import TOPIC, fetch, log_of, rows, state_call
+
+#: Topic `orders` of the recorded demo, of which `billing` has not read what is beyond 680.
+ORDERS = "sKsPW6TOQnKQg0plb_HCDA"
+RUN = ("first_offset", "last_offset", "lock_state", "member_id")
+
+
+@pytest.fixture(name="log")
+def log_beside_the_demo(tmp_path: Path) -> Path:
+    """A log that goes from a moment before the capture to one after it."""
+    lines = [
+        state_call("InitializeShareGroupState", 0, stateEpoch=1, startOffset=-1),
+        fetch(1_000, "m-7", 0, [(680, 699, 1)]),
+        fetch(50_000, "m-8", 0),
+    ]
+    return log_of(tmp_path, *[_of_demo(one) for one in lines]).log.path
+
+
+def _of_demo(line: str) -> str:
+    line = line.replace("2026-11-23 00:00:", "2026-11-21 11:45:").replace(TOPIC, ORDERS)
+    return line.replace('"groupId":"g"', '"groupId":"billing"')
+
+
+def test_what_is_unread_is_held_or_was_never_delivered(log: Path) -> None:
+    bench = sharelag.open("demo", engine="local", requests=log)
+    evidence = bench.evidence("billing")
+    assert rows(evidence.holders, *RUN) == [
+        (680, 699, "acquired", "m-7"),
+        (700, 1099, NEVER_DELIVERED, None),
+    ]
+    at = evidence.lag.column("partition").to_pylist().index(0)
+    held, never = evidence.lag.column("notes").to_pylist()[at]
+    assert held.startswith("680-699 acquired by m-7 since 2026-11-21 11:45:00 UTC")
+    assert never == "400 never delivered"
+    shown = bench.lag("billing").to_text()
+    assert "acquired by m-7" in shown
+
+
+def test_a_cause_names_who_holds_offsets(log: Path) -> None:
+    bench = sharelag.open("demo", engine="local", requests=log)
+    evidence = bench.explain("billing").table.column("evidence").to_pylist()
+    # The evidence of a cause is of the share partition with the most offsets: here partition 3.
+    assert "held_by" not in {one["name"] for one in evidence[0]}
+    log.write_text(log.read_text().replace('"partitionIndex":0', '"partitionIndex":3'))
+    bench = sharelag.open("demo", engine="local", requests=log)
+    (found,) = bench.explain("billing").table.column("evidence").to_pylist()
+    (held,) = [one["value"] for one in found if one["name"] == "held_by"]
+    assert held.startswith("680-699 acquired by m-7 since")
+
+
+def test_a_log_that_ended_before_says_nothing(log: Path) -> None:
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
+    evidence = sharelag.open("demo", engine="local", requests=log).evidence()
+    assert evidence.holders.num_rows == 0
+    assert "acquired" not in str(evidence.lag.column("notes").to_pylist())
+
+
+def test_nothing_is_called_never_delivered_where_the_log_began_later(log: Path) -> None:
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[1:]))
+    evidence = sharelag.open("demo", engine="local", requests=log).evidence()
+    assert rows(evidence.holders, *RUN) == [(680, 699, "acquired", "m-7")]
+
+
+@pytest.mark.parametrize("name", ["lag", "explain"])
+def test_commands_say_from_when_to_when_the_log_goes(log: Path, name: str) -> None:
+    answer = command(name, "--capture", str(CAPTURE), "--requests", str(log))
+    assert answer.returncode == 0
+    assert "the log of requests goes from 2026-11-21 11:4" in answer.stderr
+    assert ", its times taken as UTC" in answer.stderr
+    assert "is not known" not in answer.stderr
+    # Two hours east of UTC the same clock was earlier.
+    east = ("--requests-zone", "Asia/Tokyo")
+    answer = command(name, "--capture", str(CAPTURE), "--requests", str(log), *east)
+    assert "who holds what at the moment above is not known" in answer.stderr
+
+
+def test_lag_on_the_terminal_names_members(log: Path) -> None:
+    answer = command("lag", "--capture", str(CAPTURE), "--requests", str(log), "-o", "json")
+    notes = [one for row in answer.stdout.splitlines() for one in json.loads(row)["notes"] or []]
+    assert sum("acquired by m-7" in one for one in notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["lag", "--requests-zone", "UTC"], "--requests-zone needs --requests"),
+        (["lag", "--brief", "--requests", "LOG"], "--requests needs --by partition"),
+        (["requests", "LOG", "--show", "holds", "--as-of", "x"], "--as-of needs --show held."),
+        (["requests", "LOG", "--capture", "x"], "--capture needs --show findings."),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    log: Path, arguments: list[str], said: str
+) -> None:
+    given = [str(log) if one == "LOG" else one for one in arguments]
+    source = ["--capture", str(CAPTURE)] if given[0] == "lag" else []
+    answer = command(*given, *source)
+    assert answer.returncode == 2
+    assert said in answer.stderr
+
+
+def test_requests_shows_tables_and_counts_findings(log: Path) -> None:
+    answer = command("requests", str(log), "--show", "acquisitions")
+    assert answer.returncode == 0, answer.stderr
+    heading, row = answer.stdout.splitlines()
+    assert heading.split()[:3] == ["TIMESTAMP", "GROUP", "TOPIC-ID"]
+    assert "m-7" in row
+    assert "3 lines: 3 requests about share groups, 0 that could not be read" in answer.stderr
+    held = command("requests", str(log), "--as-of", "2026-11-21T11:45:02Z", "-o", "json")
+    assert [json.loads(one)["last_offset"] for one in held.stdout.splitlines()] == [699]
+    with log.open("a") as file:
+        file.write(_of_demo(fetch(51_000, "m-8", 5)) + "\n")
+    assert (
+        "session epoch gap: 1; --show findings shows them"
+        in command("requests", str(log), "--group", "billing").stderr
+    )
+    answer = command("requests", str(log), "--show", "findings", "--group", "billing")
+    assert "session epoch 5 follows 0" in answer.stdout
+    assert (
+        command("requests", str(log), "--show", "findings", "--group", "x").stdout.count("follows")
+        == 0
+    )

@@ -1,0 +1,220 @@
+"""A broker's log of requests, read: nothing is lost, and what cannot be read is a reject."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sharelag.errors import InputError
+from sharelag.schemas.requests import REQUEST_TABLES
+from sharelag.sources.files.request_log import Piece, RequestLog, read_piece
+from sharelag.wire.requests import OF_BROKERS, OF_CLIENTS
+from sharelag.wire.requests.tables import tables_of
+from tests.support.request_lines import (
+    KEYS,
+    TOPIC,
+    acknowledge,
+    described,
+    fetch,
+    line,
+    log_of,
+    rows,
+    state_call,
+)
+
+RUN = ("first_offset", "last_offset")
+
+
+@pytest.mark.row("RPC-01")
+def test_the_catalogue_has_every_request_about_share_groups() -> None:
+    assert len(OF_CLIENTS) == 7
+    names = {api.name for api in OF_BROKERS}
+    assert names >= {
+        *("ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState"),
+        "ReadShareGroupStateSummary",
+    }
+    assert {api.name: api.key for api in (*OF_CLIENTS, *OF_BROKERS)} == KEYS
+
+
+@pytest.mark.row("FET-08")
+def test_acquired_records_are_rows(tmp_path: Path) -> None:
+    log = log_of(tmp_path, fetch(1_000, "m", 1, [(110, 110, 2), (120, 120, 1)]))
+    found = log.table("acquisitions")
+    assert rows(found, *RUN, "delivery_count") == [(110, 110, 2), (120, 120, 1)]
+    assert rows(found, "member_id", "lock_ms") == [("m", 5_000)] * 2
+    # 1,000 ms less what it took to answer and to send.
+    moment = datetime(2026, 11, 23, 0, 0, 0, 999_500, UTC)
+    assert set(found.column("timestamp").to_pylist()) == {moment}
+
+
+@pytest.mark.row("RPC-05")
+def test_one_type_is_that_of_a_whole_batch(tmp_path: Path) -> None:
+    log = log_of(tmp_path, fetch(0, "m", 1, acknowledged=[(100, 109, [1])]))
+    (only,) = rows(log.table("acknowledgements"), *RUN, "acknowledge_type", "api")
+    assert only == (100, 109, 1, "ShareFetch")
+
+
+def test_several_types_are_one_an_offset(tmp_path: Path) -> None:
+    batches = [(5, 10, [1, 1, 0, 3, 3, 2]), (20, 20, [4])]
+    log = log_of(tmp_path, acknowledge(0, "m", 1, batches))
+    assert rows(log.table("acknowledgements"), *RUN, "acknowledge_type") == [
+        (5, 6, 1),
+        (7, 7, 0),
+        (8, 9, 3),
+        (10, 10, 2),
+        (20, 20, 4),
+    ]
+
+
+@pytest.mark.row("RPC-06")
+def test_acquisitions_count_although_acknowledgements_were_refused(tmp_path: Path) -> None:
+    log = log_of(tmp_path, fetch(0, "m", 1, [(7, 7, 1)], [(3, 3, [1])], error=42))
+    assert rows(log.table("acquisitions"), *RUN) == [(7, 7)]
+    assert rows(log.table("acknowledgements"), "error_code") == [(42,)]
+
+
+@pytest.mark.row("RPC-14")
+def test_a_write_before_version_1_has_no_count(tmp_path: Path) -> None:
+    state = {"stateEpoch": 1, "leaderEpoch": 3, "startOffset": 10}
+    batch = {"firstOffset": 11, "lastOffset": 12, "deliveryState": 2, "deliveryCount": 1}
+    writes = [
+        state_call("WriteShareGroupState", 0, version=0, stateBatches=[batch], **state),
+        state_call(
+            "WriteShareGroupState", 1, deliveryCompleteCount=2, stateBatches=[batch], **state
+        ),
+    ]
+    found = log_of(tmp_path, *writes).table("state_calls")
+    assert rows(found, "call", "start_offset", "delivery_complete_count") == [
+        ("write", 10, None),
+        ("write", 10, 2),
+    ]
+    assert found.column("state_batches").to_pylist()[1] == [
+        {"first_offset": 11, "last_offset": 12, "delivery_state": 2, "delivery_count": 1}
+    ]
+
+
+@pytest.mark.row("RPC-16")
+def test_a_summary_is_what_was_answered(tmp_path: Path) -> None:
+    answer = {"stateEpoch": 2, "leaderEpoch": 1, "startOffset": 2, "deliveryCompleteCount": 2}
+    log = log_of(
+        tmp_path, state_call("ReadShareGroupStateSummary", 0, leaderEpoch=9, answer=answer)
+    )
+    names = ("call", "state_epoch", "leader_epoch", "start_offset", "delivery_complete_count")
+    assert rows(log.table("state_calls"), *names) == [("summary", 2, 1, 2, 2)]
+
+
+@pytest.mark.row("RPC-11")
+def test_a_lag_that_is_not_known_is_null(tmp_path: Path) -> None:
+    parts = [
+        {"partitionIndex": n, "startOffset": start, "leaderEpoch": 0, "lag": lag, "errorCode": 0}
+        for n, (start, lag) in enumerate([(2, 7), (-1, -1)])
+    ]
+    topic = {"topicName": "orders", "topicId": TOPIC, "partitions": parts}
+    groups = [{"groupId": "g", "topics": [topic], "errorCode": 0}]
+    log = log_of(tmp_path, line("DescribeShareGroupOffsets", 0, {"groups": []}, {"groups": groups}))
+    found = rows(log.table("offset_calls"), "call", "topic", "partition", "start_offset", "lag")
+    assert found == [
+        ("describe offsets", "orders", 0, 2, 7),
+        ("describe offsets", "orders", 1, None, None),
+    ]
+
+
+@pytest.mark.row("RPC-03")
+def test_no_assignment_means_the_one_before(tmp_path: Path) -> None:
+    def beat(at: int, partitions: list[int] | None) -> str:
+        topics = [] if not partitions else [{"topicId": TOPIC, "partitions": partitions}]
+        given = None if partitions is None else {"topicPartitions": topics}
+        asked = {"groupId": "g", "memberId": "m", "memberEpoch": 1, "subscribedTopicNames": None}
+        answer = {"errorCode": 0, "memberEpoch": 1, "heartbeatIntervalMs": 5000}
+        return line("ShareGroupHeartbeat", at, asked, answer | {"assignment": given})
+
+    beats = (beat(0, [0, 1]), beat(1, None), beat(2, []))
+    found = log_of(tmp_path, *beats).table("heartbeats").column("assigned_partitions").to_pylist()
+    assert found == [[{"topic_id": TOPIC, "partitions": [0, 1]}], None, []]
+
+
+def test_every_line_is_a_request_a_reject_or_skipped(tmp_path: Path) -> None:
+    good = [fetch(n, "m", n, [(n, n, 1)]) for n in range(50)]
+    broken = [
+        good[0][:-60],  # cut off
+        good[1].replace('"firstOffset":1', '"firstOffset":"one"'),
+        good[2].replace("[2026-11-23 00:00:00,002]", "[today]"),
+        good[3].replace('"requestApiKey":78,', ""),
+    ]
+    other = [
+        "[2026-11-23 00:00:00,000] INFO Kafka version: 4.3.1",
+        good[4].replace('"requestApiKey":78', '"requestApiKey":0'),
+        "",
+    ]
+    lines = good + broken + other
+    random.Random(1).shuffle(lines)
+    log = log_of(tmp_path, *lines)
+    assert log.log.counted == (len(lines), len(other))
+    assert log.table("requests").num_rows == len(good)
+    assert log.table("rejects").num_rows == len(broken)
+    assert set(log.table("rejects").column("text").to_pylist()) == set(broken)
+    assert "57 lines: 50 requests about share groups, 4 that could not be read" in log.summary()
+
+
+def test_a_log_that_is_cut_anywhere_is_read_up_to_there(tmp_path: Path) -> None:
+    whole = log_of(tmp_path, *[fetch(n, "m", n, [(n, n, 1)]) for n in range(20)])
+    data = whole.log.path.read_bytes()
+    ends = [n + 1 for n, octet in enumerate(data) if octet == ord("\n")]
+    for cut in random.Random(2).sample(range(len(data)), 200):
+        path = tmp_path / "cut.log"
+        path.write_bytes(data[:cut])
+        log = RequestLog(path)
+        complete = sum(end <= cut for end in ends)
+        # What is cut within the brackets after the JSON has all of it.
+        assert log.tables["requests"].num_rows in (complete, complete + 1)
+        rest = log.tables["rejects"].num_rows + log.counted[1]
+        assert log.counted[0] == log.tables["requests"].num_rows + rest
+        assert rest <= 1
+
+
+@pytest.mark.parametrize("step", [1, 100, 701, 5_000, 1 << 30])
+def test_pieces_of_a_file_are_the_file(tmp_path: Path, step: int) -> None:
+    lines = [fetch(n, "mem\u00f6ber", n, [(n, n, 1)]) for n in range(7)]
+    log = log_of(tmp_path, *lines, "no request", described(9, "Empty", 1)).log
+    size = log.path.stat().st_size
+    step = max(step, 60) if step > 1 else 60
+    pieces = [
+        read
+        for begin in range(0, size, step)
+        for read in read_piece(Piece(str(log.path), begin, min(begin + step, size)))
+    ]
+    assert sum(one.count for one in pieces) == log.counted[0] == 9
+    for name, schema in REQUEST_TABLES.items():
+        parts = [tables_of(one)[name] for one in pieces]
+        assert pa.Table.from_batches(parts, schema).equals(log.tables[name]), name
+
+
+def test_times_are_those_of_the_zone(tmp_path: Path) -> None:
+    said = described(0, "Empty", 1)
+    log = log_of(tmp_path, said, said.replace("00,000]", "00,000+0530]"), zone="Europe/Berlin")
+    found = log.table("descriptions").column("timestamp").to_pylist()
+    assert found == [
+        datetime(2026, 11, 22, 23, 0, tzinfo=UTC),
+        datetime(2026, 11, 22, 18, 30, tzinfo=UTC),
+    ]
+
+
+def test_a_zone_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown time zone 'Mars': give a name such as"):
+        log_of(tmp_path, described(0, "Empty", 1), zone="Mars").table("requests")
+
+
+def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
+    log_of(tmp_path, described(0, "Empty", 1))
+    (tmp_path / "kafka-request.log.1").write_text(described(1, "Stable", 2) + "\n")
+    log = RequestLog(tmp_path)
+    assert log.tables["descriptions"].column("group_state").to_pylist() == ["Empty", "Stable"]
+
+
+def test_no_log_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no log of requests at"):
+        RequestLog(tmp_path / "missing").tables  # noqa: B018
