@@ -93,7 +93,7 @@ def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows as a Spark task returns them: timestamps in microseconds, null for missing columns.
 
     Spark's timestamps hold no more; a number of milliseconds beyond that is not a time, and becomes
-    null.
+    null. What is in microseconds already stays as it is.
     """
     arrays, fields = [], []
     for field in schema:
@@ -111,6 +111,8 @@ def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _microseconds(column: pa.Array) -> pa.Array:
+    if column.type == pa.timestamp("us", tz="UTC"):
+        return column
     last = (2**63 - 1) // 1000
     numbers = column.cast(TIMESTAMP, safe=False).view(pa.int64())
     is_time = pc.and_(pc.less(numbers, last), pc.greater(numbers, -last))

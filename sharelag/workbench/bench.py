@@ -113,6 +113,25 @@ class Workbench:
         """Run a query over these tables; see `sharelag.pipeline.frames.Frames.sql`."""
         return self.frames.sql(query, args)
 
+    def request_frame(self, name: str) -> DataFrame:
+        """A table of the log of requests as a Spark DataFrame, for logs of any size.
+
+        Parameters
+        ----------
+        name : str
+            One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``.
+
+        Raises
+        ------
+        InputError
+            No log of requests was given, or it has no such table.
+        """
+        from sharelag.pipeline.requests import request_frame
+
+        if self.requests is None:
+            raise InputError("no log of requests was given: use sharelag.open(..., requests=LOG)")
+        return request_frame(self._session(), self.requests.log, name)
+
     @property
     def reading(self) -> Reading:
         """What all answers come from."""

@@ -1,0 +1,46 @@
+"""A log of requests on Spark is what it is in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from sharelag.errors import InputError
+from sharelag.pipeline.collecting import collected
+from sharelag.pipeline.requests import request_frame
+from sharelag.schemas.requests import HOLDS, REQUEST_TABLES
+from tests.support.request_lines import acknowledge, described, fetch, log_of, state_call
+
+
+def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    batch = {"firstOffset": 0, "lastOffset": 1, "deliveryState": 2, "deliveryCount": 1}
+    log = log_of(
+        tmp_path,
+        *[fetch(1_000 + n, f"m{n % 3}", n // 3, [(10 * n, 10 * n + 9, 1)]) for n in range(30)],
+        acknowledge(2_000, "m0", 10, [(0, 4, [1, 1, 2, 3, 4])]),
+        acknowledge(3_000, "m1", -1, []),
+        state_call("WriteShareGroupState", 3_500, startOffset=0, stateBatches=[batch]),
+        described(4_000, "Stable", 1, members=3),
+        "no request",
+        fetch(9_000, "m2", 10)[:-80],
+    )
+    schemas = REQUEST_TABLES | {"holds": HOLDS}
+    for name, schema in schemas.items():
+        ours = log.table(name)
+        frame = request_frame(spark, log.log, name, piece=3_000)
+        assert name == "holds" or frame.rdd.getNumPartitions() > 1
+        assert ordered(collected(frame, schema)).equals(ordered(ours)), name
+        assert ours.num_rows or name in ("heartbeats", "offset_calls")
+
+
+def ordered(table: pa.Table) -> pa.Table:
+    plain = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    return table.combine_chunks().sort_by([(name, "ascending") for name in plain])
+
+
+def test_an_unknown_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown table 'locks': choose one of holds, requests"):
+        request_frame(spark, log_of(tmp_path, "").log, "locks")
