@@ -67,7 +67,7 @@ INPUT = [
         metavar="0-4",
         help="Try state records as those of this generation of the format (0 to 3), then as "
         "today's; 4: as today's alone. Without it, each record tells; one that may be damaged is a "
-        "reject.",
+        "reject. 0 and 1 look into the segments of all users' topics.",
     ),
 ]
 #: A broker's log of requests beside the input.
@@ -205,6 +205,7 @@ def source_of(options: Options) -> Input:
             capture=options["capture"],
             raw=options["raw"],
             segments=options["segments"],
+            generation=options.get("generation"),
             timeout=options["timeout"].total_seconds(),
             spelled=flag,
         )

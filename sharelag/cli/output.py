@@ -17,6 +17,7 @@ import click
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.errors import InputError, ShareLagError, unknown_group
 from sharelag.model import iso
+from sharelag.tables.words import decode_command
 
 
 def start(engine: str, source: Any) -> str:
@@ -121,12 +122,14 @@ def require_rows(
 
 def _only_rejects(generation: int | None, rejected: int) -> str:
     records = "1 record" if rejected == 1 else f"{rejected:,} records"
-    option = "" if generation is None else f" --generation {generation}"
+    shows = decode_command(generation)
     instead = "" if generation is None else "; try without --generation"
-    return (
-        f"{records} could not be decoded, and there are no others: "
-        f"`sharelag decode{option}` shows them{instead}"
-    )
+    return f"{records} could not be decoded, and there are no others: {shows} shows them{instead}"
+
+
+def _decode_command() -> str:
+    """The command that shows the rejects of the one that runs, with its generation."""
+    return decode_command(click.get_current_context().params.get("generation"))
 
 
 def groups_in(table: Any) -> set[str]:
@@ -157,7 +160,7 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     if answer.rejected:
         click.echo(
             f"sharelag: {answer.rejected} records could not be decoded and are missing above; "
-            "`sharelag decode` shows them",
+            f"{_decode_command()} shows them",
             err=True,
         )
     if refused:
@@ -188,7 +191,7 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
     if evidence.rejected:
         click.echo(
             f"sharelag: {evidence.rejected} records could not be decoded; "
-            "`sharelag decode` shows them",
+            f"{_decode_command()} shows them",
             err=True,
         )
 

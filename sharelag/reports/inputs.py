@@ -102,6 +102,7 @@ def read(
         capture=capture,
         raw=raw,
         segments=segments,
+        generation=generation,
     )
     requested = parse_time(as_of) if as_of else None
     bench = open_workbench(

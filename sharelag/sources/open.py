@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0
 _ADDRESSES = re.compile(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\\]+):\d+\s*(,.*)?")
 _SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
+#: Generations whose records are control records in users' topics.
+_CONTROL = (0, 1)
 _SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
 
 
@@ -59,6 +61,7 @@ def named_input(
     capture: str | Path | None = None,
     raw: str | None = None,
     segments: str | Path | None = None,
+    generation: int | None = None,
     timeout: float = TIMEOUT,
     spelled: Callable[[str], str] = str,
 ) -> Input:
@@ -71,6 +74,8 @@ def named_input(
     capture, raw, segments : optional
         A capture or an archive, raw records (also an address that an installed package opens), or
         a broker's log directory.
+    generation : int, optional
+        As which generation records are tried: 0 and 1 are control records in users' topics.
     timeout : float
         Seconds to wait for brokers.
     spelled : callable
@@ -94,7 +99,7 @@ def named_input(
     if capture:
         return captured(Path(capture))
     if segments:
-        return SegmentsInput(Path(segments))
+        return SegmentsInput(Path(segments), generation in _CONTROL)
     if raw:
         plugged = None if Path(raw).exists() else plugged_input(raw)
         return plugged() if plugged else raw_input(raw)
@@ -111,6 +116,7 @@ def open_input(
     spark: SparkSession | None = None,
     command_config: str | Path | None = None,
     properties: Mapping[str, str] | None = None,
+    generation: int | None = None,
     timeout: float = TIMEOUT,
 ) -> Input:
     """Open a cluster, a folder, files, a Spark table, a sample, or DataFrames.
@@ -152,7 +158,7 @@ def open_input(
     if plugged:
         return plugged()
     if isinstance(where, Path) or (where and is_there):
-        return at_path(Path(where))
+        return at_path(Path(where), generation)
     return _called(DEMO if where is None else where, engine, spark)
 
 
@@ -186,7 +192,7 @@ def raw_input(path: str) -> RawInput | PrintedInput:
     return PrintedInput(Path(path)) if is_printed(Path(path)) else RawInput(path)
 
 
-def at_path(path: Path) -> Input:
+def at_path(path: Path, generation: int | None = None) -> Input:
     """Open what lies at a path of this machine.
 
     Raises
@@ -197,7 +203,7 @@ def at_path(path: Path) -> Input:
     if is_archive(path) or (path / "capture.json").exists() or not path.exists():
         return captured(path)
     if path.is_dir() and any(path.glob("*-*/*.log")):
-        return SegmentsInput(path)
+        return SegmentsInput(path, generation in _CONTROL)
     if path.is_file() or any(path.glob("**/*.parquet")):
         return raw_input(str(path))
     raise InputError(

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.tables.reasons import NO_END_OFFSET_THEN, REASONS
+from sharelag.tables.words import decode_command
 
 
-def of_rejected(rejected: int) -> tuple[str, ...]:
-    """Records that could not be decoded."""
+def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]:
+    """Records that could not be decoded, as today's or as those of a generation."""
+    shows = decode_command(generation)
     return (
-        (f"{rejected:,} records that could not be decoded; `sharelag decode` shows them",)
-        if rejected
-        else ()
+        (f"{rejected:,} records that could not be decoded; {shows} shows them",) if rejected else ()
     )
 
 

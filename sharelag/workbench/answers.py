@@ -201,7 +201,7 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
             "lag": _chart(charts.lag_over_time_figure, charts.lag_over_time_records, table),
             "rates": _chart(charts.rates_over_time_figure, charts.rates_over_time_records, table),
         },
-        unknown=gaps.of_ends(table) + gaps.of_rejected(answer.rejected),
+        unknown=gaps.of_ends(table) + gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,
     )
 
@@ -332,7 +332,7 @@ def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
         order="records",
         charts={"records": _chart(charts.state_record_figure, charts.state_record_records, table)},
         notes=tuple(findings.column("summary").to_pylist()),
-        unknown=gaps.of_rejected(answer.rejected),
+        unknown=gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,
     )
 
@@ -361,7 +361,8 @@ def reconciled(answer: Answer, described: bool, true: bool, base: Result) -> Res
         columns=views.reconciled(described, true).columns,
         as_of=pc.max(table.column("as_of")).as_py(),
         order="lag",
-        unknown=gaps.of_column(table, "lag", "the lag") + gaps.of_rejected(answer.rejected),
+        unknown=gaps.of_column(table, "lag", "the lag")
+        + gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,
     )
 

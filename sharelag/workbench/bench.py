@@ -379,7 +379,7 @@ class Workbench:
         return self._on_spark().spark
 
     def _rejected(self) -> tuple[str, ...]:
-        return of_rejected(self.reading.counted.rejected)
+        return of_rejected(self.reading.counted.rejected, self.choice.generation)
 
     def _frame(
         self, made: Callable[[SparkReading], DataFrame], left_out: int
@@ -417,7 +417,7 @@ class Workbench:
         if not gathered:
             return base
         evidence = self.evidence()
-        unknown = of_evidence(evidence, self.as_of is not None)
+        unknown = of_evidence(evidence, self.as_of is not None, self.choice.generation)
         return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)
 
     def _step(self) -> timedelta:

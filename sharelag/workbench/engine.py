@@ -40,11 +40,13 @@ class Answer:
     engine: str
     left_out: int = 0  # rows that were too many to be brought here
     now: datetime | None = None  # the moment, where it was asked for
+    generation: int | None = None  # as which records were tried
 
     @classmethod
     def of(cls, read: Reading, table: pa.Table, left_out: int = 0) -> Answer:
         """A table of a reading."""
-        return cls(table, read.counted.rejected, read.engine, left_out)
+        rejected, generation = read.counted.rejected, read.choice.generation
+        return cls(table, rejected, read.engine, left_out, generation=generation)
 
 
 def choose(requested: str, source: Input) -> str:

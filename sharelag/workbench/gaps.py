@@ -6,7 +6,9 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.tables.gaps import of_rejected
 
 
-def of_evidence(evidence: Evidence, is_past: bool) -> tuple[str, ...]:
+def of_evidence(
+    evidence: Evidence, is_past: bool, generation: int | None = None
+) -> tuple[str, ...]:
     """What is not known of everything that was gathered.
 
     Parameters
@@ -14,8 +16,10 @@ def of_evidence(evidence: Evidence, is_past: bool) -> tuple[str, ...]:
     evidence : Evidence
     is_past : bool
         Whether it is of another moment than the last.
+    generation : int, optional
+        As those of which design records were tried.
     """
-    said = list(of_rejected(evidence.rejected))
+    said = list(of_rejected(evidence.rejected, generation))
     if not evidence.settings.num_rows:
         said.append("settings; Kafka's defaults are assumed")
     elif evidence.settings.column("value").null_count:

@@ -111,6 +111,7 @@ def open_workbench(
         offsets=offsets,
         engine=engine,
         spark=spark,
+        generation=generation,
         command_config=command_config,
         properties=properties,
         timeout=timeout,

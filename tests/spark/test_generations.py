@@ -12,11 +12,14 @@ from pyspark.sql import SparkSession
 
 import sharelag
 from sharelag import schemas
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench.bench import Workbench
 from tests.support.generations import TODAY, raw_of
-from tests.support.log_directory import user_log, write
+from tests.support.log_directory import beside, user_log, write
 from tests.support.older_records import control, raw, row
 from tests.support.records import KEY
+from tests.support.records import row as todays_row
 from tests.support.walk import WALK
 
 
@@ -39,6 +42,12 @@ def same(path: Path, spark: SparkSession, generation: int | None = None) -> None
 
 def test_control_records_of_a_log_directory(spark: SparkSession, tmp_path: Path) -> None:
     same(write(tmp_path, user_log(raw(control(0))), topic_id=KEY.topic_id), spark)
+
+
+def test_control_records_beside_a_state_topic(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path, user_log(raw(control(1))), topic_id=KEY.topic_id)
+    todays = encode_record(SHARE_SNAPSHOT, todays_row(40, [], group_id="today"))
+    same(beside(folder, *todays), spark, generation=1)
 
 
 def test_files_with_an_older_generation_each(spark: SparkSession, tmp_path: Path) -> None:

@@ -63,3 +63,11 @@ def write(folder: Path, log: bytes, topic: str = "orders", topic_id: str | None 
         (place / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
     (folder / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} 0 140\n")
     return folder
+
+
+def beside(folder: Path, key: bytes, value: bytes) -> Path:
+    """Write a state topic of one record beside what a log directory has."""
+    place = folder / "__share_group_state-0"
+    place.mkdir()
+    (place / "00000000000000000000.log").write_bytes(batch([(0, key, value)]))
+    return folder

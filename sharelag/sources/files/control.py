@@ -2,8 +2,8 @@
 
 Two older designs keep the state of a share partition beside the records that it is about. Clients
 never see such records, so only a broker's files have them. They are looked for where a log
-directory has no ``__share_group_state``: the designs exclude each other, and users' topics are
-large. Of batches that are not control batches only the header is read.
+directory has no ``__share_group_state``, or where they are asked for: users' topics are large. Of
+batches that are not control batches only the header is read.
 """
 
 from __future__ import annotations
@@ -30,8 +30,15 @@ _BEFORE = 12
 _IS_CONTROL = 0x20
 
 
-def control_segments(folder: Path) -> list[tuple[segments.Place, Path]]:
+def control_segments(folder: Path, beside: bool = False) -> list[tuple[segments.Place, Path]]:
     """Return the segments that may hold control records with share state, of users' topics.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The log directory.
+    beside : bool
+        Also where it has a ``__share_group_state``.
 
     Raises
     ------
@@ -39,7 +46,7 @@ def control_segments(folder: Path) -> list[tuple[segments.Place, Path]]:
         When the folder is not a log directory.
     """
     found = segments.partitions(folder)
-    if any(topic == STATE_TOPIC for topic, _ in found):
+    if not beside and any(topic == STATE_TOPIC for topic, _ in found):
         return []
     return [
         (place, segment)
@@ -49,9 +56,9 @@ def control_segments(folder: Path) -> list[tuple[segments.Place, Path]]:
     ]
 
 
-def read_control(folder: Path) -> Iterator[pa.RecordBatch]:
+def read_control(folder: Path, beside: bool = False) -> Iterator[pa.RecordBatch]:
     """Yield the control records of all `control_segments`, as `read_control_segment` does."""
-    for place, segment in control_segments(folder):
+    for place, segment in control_segments(folder, beside):
         yield read_control_segment(folder, place, segment)
 
 

@@ -121,9 +121,13 @@ class PrintedInput(RecordsOnly):
 
 @dataclass(frozen=True)
 class SegmentsInput(RecordsOnly):
-    """A broker's log directory, which must be on this machine."""
+    """A broker's log directory, which must be on this machine.
+
+    ``control``: control records in users' topics count although there is a ``__share_group_state``.
+    """
 
     folder: Path
+    control: bool = False
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         from sharelag.sources.files.control import read_control
@@ -131,12 +135,12 @@ class SegmentsInput(RecordsOnly):
 
         yield from read_segments(self.folder, topic)
         if topic == STATE_TOPIC:
-            yield from read_control(self.folder)
+            yield from read_control(self.folder, self.control)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.files import segments
 
-        return segments(spark, self.folder, topic)
+        return segments(spark, self.folder, topic, self.control)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         from sharelag.sources.files.segments import segment_offsets

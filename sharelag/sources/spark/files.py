@@ -82,7 +82,7 @@ def is_table_of(spark: SparkSession, name: str) -> bool:
         return False
 
 
-def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
+def segments(spark: SparkSession, folder: Path, topic: str, control: bool = False) -> DataFrame:
     """Read a topic from a broker's log directory, with one task per partition.
 
     Parameters
@@ -91,6 +91,8 @@ def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
     folder : pathlib.Path
         Must be accessible for all Spark workers.
     topic : str
+    control : bool
+        Control records in users' topics count although there is a ``__share_group_state``.
 
     Returns
     -------
@@ -98,9 +100,9 @@ def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
         `sharelag.schemas.RAW`.
     """
     places = sorted(number for name, number in partitions(folder) if name == topic)
-    control = control_segments(folder) if topic == STATE_TOPIC else []
-    if control:
-        return _control(spark, folder, control)
+    found = control_segments(folder, control) if topic == STATE_TOPIC else []
+    if found and not places:
+        return _control(spark, folder, found)
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -109,7 +111,8 @@ def segments(spark: SparkSession, folder: Path, topic: str) -> DataFrame:
                     yield for_spark(rows, schemas.RAW)
 
     numbers = spark.range(0, len(places), 1, max(len(places), 1))
-    return numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
+    frame = numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
+    return frame.unionByName(_control(spark, folder, found)) if found else frame
 
 
 def _control(

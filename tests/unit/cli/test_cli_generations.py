@@ -14,6 +14,9 @@ import pytest
 from sharelag import open as open_workbench
 from sharelag.errors import InputError
 from sharelag.reports.inputs import read
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
+from tests.support import records
 from tests.support.command import sharelag
 from tests.support.generations import FIRST_OFFSET, TODAY, Written, raw_of
 from tests.support.older_records import DURABLE, control, keyed, raw, row
@@ -283,6 +286,19 @@ def test_records_of_another_generation_than_asked_for_are_counted(
     assert done.returncode == 1
     assert f"{len(WALK)} records could not be decoded, and there are no others" in done.stderr
     assert "`sharelag decode --generation 4` shows them; try without --generation" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["lag", "windows", "explain"])
+def test_the_hint_on_rejects_beside_other_rows_keeps_the_generation(
+    tmp_path: Path, command: str
+) -> None:
+    good, bad = records.row(3, []), (b"\0\0", b"no record")
+    rows = records.raw([encode_record(SHARE_SNAPSHOT, good), bad])
+    asked = (command, "--raw", parquet(tmp_path, rows), "--engine", "local")
+    assert "; `sharelag decode` shows" in sharelag(*asked).stderr.replace("above; ", "; ")
+    assert "`sharelag decode --generation 4` shows" in sharelag(*asked, "--generation", "4").stderr
+    bench = open_workbench(tmp_path / "raw.parquet", engine="local", generation=4)
+    assert any("decode --generation 4` shows" in one for one in bench.lag().unknown)
 
 
 def test_a_schedule_keeps_the_generation(tmp_path: Path) -> None:

@@ -15,10 +15,15 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files.control import read_control
 from sharelag.sources.files.segments import read_segments
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import sharelag
-from tests.support.log_directory import batch, user_log, write
+from tests.support.log_directory import batch, beside, user_log, write
 from tests.support.older_records import control, raw
-from tests.support.records import KEY
+from tests.support.records import KEY, row
+
+#: A snapshot of today's format, of a group that no control record is of.
+TODAYS = encode_record(SHARE_SNAPSHOT, row(40, [], group_id="today"))
 
 
 def directory(folder: Path, generation: int, topic_id: str | None = KEY.topic_id) -> Path:
@@ -57,6 +62,25 @@ def test_windows_and_lag_of_a_log_directory(
     assert f"format of the records: G{generation}" in health.stderr
     windows = open_workbench(folder, engine="local").windows().table.to_pylist()
     assert [row["effective_start_offset"] for row in windows] == [120]
+
+
+def test_control_records_beside_a_state_topic_are_read_on_request(tmp_path: Path) -> None:
+    folder = str(beside(directory(tmp_path, 1), *TODAYS))
+
+    alone = str(directory(tmp_path / "alone", 1))
+
+    def starts(folder: str, *options: str) -> dict[str, int]:
+        command = ("windows", "--segments", folder, "-o", "json", "--engine", "local")
+        done = sharelag(*command, *options)
+        assert done.returncode == 0, done.stderr
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        return {row["group_id"]: row["start_offset"] for row in rows}
+
+    assert starts(folder) == starts(folder, "--generation", "4") == {"today": 40}
+    assert starts(folder, "--generation", "1") == {"today": 40} | starts(alone)
+    assert set(starts(alone)) == {"G1"}
+    found = open_workbench(folder, engine="local", generation=1).windows().table
+    assert sorted(found.column("group_id").to_pylist()) == ["G1", "today"]
 
 
 def test_every_command_reads_them(tmp_path: Path) -> None:
