@@ -13,7 +13,7 @@ from importlib import import_module
 
 import click
 
-from sharelag.cli.output import leave, one_line
+from sharelag.cli.output import Later, leave, one_line
 from sharelag.version import __version__
 
 
@@ -21,6 +21,7 @@ def main() -> None:
     """Run the command line (the ``sharelag`` script)."""
     # A terminal that lacks a character of a name shows its number instead of nothing at all.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.meta_path.insert(0, Later())
     try:
         status = cli(standalone_mode=False)
         sys.stdout.flush()

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -53,6 +55,27 @@ class _WithoutExtras(MetaPathFinder):
             return
         if self._HIDDEN[fullname] in (None, _importer().partition(".")[0]):
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+class Later(MetaPathFinder):
+    """Lets packages be loaded when somebody uses them, and not when others import them at once.
+
+    The Kafka client imports asyncio for clients of another kind: a twentieth of `sharelag lag`.
+    """
+
+    #: By whom a package is imported that few use.
+    _LATER: ClassVar[dict[str, str]] = {"asyncio": "confluent_kafka"}
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        """Find such a package when the one that does not use it imports it."""
+        if fullname not in self._LATER:
+            return None
+        if self._LATER[fullname] != _importer().partition(".")[0]:
+            return None
+        spec = PathFinder.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
 
 
 def _importer() -> str:

@@ -337,7 +337,7 @@ def _part_is_done(a: Any, m: Any, slot: Any) -> None:
         entry += 1
         last = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST] - 1
     a[m + ENTRY], a[m + RECORD] = entry, last + 1
-    # What is left may be silent and no work: then it is no part.
+    # What is left may be silent and take no time: then nothing follows.
     a[slot + IS_LAST] = entry == a[slot + ENTRIES] or _is_nothing(a, m, slot, entry, last + 1)
     if not a[slot + IS_LAST]:
         _send(a, m, SAYS_AND_WAITS, slot)

@@ -312,6 +312,27 @@ def test_a_terminal_without_the_characters_still_shows_the_rows(
     assert r"\u30b0" in answer.stdout
 
 
+def test_what_the_kafka_client_does_not_use_is_loaded_when_somebody_uses_it() -> None:
+    code = """
+import sys
+from sharelag.cli.output import Later
+
+sys.meta_path.insert(0, Later())
+import confluent_kafka
+print("asyncio" in sys.modules, "asyncio.events" in sys.modules)
+
+async def answer():
+    return 42
+
+import asyncio
+print(asyncio.run(answer()), "asyncio.events" in sys.modules)
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.split() == ["True", "False", "42", "True"]
+
+
 def test_decode_as_csv_is_one_table(capture: Path) -> None:
     answer = sharelag("decode", "--capture", str(capture), "-o", "csv")
     table = list(csv.DictReader(io.StringIO(answer.stdout)))
