@@ -1,4 +1,4 @@
-"""`sharelag requests`: a broker's log of requests, and what it tells of locks and members."""
+"""`sharelag requests`: a broker's log of requests, who holds locks, and what is wrong."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What Kafka's rules say of requests, checked in a broker's log of them.
 
 Each check is a function of tables of `sharelag.schemas.requests.REQUEST_TABLES` and gives rows of
-`REQUEST_FINDINGS`. A log tells of what was asked while it was written: what a check does not see is
+`REQUEST_FINDINGS`. A log has the requests of the time in which it was written: what is not in it is
 never a finding.
 """
 

@@ -38,7 +38,7 @@ class _Events(NamedTuple):
     time: _Ints
     kind: _Ints
     member: _Ints
-    count: _Ints  # delivery count; of a finished state batch the most there is
+    deliveries: _Ints  # delivery count; of a finished state batch the most there is
     lock: _Ints  # microseconds; 0: not known
     type: _Ints  # of an acknowledgement
     of: _Ints  # the row of the acquisitions; else -1
@@ -72,7 +72,7 @@ def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
     pieces = _pieces(events)
     ends, causes, locked = ready(ends_of_holds, work=len(pieces.time))(
         *(pieces.segment, pieces.time, pieces.kind, pieces.member),
-        *(pieces.count, pieces.lock, pieces.type, np.int64(last)),
+        *(pieces.deliveries, pieces.lock, pieces.type, np.int64(last)),
     )
     held = pieces.kind == ACQUIRED
     found = _merged(pieces, held, ends, causes, locked)
@@ -137,7 +137,7 @@ def _events(tables: Mapping[str, Arrow]) -> _Events:
         time=np.concatenate(times),
         kind=np.concatenate(kinds),
         member=np.concatenate([*members, nobody]),
-        count=np.concatenate(
+        deliveries=np.concatenate(
             [
                 _ints(acquired, "delivery_count"),
                 np.zeros(acknowledged.num_rows, dtype=np.int64),
@@ -216,7 +216,7 @@ class _Pieces(NamedTuple):
     time: _Ints
     kind: _Ints
     member: _Ints
-    count: _Ints
+    deliveries: _Ints
     lock: _Ints
     type: _Ints
     of: _Ints
@@ -245,7 +245,7 @@ def _pieces(events: _Events) -> _Pieces:
         segment,
         *(
             column[row]
-            for column in (events.time, events.kind, events.member, events.count, events.lock)
+            for column in (events.time, events.kind, events.member, events.deliveries, events.lock)
         ),
         events.type[row],
         events.of[row],
@@ -266,7 +266,7 @@ class _Found(NamedTuple):
 def _merged(
     pieces: _Pieces, held: NDArray[np.bool_], ends: _Ints, causes: _Ints, locked: _Ints
 ) -> _Found:
-    """Join neighbours of one acquisition that ended alike."""
+    """Join neighbours of one acquisition that ended in the same way."""
     chosen = np.flatnonzero(held)
     chosen = chosen[np.lexsort((pieces.segment[chosen], pieces.of[chosen]))]
     same = np.ones(len(chosen), dtype=bool)
@@ -317,7 +317,7 @@ def _next(rows: pa.Array, since: _Ints, asked: pa.Table, of: tuple[str, ...]) ->
 
 
 def _codes(columns: list[pa.Array]) -> list[_Ints]:
-    """Number the texts of several columns alike."""
+    """Number the texts of several columns: equal texts have equal numbers."""
     both = pa.concat_arrays([column.cast(pa.string()) for column in columns])
     codes = both.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     ends = np.cumsum([len(column) for column in columns])

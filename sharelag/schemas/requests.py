@@ -1,4 +1,4 @@
-"""What a broker's log of requests tells: who asked for what, and what was answered.
+"""What a broker's log of requests tells: requests and their answers.
 
 Times are worked out from the millisecond at which a request was completed, which the log has, and
 the durations of its parts, so they are microseconds and true to about one millisecond.
@@ -15,7 +15,7 @@ INSTANT = pa.timestamp("us", tz="UTC")
 _LINE = [
     ("source", pa.string()),  # the file
     ("position", pa.int64()),  # the byte of the file at which the line begins
-    ("broker", pa.string()),  # the address at which it was asked, which the log's connections name
+    ("broker", pa.string()),  # its address, by the log's connections
     ("timestamp", INSTANT),
 ]
 
@@ -147,7 +147,7 @@ HOLDS = pa.schema(
     ]
 )
 
-#: By the name under which they are asked for.
+#: By name.
 REQUEST_TABLES = {
     "requests": REQUESTS,
     "acquisitions": ACQUISITIONS,

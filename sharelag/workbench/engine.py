@@ -39,7 +39,7 @@ class Answer:
     rejected: int  # records that could not be decoded
     engine: str
     left_out: int = 0  # rows that were too many to be brought here
-    now: datetime | None = None  # the moment, where it was asked for
+    now: datetime | None = None  # the moment, where it is known
     generation: int | None = None  # as which records were tried
 
     @classmethod

@@ -23,7 +23,7 @@ from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog
 from sharelag.tables.words import moment as time_words
 
-#: What can be asked for by name.
+#: The names of its tables.
 NAMES = ("held", "holds", "findings", *REQUEST_TABLES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -65,7 +65,7 @@ def write(folder: Path, log: bytes, topic: str = "orders", topic_id: str | None 
     return folder
 
 
-def beside(folder: Path, key: bytes, value: bytes) -> Path:
+def beside(folder: Path, key: bytes, value: bytes | None) -> Path:
     """Write a state topic of one record beside what a log directory has."""
     place = folder / "__share_group_state-0"
     place.mkdir()

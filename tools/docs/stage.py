@@ -44,6 +44,7 @@ SECTIONS: dict[str, list[str]] = {
         "docs/commands.md",
         "docs/frames.md",
         "docs/generations.md",
+        "docs/requests.md",
         "docs/benchmarks.md",
         "docs/glossary.md",
     ],

@@ -2,7 +2,7 @@
 
 Two older designs keep the state of a share partition beside the records that it is about. Clients
 never see such records, so only a broker's files have them. They are looked for where a log
-directory has no ``__share_group_state``, or where they are asked for: users' topics are large. Of
+directory has no ``__share_group_state``, or where they are requested: users' topics are large. Of
 batches that are not control batches only the header is read.
 """
 

@@ -89,7 +89,7 @@ class RequestLog:
         count = skipped = 0
         for file in self.files:
             for lines in read_piece(Piece(str(file)), self.zone):
-                count, skipped = count + lines.count, skipped + lines.skipped
+                count, skipped = count + lines.total, skipped + lines.skipped
                 for name, batch in tables_of(lines).items():
                     found[name].append(batch)
         tables = {
@@ -137,7 +137,7 @@ def read_piece(piece: Piece, zone: str = "UTC") -> Iterator[Lines]:
 
 
 def _lines(data: bytes, at: int) -> tuple[pa.Array, pa.Array]:
-    """Split bytes at newlines; bytes that are no UTF-8 become U+FFFD."""
+    """Split bytes at newlines; bytes that are not UTF-8 become U+FFFD."""
     octets = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(octets == ord("\n"))
     if not len(ends) or ends[-1] != len(octets) - 1:

@@ -6,7 +6,7 @@ from sharelag.tables.columns.column import Column, Format
 
 COLUMNS = {
     "position": Column(Format.COUNT, "byte of the file at which the line begins"),
-    "broker": Column(Format.TEXT, "address at which the broker was asked"),
+    "broker": Column(Format.TEXT, "address of the broker that answered"),
     "began": Column(Format.TIME, "when the broker had received the request"),
     "api": Column(Format.TEXT, "kind of request, as Kafka's message schemas call it"),
     "api_version": Column(Format.ORDINAL, "version of the request", "VERSION"),
@@ -14,7 +14,7 @@ COLUMNS = {
     "session_epoch": Column(Format.ORDINAL, "0 opens a share session, -1 closes it"),
     "error_code": Column(Format.ORDINAL, "Kafka's number of the error; 0: none", "ERROR"),
     "error_message": Column(Format.TEXT, "what the broker said of it"),
-    "lock_ms": Column(Format.DURATION, "for how long the lock was given; null: not told", "LOCK"),
+    "lock_ms": Column(Format.DURATION, "for how long the lock was given; null: not known", "LOCK"),
     "acknowledge_type": Column(
         Format.ORDINAL, "0 gap, 1 accept, 2 release, 3 reject, 4 renew", "TYPE"
     ),
@@ -22,12 +22,14 @@ COLUMNS = {
     "heartbeat_interval_ms": Column(
         Format.DURATION, "until the next heartbeat, as answered", "INTERVAL"
     ),
-    "call": Column(Format.TEXT, "what was asked of a coordinator"),
+    "call": Column(Format.TEXT, "kind of call to a coordinator"),
     "group_state": Column(Format.TEXT, "Empty, Stable or Dead", "STATE"),
     "assignor_name": Column(Format.TEXT, "assignor of the group", "ASSIGNOR"),
     "text": Column(Format.TEXT, "the line"),
     "lock_state": Column(Format.TEXT, "acquired, or never delivered"),
-    "locked_until": Column(Format.TIME, "when the lock expires, renewals included; null: not told"),
+    "locked_until": Column(
+        Format.TIME, "when the lock expires, renewals included; null: not known"
+    ),
     "until": Column(Format.TIME, "when it was held no longer; null: still held where the log ends"),
     "ended_by": Column(
         Format.TEXT,

@@ -51,9 +51,9 @@ class Completed(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What some lines are: ``count`` is requests, rejects and skipped lines together."""
+    """What some lines are: ``total`` is requests, rejects and skipped lines together."""
 
-    count: int
+    total: int
     skipped: int
     rejects: pa.RecordBatch  # LINE_REJECTS
     requests: list[Completed]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -26,6 +27,8 @@ from tests.support.request_lines import (
     state_call,
 )
 
+#: Requests about share groups alone.
+SHARED = {name: key for name, key in KEYS.items() if name != "DeleteGroups"}
 RUN = ("first_offset", "last_offset")
 
 
@@ -37,7 +40,7 @@ def test_the_catalogue_has_every_request_about_share_groups() -> None:
         *("ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState"),
         "ReadShareGroupStateSummary",
     }
-    assert {api.name: api.key for api in (*OF_CLIENTS, *OF_BROKERS)} == KEYS
+    assert {api.name: api.key for api in (*OF_CLIENTS, *OF_BROKERS)} == SHARED
 
 
 @pytest.mark.row("FET-08")
@@ -51,11 +54,12 @@ def test_acquired_records_are_rows(tmp_path: Path) -> None:
     assert set(found.column("timestamp").to_pylist()) == {moment}
 
 
-@pytest.mark.row("RPC-05")
-def test_one_type_is_that_of_a_whole_batch(tmp_path: Path) -> None:
-    log = log_of(tmp_path, fetch(0, "m", 1, acknowledged=[(100, 109, [1])]))
+@pytest.mark.row("RPC-05", "ACK-13")
+@pytest.mark.parametrize("kind", [0, 1])
+def test_one_type_is_that_of_a_whole_batch(tmp_path: Path, kind: int) -> None:
+    log = log_of(tmp_path, fetch(0, "m", 1, acknowledged=[(100, 109, [kind])]))
     (only,) = rows(log.table("acknowledgements"), *RUN, "acknowledge_type", "api")
-    assert only == (100, 109, 1, "ShareFetch")
+    assert only == (100, 109, kind, "ShareFetch")
 
 
 def test_several_types_are_one_an_offset(tmp_path: Path) -> None:
@@ -79,7 +83,7 @@ def test_acquisitions_count_although_acknowledgements_were_refused(tmp_path: Pat
 
 @pytest.mark.row("RPC-14")
 def test_a_write_before_version_1_has_no_count(tmp_path: Path) -> None:
-    state = {"stateEpoch": 1, "leaderEpoch": 3, "startOffset": 10}
+    state: dict[str, Any] = {"stateEpoch": 1, "leaderEpoch": 3, "startOffset": 10}
     batch = {"firstOffset": 11, "lastOffset": 12, "deliveryState": 2, "deliveryCount": 1}
     writes = [
         state_call("WriteShareGroupState", 0, version=0, stateBatches=[batch], **state),
@@ -121,6 +125,49 @@ def test_a_lag_that_is_not_known_is_null(tmp_path: Path) -> None:
         ("describe offsets", "orders", 0, 2, 7),
         ("describe offsets", "orders", 1, None, None),
     ]
+
+
+@pytest.mark.row("ADM-02")
+def test_offsets_are_altered_partition_by_partition(tmp_path: Path) -> None:
+    asked = [{"partitionIndex": n, "startOffset": 5 * n} for n in range(2)]
+    answered = [
+        {"partitionIndex": 0, "errorCode": 0, "errorMessage": None},
+        {"partitionIndex": 1, "errorCode": 29, "errorMessage": "Not authorized."},
+    ]
+    request = {"groupId": "g", "topics": [{"topicName": "orders", "partitions": asked}]}
+    response = {"errorCode": 0, "responses": [{"topicName": "orders", "partitions": answered}]}
+    log = log_of(tmp_path, line("AlterShareGroupOffsets", 0, request, response))
+    names = ("call", "topic", "partition", "start_offset", "error_code", "error_message")
+    assert rows(log.table("offset_calls"), *names) == [
+        ("alter offsets", "orders", 0, 0, 0, None),
+        ("alter offsets", "orders", 1, 5, 29, "Not authorized."),
+    ]
+
+
+@pytest.mark.row("ADM-03")
+def test_offsets_of_a_subscribed_topic_are_not_deleted(tmp_path: Path) -> None:
+    answered = [
+        {"topicName": "orders", "topicId": TOPIC, "errorCode": 86, "errorMessage": "subscribed"},
+        {"topicName": "returns", "topicId": TOPIC, "errorCode": 0, "errorMessage": None},
+    ]
+    request = {"groupId": "g", "topics": [{"topicName": one["topicName"]} for one in answered]}
+    log = log_of(
+        tmp_path,
+        line("DeleteShareGroupOffsets", 0, request, {"errorCode": 0, "responses": answered}),
+    )
+    found = rows(log.table("offset_calls"), "call", "topic", "error_code")
+    assert found == [("delete offsets", "orders", 86), ("delete offsets", "returns", 0)]
+
+
+@pytest.mark.row("ADM-04")
+def test_a_group_with_members_is_not_deleted(tmp_path: Path) -> None:
+    answered = [{"groupId": "busy", "errorCode": 68}, {"groupId": "idle", "errorCode": 0}]
+    log = log_of(
+        tmp_path,
+        line("DeleteGroups", 0, {"groupsNames": ["busy", "idle"]}, {"results": answered}),
+    )
+    found = rows(log.table("offset_calls"), "call", "group_id", "error_code")
+    assert found == [("delete group", "busy", 68), ("delete group", "idle", 0)]
 
 
 @pytest.mark.row("RPC-03")
@@ -187,7 +234,7 @@ def test_pieces_of_a_file_are_the_file(tmp_path: Path, step: int) -> None:
         for begin in range(0, size, step)
         for read in read_piece(Piece(str(log.path), begin, min(begin + step, size)))
     ]
-    assert sum(one.count for one in pieces) == log.counted[0] == 9
+    assert sum(one.total for one in pieces) == log.counted[0] == 9
     for name, schema in REQUEST_TABLES.items():
         parts = [tables_of(one)[name] for one in pieces]
         assert pa.Table.from_batches(parts, schema).equals(log.tables[name]), name
