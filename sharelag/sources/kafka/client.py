@@ -121,8 +121,8 @@ class Connection:
 
         Only a metadata request without names can never create a topic.
         """
-        # The client looks only every 50 ms for a connection to ask for metadata, but gives a request
-        # the connection at once. So this one, which anybody may send, opens it.
+        # The client looks only every 50 ms for a connection to ask for metadata, but gives a
+        # request the connection at once. So this one, which anybody may send, opens it.
         opened = self.admin.describe_cluster(request_timeout=self.within)
         self.result(opened, "the list of topics")
         deadline = time.monotonic() + self.within

@@ -53,7 +53,11 @@ def use_compiled(scenario: Scenario) -> bool:
 
 
 def why_not(scenario: Scenario) -> str | None:
-    """Say why a scenario needs the readable loop; None: the compiled one runs it, too."""
+    """Say why a scenario needs the readable loop; None: the compiled one runs it, too.
+
+    It gives up in the middle when records are deleted before they were finished
+    (`RecordsLostError`), which a scenario does not show beforehand.
+    """
     reasons = [_why_not_at_all(scenario)]
     reasons += [_why_not_topic(topic) for topic in scenario.topics]
     reasons += [_why_not_member(member) for member in scenario.members]

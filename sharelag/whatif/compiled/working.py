@@ -7,7 +7,6 @@ from typing import Any
 from sharelag.compiled import kernel
 from sharelag.whatif.compiled.acknowledging import type_of
 from sharelag.whatif.compiled.layout import (
-    ACCEPT,
     ACTIVE,
     ANSWERED,
     ASKED,
@@ -18,14 +17,11 @@ from sharelag.whatif.compiled.layout import (
     BELOW_HANG,
     BUSY,
     BUSY_SINCE,
-    BY_ERROR,
     BY_POLL,
     BY_RECORD,
     CALLED,
     CALLS,
     CHANGED,
-    CHUNK,
-    CHUNK_AT,
     CLOSE,
     COMMIT,
     CRASH,
@@ -47,13 +43,10 @@ from sharelag.whatif.compiled.layout import (
     FETCHED,
     FETCHED_AT,
     FETCHES,
-    FIRST_CHUNK,
     HAS_ACCIDENTS,
     HAS_SESSION,
     HUNG,
     HUNG_UNTIL,
-    INDEX,
-    IS_FIXED,
     IS_LAST,
     LEAVING,
     MEMBER_INDEX,
@@ -63,7 +56,6 @@ from sharelag.whatif.compiled.layout import (
     PART_ENTRY,
     PART_LAST,
     PENDING,
-    PLACES,
     POISONS,
     POLL,
     POLLS,
@@ -84,27 +76,15 @@ from sharelag.whatif.compiled.layout import (
     SLOT_HEAD,
     WANTED,
     WANTED_AT,
-    WORK_AT,
     WORKED,
     WORKING_ON,
 )
+from sharelag.whatif.compiled.parts import is_nothing, is_silent, until, work_in
 from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.requests import free
 
 #: Whole random numbers are parts of 1.
 _PART = 2.0**-53
-
-
-@kernel
-def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
-    """Microseconds that records take together."""
-    total = 0
-    if a[m + IS_FIXED]:
-        return a[a[m + WORK_AT] + a[p + INDEX]] * (last - first + 1)
-    chunks = a[m + WORK_AT] + a[PLACES] + a[p + CHUNK_AT] - a[p + FIRST_CHUNK]
-    for offset in range(first, last + 1):
-        total += a[a[chunks + offset // CHUNK] + offset % CHUNK]
-    return total
 
 
 @kernel
@@ -213,34 +193,8 @@ def answered(a: Any, m: Any, slot: Any) -> None:
     a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
     a[slot + SAYS_BY], a[slot + IS_LAST] = a[m + COMMIT], 1
     if a[m + HAS_ACCIDENTS]:
-        _draw_accident(a, m, a[m + POLL] + _until(a, m, slot, False))
+        _draw_accident(a, m, a[m + POLL] + until(a, m, slot, False))
     _work(a, m, a[m + POLL])
-
-
-@kernel
-def _until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
-    """Work from the record at hand to the end of a part, or of all; notes where that is."""
-    entry, offset, total = a[m + ENTRY], a[m + RECORD], 0
-    a[m + CRASHES] = 0
-    stops = is_part and a[m + COMMIT] == BY_ERROR
-    while entry < a[slot + ENTRIES]:
-        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
-        p, count, last = a[at + E_PLACE], a[at + E_COUNT], a[at + E_LAST]
-        a[m + PART_ENTRY], a[m + PART_LAST] = entry, last
-        if not stops and not a[p + POISONS]:
-            total += work_in(a, m, p, offset, last)
-            offset = last + 1
-        while offset <= last:
-            total += work_in(a, m, p, offset, offset)
-            type_ = type_of(a, m, p, count, offset)
-            if type_ == CRASH or (stops and type_ != ACCEPT and type_ != SILENT):
-                a[m + PART_LAST], a[m + CRASHES] = offset, type_ == CRASH
-                return total
-            offset += 1
-        entry += 1
-        if entry < a[slot + ENTRIES]:
-            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
-    return total
 
 
 @kernel
@@ -266,7 +220,7 @@ def _work(a: Any, m: Any, before: Any) -> None:
         is_poison = a[p + POISONS] > 0
         a[m + CRASHES] = is_poison and type_of(a, m, p, a[at + E_COUNT], offset) == CRASH
     else:
-        duration = _until(a, m, slot, True)
+        duration = until(a, m, slot, True)
     a[m + BUSY_SINCE] = a[NOW]
     push(a, a[NOW] + before + duration, WORKED, m, 0)
 
@@ -338,43 +292,12 @@ def _part_is_done(a: Any, m: Any, slot: Any) -> None:
         last = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST] - 1
     a[m + ENTRY], a[m + RECORD] = entry, last + 1
     # What is left may be silent and take no time: then nothing follows.
-    a[slot + IS_LAST] = entry == a[slot + ENTRIES] or _is_nothing(a, m, slot, entry, last + 1)
+    a[slot + IS_LAST] = entry == a[slot + ENTRIES] or is_nothing(a, m, slot, entry, last + 1)
     if not a[slot + IS_LAST]:
         _send(a, m, SAYS_AND_WAITS, slot)
         return
-    if _is_silent(a, m, slot):
+    if is_silent(a, m, slot):
         free(a, slot)
     else:
         a[m + PENDING] = slot
     poll(a, m)
-
-
-@kernel
-def _is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
-    """Whether all records from one on are silent and take no time."""
-    while entry < a[slot + ENTRIES]:
-        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
-        p = a[at + E_PLACE]
-        while offset <= a[at + E_LAST]:
-            if type_of(a, m, p, a[at + E_COUNT], offset) != SILENT:
-                return False
-            if work_in(a, m, p, offset, offset):
-                return False
-            offset += 1
-        entry += 1
-        if entry < a[slot + ENTRIES]:
-            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
-    return True
-
-
-@kernel
-def _is_silent(a: Any, m: Any, slot: Any) -> bool:
-    """Whether nothing is said of the records of a part."""
-    for entry in range(a[slot + SAYS_ENTRY], a[slot + SAYS_TO_ENTRY] + 1):
-        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
-        first = a[slot + SAYS_OFFSET] if entry == a[slot + SAYS_ENTRY] else a[at + E_FIRST]
-        last = a[slot + SAYS_TO] if entry == a[slot + SAYS_TO_ENTRY] else a[at + E_LAST]
-        for offset in range(first, last + 1):
-            if type_of(a, m, a[at + E_PLACE], a[at + E_COUNT], offset) != SILENT:
-                return False
-    return True
