@@ -94,4 +94,4 @@ def unknown_group(group: str, known: Iterable[str], where: str = "") -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     near = get_close_matches(group, names, 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{said}: there are {', '.join(names[:_NAMED])}{more}{meant}"
+    return f"{said}: its groups are {', '.join(names[:_NAMED])}{more}{meant}"

@@ -46,7 +46,7 @@ _HOMES = {
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
     **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},
-    **{name: name for name in ("report", "requests", "settings", "simulate")},
+    **{name: name for name in ("mcp", "report", "requests", "settings", "simulate")},
 }
 
 

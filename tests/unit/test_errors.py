@@ -29,8 +29,8 @@ def test_a_cell_that_fails_shows_the_sentence(capsys: pytest.CaptureFixture[str]
 
 def test_an_unknown_group_is_worded_once() -> None:
     assert unknown_group("biling", ["billing", "analytics"], "in a capture") == (
-        "there is no state of share group 'biling' in a capture: there are analytics, billing; "
-        "did you mean 'billing'?"
+        "there is no state of share group 'biling' in a capture: its groups are analytics, "
+        "billing; did you mean 'billing'?"
     )
     assert unknown_group("x", [f"group-{n:02}" for n in range(12)]).endswith(
         "group-08, group-09 and 2 more"

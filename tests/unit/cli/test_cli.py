@@ -146,7 +146,7 @@ def test_only_what_is_chosen(capture: Path) -> None:
     assert [json.loads(line)["partition"] for line in some.stdout.splitlines()] == [0, 10]
     none = sharelag("lag", "--capture", str(capture), "--group", "nobody")
     assert (none.returncode, none.stdout) == (1, "")
-    assert "there is no state of share group 'nobody': there are " in none.stderr
+    assert "there is no state of share group 'nobody': its groups are " in none.stderr
 
 
 def test_windows_are_raw_and_derived(capture: Path) -> None:

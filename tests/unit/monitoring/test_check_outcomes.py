@@ -98,7 +98,7 @@ def test_a_rule_about_nobody_is_not_fine() -> None:
     source = WrittenInput(STOPPED)
     row = outcome(source, "measure: lag, warn: 1000, groups: [biling]")
     assert row["level"] == "unknown"
-    assert "there is no state of share group 'biling': there are " in row["summary"]
+    assert "there is no state of share group 'biling': its groups are " in row["summary"]
     both = judged(source, "measure: lag, warn: 1000, groups: [billing, biling]").table.to_pylist()
     assert {row["group_id"]: row["level"] for row in both} == {"billing": "ok", "biling": "unknown"}
 

@@ -167,7 +167,7 @@ def test_a_group_that_is_not_there_is_worded_as_by_other_commands(tmp_path: Path
     )
     assert "there is no state of share group 'nobody' in" in (made.run.error or "")
     said = sharelag("lag", "--capture", str(CAPTURE), "--group", "nobody").stderr
-    assert (made.run.error or "").endswith(said.strip()[said.index(": there are ") :])
+    assert (made.run.error or "").endswith(said.strip()[said.index(": its groups are ") :])
     made = report(
         "daily",
         {"capture": str(CAPTURE), "engine": "local", "group": ["billing", "nobody"]},

@@ -1,0 +1,212 @@
+"""What an agent can ask: one method a tool, each a question of the workbench."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from sharelag.errors import InputError
+from sharelag.monitoring.agents.answers import answer_of, causes_in_words
+from sharelag.whatif.compare import Comparison, compare
+from sharelag.whatif.comparison.choices import variants
+from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words
+from sharelag.whatif.comparison.size import size
+from sharelag.workbench.bench import Workbench
+from sharelag.workbench.result import SIMULATED, Result
+
+#: Record batches, polls and timeline rows of all runs of one call: seconds, not minutes.
+MOST_WORK = 3e6
+#: Kafka's default of ``group.share.max.size``; larger groups are simulated by the command line.
+MOST_MEMBERS = 200
+_MOST_VARIANTS = 12
+_LOCK = "share.record.lock.duration.ms"
+
+Group = Annotated[str, Field(max_length=1000, description="Id of a share group.")]
+AnyGroup = Annotated[
+    str | None, Field(max_length=1000, description="Id of a share group; without it, all groups.")
+]
+Topic = Annotated[str, Field(max_length=249, description="Name of a topic.")]
+Partition = Annotated[int, Field(ge=0, description="Partition of the topic.")]
+Moment = Annotated[
+    str | None,
+    Field(
+        max_length=100,
+        description="A past moment with its time zone, such as 2026-11-21T03:10:00Z; now without.",
+    ),
+]
+Members = Annotated[int, Field(ge=1, le=MOST_MEMBERS, description="Number of members.")]
+Assignor = Annotated[
+    str, Field(max_length=100, description="An assignor, such as simple or lag-aware-sticky.")
+]
+Seconds = Annotated[int, Field(ge=1, le=3600, description="Simulated seconds.")]
+Seeds = Annotated[int, Field(ge=2, le=30, description="Number of simulated runs of each variant.")]
+Lock_ = Annotated[int, Field(ge=1, le=3600, description="Lock duration of records in seconds.")]
+
+
+class Tools:
+    """Questions about one input, which is read again for each question.
+
+    Parameters
+    ----------
+    bench : Workbench
+        The input that the user chose; no question can name another.
+    """
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._one_at_a_time = Lock()
+
+    def groups(self) -> dict[str, Any]:
+        """List the share groups with their lag, its age and what it consists of, worst first."""
+        result = self._now().lag(by="group")
+        return answer_of(replace(result, table=result.table.sort_by([("lag", "descending")])))
+
+    def lag(self, group: AnyGroup = None) -> dict[str, Any]:
+        """Give the lag of each share partition and its terms.
+
+        Lag is Kafka's: end offset - start offset - delivery complete count; null where unknown.
+        """
+        return answer_of(self._now().lag(group))
+
+    def explain(self, group: AnyGroup = None) -> dict[str, Any]:
+        """Say why groups lag: causes with their evidence and advice, the most severe first."""
+        result = self._now().explain(group)
+        return answer_of(result, causes_in_words(result))
+
+    def window(
+        self, group: Group, topic: Topic, partition: Partition, at: Moment = None
+    ) -> dict[str, Any]:
+        """Give the in-flight window of one share partition, now or at a past moment.
+
+        ``batches`` are runs of offsets with their delivery state and delivery count.
+        """
+        bench = self._now()
+        result = (bench if at is None else bench.at(at)).windows(group)
+        names = result.table
+        mine = pc.and_(
+            pc.equal(names.column("topic"), topic), pc.equal(names.column("partition"), partition)
+        )
+        found = names.filter(mine)
+        if not found.num_rows:
+            topics = sorted(set(map(str, names.column("topic").to_pylist())))
+            raise InputError(
+                f"group {group!r} has no state of partition {partition} of topic {topic!r} at that "
+                f"moment: it has topics {', '.join(topics) or 'not any'}"
+            )
+        return answer_of(replace(result, table=found))
+
+    def what_if(
+        self,
+        group: Group,
+        members: Members | None = None,
+        assignor: Assignor | None = None,
+        lock_seconds: Lock_ | None = None,
+        seconds: Seconds = 120,
+        seeds: Seeds = 7,
+    ) -> dict[str, Any]:
+        """Simulate a group with one change against the group as it is, from its state now.
+
+        Give at least one of members, assignor and lock_seconds. Differences come with intervals
+        at 95 % confidence; where an interval contains 0 the runs do not show a difference.
+        """
+        if members is None and assignor is None and lock_seconds is None:
+            raise InputError("choose a change: members, assignor or lock_seconds")
+        counts = () if members is None else (members,)
+        assignors = () if assignor is None else (assignor,)
+        return self._compared(group, counts, assignors, lock_seconds, seconds, seeds)
+
+    def compare(
+        self,
+        group: Group,
+        members: Annotated[list[Members], Field(max_length=_MOST_VARIANTS)] = [],  # noqa: B006
+        assignors: Annotated[list[Assignor], Field(max_length=_MOST_VARIANTS)] = [],  # noqa: B006
+        seconds: Seconds = 120,
+        seeds: Seeds = 7,
+    ) -> dict[str, Any]:
+        """Simulate every combination of members and assignors against the group as it is."""
+        if not members and not assignors:
+            raise InputError("choose numbers of members, or assignors, to compare")
+        return self._compared(group, members, assignors, None, seconds, seeds)
+
+    def _now(self) -> Workbench:
+        with self._one_at_a_time:
+            self._bench = self._bench.refresh()
+            return self._bench
+
+    def _compared(
+        self,
+        group: str,
+        members: Sequence[int],
+        assignors: Sequence[str],
+        lock_seconds: int | None,
+        seconds: int,
+        seeds: int,
+    ) -> dict[str, Any]:
+        bench = self._now()
+        scenario = bench.scenario(group, duration_ms=seconds * 1000)
+        changed = {} if lock_seconds is None else {
+            f"lock {lock_seconds} s": {_LOCK: lock_seconds * 1000}
+        }  # fmt: skip
+        tried = {"as it is": scenario} | variants(
+            scenario, assignors=assignors, members=members, settings=changed
+        )
+        if len(tried) > _MOST_VARIANTS:
+            raise InputError(
+                f"{len(tried)} variants are more than {_MOST_VARIANTS}: choose fewer members or "
+                "assignors"
+            )
+        work = sum(map(size, tried.values())) * seeds
+        if work > MOST_WORK:
+            raise InputError(
+                f"these runs have about {work:.2g} record batches, polls and timeline rows, more "
+                f"than {MOST_WORK:.2g}: choose fewer seconds, seeds or variants"
+            )
+        found = compare(tried, seeds=range(seeds), baseline="as it is")
+        result = Result(
+            f"What if {group} were run otherwise?",
+            pa.Table.from_pylist(list(found.rows(SHOWN))),
+            {},
+            None,
+            bench.describe(),
+            engine=SIMULATED,
+            unknown=tuple(_unknown(found)),
+            notes=(
+                *found.sentences(),
+                *(f"assumed: {sentence}" for sentence in scenario.assumed),
+            ),
+        )
+        return answer_of(result, _verdicts(found))
+
+
+def _verdicts(found: Comparison) -> Iterator[str]:
+    """Say which variant is best, and how it compares with the group as it is, by measure."""
+    by_measure: dict[str, list[dict[str, Any]]] = {}
+    for row in found.rows(SHOWN):
+        by_measure.setdefault(row["measure"], []).append(row)
+    for measure, rows in by_measure.items():
+        best = next((row for row in rows if row["winner"]), None)
+        said = ", ".join(f"{row['variant']}: {_words(measure, row)}" for row in rows)
+        verdict = f"{best['variant']} is best" if best else "no difference is shown"
+        yield f"{measure_words(measure)}: {said}; {verdict}"
+
+
+def _unknown(found: Comparison) -> Iterator[str]:
+    for row in found.rows(SHOWN):
+        if row["unknown"]:
+            runs = row["n"] + row["unknown"]
+            yield (
+                f"{measure_words(row['measure'])} of {row['variant']} is unknown in "
+                f"{row['unknown']} of {runs} runs: they ended before"
+            )
+
+
+def _words(measure: str, row: dict[str, Any]) -> str:
+    if row["mean"] is None:
+        return "unknown"
+    return f"{amount(measure, row['mean'])} on average"
