@@ -176,6 +176,21 @@ def held_by(holders: pa.Table) -> dict[tuple[Any, ...], str]:
     return {tuple(row.values()): "; ".join(said) for row, said in zip(rows, notes, strict=True)}
 
 
+def holder_lines(lag: Arrow, holders: pa.Table, most: int = 5) -> list[str]:
+    """Return ``orders:0: 680-699 acquired by member M since ...``, a line a share partition."""
+    found = held_by(holders)
+    names = ["group_id", "topic", "topic_id", "partition"]
+    lines = [
+        f"{topic or topic_id}:{partition}: {found[group, topic_id, partition]}"
+        for group, topic, topic_id, partition in zip(
+            *(flat(lag.column(name)).to_pylist() for name in names), strict=True
+        )
+        if (group, topic_id, partition) in found
+    ]
+    more = len(lines) - most
+    return lines[:most] + ([f"and {more} share partitions more"] if more > 0 else [])
+
+
 def with_holders(lag: pa.Table, holders: pa.Table) -> pa.Table:
     """Add who holds offsets to the notes of lag."""
     notes = flat(lag.column("notes")).to_pylist()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import ipywidgets as W  # noqa: N812
 
+from sharelag.metrics.holders import holder_lines
 from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
 from sharelag.workbench.answers import delivery_limit
@@ -63,8 +64,10 @@ class WindowExplorer(GroupDashboard):
         group = self._known_group()
         moments, lag = self.bench.moments(group), self.bench.lag(group)
         self.header.tell(lag.as_of, moments.unknown)
-        limit = delivery_limit(self.bench.evidence(group), group)
-        self.strip.fill(moments, lag, lag.table.sort_by([("lag", "descending")]), limit)
+        evidence = self.bench.evidence(group)
+        held = holder_lines(evidence.lag, evidence.holders)
+        limit = delivery_limit(evidence, group)
+        self.strip.fill(moments, lag, lag.table.sort_by([("lag", "descending")]), limit, held)
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
         bench.moments(group)

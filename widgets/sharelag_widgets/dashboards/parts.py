@@ -164,8 +164,19 @@ class StripPart(Part):
         self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
         super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
 
-    def fill(self, moments: Result, lag: Result, first: pa.Table, limit: int | None) -> None:
-        """Show windows with log ends from a lag table, share partitions of a third table first."""
+    def fill(
+        self,
+        moments: Result,
+        lag: Result,
+        first: pa.Table,
+        limit: int | None,
+        held: Sequence[str] = (),
+    ) -> None:
+        """Show windows with log ends from a lag table, share partitions of a third table first.
+
+        ``held`` says who holds offsets, where that is known.
+        """
+        self.header.tell(None, (), held)
         self.view.limit = limit
         self.view.fill(first_come(moments.table, first), ends=lag.table)
 

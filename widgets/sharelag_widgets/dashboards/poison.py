@@ -10,6 +10,7 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.metrics.holders import holder_lines
 from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
 from sharelag.workbench.answers import delivery_limit
@@ -92,7 +93,9 @@ class PoisonHunt(GroupDashboard):
         self.table.fill(shown, self.found, VIEW.names)
         self.table.header.tell(lag.as_of, shown.unknown, shown.notes, _MEANS)
         self.header.tell(lag.as_of, shown.unknown)
-        self.strip.fill(self.bench.moments(group), lag, self.found, self._limit)
+        evidence = self.bench.evidence(group)
+        held = holder_lines(evidence.lag, evidence.holders)
+        self.strip.fill(self.bench.moments(group), lag, self.found, self._limit, held)
         self.causes.children[1].value = fragment(explained)
         if self.selection.offsets is not None:
             self._follow()
