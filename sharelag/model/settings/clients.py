@@ -27,8 +27,9 @@ _NOT_FOR_SHARE_CONSUMERS = {
     "interceptor.classes": "share consumers do not run interceptors: remove it",
     "group.instance.id": "share groups have no static members: remove it",
     "group.protocol": "share groups have only one protocol: remove it",
+    "group.type": "the class of the consumer decides (KafkaShareConsumer): remove it",
 }
-_IGNORED = frozenset(["auto.commit.interval.ms"])
+_IGNORED = frozenset(["auto.commit.interval.ms", "group.type"])
 #: An early draft of KIP-932 let each consumer choose its lock duration.
 _LOCK_DURATION = "record.lock.duration.ms"
 

@@ -155,6 +155,15 @@ def test_the_lock_of_a_consumer_moved_to_its_group(tmp_path: Path) -> None:
     assert "share consumers accept every property" in answer.stderr
 
 
+@pytest.mark.row("REJ-01")
+def test_no_property_makes_a_consumer_a_share_consumer(tmp_path: Path) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_text("group.type=share\n")
+    (found,) = rows("--consumer-config", str(file))
+    assert found["problem"] == "has no effect on share consumers"
+    assert found["hint"] == "the class of the consumer decides (KafkaShareConsumer): remove it"
+
+
 def test_what_is_in_force_of_a_group_and_its_brokers() -> None:
     found = rows("--capture", str(CAPTURE), "--group", "billing", "--engine", "local")
     mine = {one["name"]: one for one in found if one["group_id"] == "billing"}
