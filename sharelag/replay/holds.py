@@ -242,15 +242,16 @@ def _pieces(events: _Events) -> _Pieces:
     sorted_by = np.lexsort((rank[row], events.time[row], segment))
     row, segment = row[sorted_by], segment[sorted_by]
     return _Pieces(
-        segment,
-        *(
-            column[row]
-            for column in (events.time, events.kind, events.member, events.deliveries, events.lock)
-        ),
-        events.type[row],
-        events.of[row],
-        offsets[segment],
-        offsets[segment + 1],
+        segment=segment,
+        time=events.time[row],
+        kind=events.kind[row],
+        member=events.member[row],
+        deliveries=events.deliveries[row],
+        lock=events.lock[row],
+        type=events.type[row],
+        of=events.of[row],
+        first=offsets[segment],
+        end=offsets[segment + 1],
     )
 
 

@@ -21,7 +21,7 @@ from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.holders import Ledger
 from tests.support.kafka.workload import create_topics, numbered, produce, set_group_config
 
-GROUP, TOPIC, LOCK_MS = "holders", "held-orders", 6_000
+GROUP, TOPIC, LOCK_MS = "holders", "held-orders", 4_000
 
 
 @dataclass
