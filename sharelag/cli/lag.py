@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any
 
 import click
@@ -29,6 +31,28 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
 
+@dataclass(frozen=True)
+class Order:
+    """Which rows come first, and how many are shown."""
+
+    sort: str | None
+    top: int | None
+
+    def of(self, rows: list[dict[str, Any]], default: str | None) -> list[dict[str, Any]]:
+        """Return the rows in this order; unknown values come last."""
+        name, _, way = (self.sort or default or "").partition(":")
+        if rows and name and name not in rows[0]:
+            known = ", ".join(key for key, value in rows[0].items() if not isinstance(value, list))
+            raise click.UsageError(f"unknown column {name!r} to sort by: choose one of {known}.")
+        if way not in ("", "up", "down"):
+            raise click.UsageError(f"--sort takes COLUMN, COLUMN:up or COLUMN:down, not {way!r}.")
+        if name:
+            known_rows = [row for row in rows if row[name] is not None]
+            unknown = [row for row in rows if row[name] is None]
+            rows = sorted(known_rows, key=itemgetter(name), reverse=way != "up") + unknown
+        return rows[: self.top]
+
+
 @click.command()
 @with_options(INPUT, CHOICE, REQUESTS, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
@@ -40,20 +64,34 @@ from sharelag.tables import views
 )
 @click.option("--brief", is_flag=True, help="Only Kafka's columns; the other terms take longer.")
 @click.option(
+    "--sort",
+    metavar="COLUMN",
+    help="Order rows by this column of -o json, the largest first; COLUMN:up for the smallest.  "
+    "[default: lag for people, names otherwise]",
+)
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show only the first N rows.")
+@click.option(
     "--watch",
     type=Duration(timedelta(milliseconds=100)),
     metavar="DURATION",
     help="Refresh at this interval and show the change; Ctrl-C ends it.",
 )
 def lag(
-    output: str, engine: str, by: str, brief: bool, watch: timedelta | None, **options: Any
+    output: str,
+    engine: str,
+    by: str,
+    brief: bool,
+    sort: str | None,
+    top: int | None,
+    watch: timedelta | None,
+    **options: Any,
 ) -> None:
     """Show the lag of share partitions, and its terms.
 
     LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not
     know it. UNREAD offsets are beyond the window, AVAILABLE ones wait for another delivery, UNKNOWN
     ones are acquired or have no persisted state, COMPLETE ones are finished but not yet passed by
-    the start offset.
+    the start offset. People get the largest lag first, and its sum.
     """
     from sharelag.sources.inputs import KafkaInput
 
@@ -62,8 +100,9 @@ def lag(
     if options["requests"] and (brief or by != "partition" or watch):
         raise click.UsageError("--requests needs --by partition, without --brief and --watch.")
     by = "brief" if brief else by
+    order = Order(sort, top)
     if watch is None:
-        _lag(output, engine, by, options)
+        _lag(output, engine, by, order, options)
         return
     if options["as_of"] or not isinstance(source_of(options), KafkaInput):
         raise click.UsageError(
@@ -71,7 +110,7 @@ def lag(
         )
     before: dict[Any, int | None] = {}
     while True:
-        before = _lag(output, engine, by, options, before)
+        before = _lag(output, engine, by, order, options, before)
         time.sleep(watch.total_seconds())
 
 
@@ -79,6 +118,7 @@ def _lag(
     output: str,
     engine: str,
     by: str,
+    order: Order,
     options: dict[str, Any],
     before: dict[Any, int | None] | None = None,
 ) -> dict[Any, int | None]:
@@ -113,7 +153,8 @@ def _lag(
         ]
         if output == "human" and sys.stdout.isatty():
             click.clear()
-    write(lines(rows, output, view.columns))
+    shown = order.of(rows, "lag" if output == "human" else None)
+    write(lines(shown, output, view.columns))
     summarise(
         answer, source, options["as_of"], by if by in ("group", "topic") else "share partition"
     )

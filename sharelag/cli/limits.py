@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import log2
 from typing import TYPE_CHECKING, Any
 
-from sharelag.cli.simulate_options import SEEDS, seeds_of
+from sharelag.cli.simulate_options import seeds_of
 
 if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario
@@ -29,7 +29,7 @@ def require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> No
     from sharelag.whatif.comparison.size import size
 
     sizes = [size(scenario) for scenario in tried.values()]
-    runs = len(seeds_of(options, SEEDS if _takes_many(options) else 1)) * _each(options)
+    runs = len(seeds_of(options)) * _each(options)
     less = (
         "give a shorter --duration, or larger record batches in a scenario of your own "
         "(--show-scenario)"
@@ -45,12 +45,6 @@ def require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> No
             f"and timeline rows, more than the limit of {MOST:.2g} in one process: try fewer "
             f"variants or --seeds, spread the runs over cores with --sweep DIR, or {less}"
         )
-
-
-def _takes_many(options: dict[str, Any]) -> bool:
-    return bool(
-        options["compare"] or options["sweep"] or options["against"] or options["fewest_members"]
-    )
 
 
 def _each(options: dict[str, Any]) -> int:

@@ -46,7 +46,8 @@ INPUT = [
         "--capture",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="A folder written by `sharelag capture`, with or without --follow.",
+        help="A folder written by `sharelag capture`, with or without --follow, or the name of a "
+        "recorded sample such as demo.",
     ),
     click.option(
         "--raw",

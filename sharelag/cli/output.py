@@ -169,14 +169,22 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
             total(answer.table.column(name)).as_py() if name in answer.table.column_names else None
         )
 
+    from sharelag.tables.words import lag_sum
+
     count, noted, refused = (
         answer.table.num_rows,
         of_column("as_of", pc.max),
         of_column("rejected_records", pc.sum),
     )
     when = f"as of {as_of or iso(noted)}, " if as_of or noted else ""
+    lags = ""
+    if "lag" in answer.table.column_names and count:
+        unknown = of_column("unknown_lags", pc.sum)
+        if unknown is None:
+            unknown = answer.table.column("lag").null_count
+        lags = f"lag {lag_sum(of_column('lag', pc.sum), unknown)}, "
     click.echo(
-        f"sharelag: {count} {unit}{'s' * (count != 1)}, {when}{source.describe()}, "
+        f"sharelag: {count} {unit}{'s' * (count != 1)}, {lags}{when}{source.describe()}, "
         f"{answer.engine} engine",
         err=True,
     )

@@ -12,7 +12,6 @@ from sharelag.cli.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE
 from sharelag.cli.output import write
 from sharelag.cli.simulate_options import (
     SCENARIO,
-    SEEDS,
     TRIALS,
     VARIANTS,
     scenario_of,
@@ -60,6 +59,7 @@ def simulate(output: str, **options: Any) -> None:
     tried = variants_of(scenario, options)
     if not options["show_scenario"]:
         require_an_end(tried, options)
+    verdict = ""
     if options["show_scenario"]:
         write(to_json(one, indent=2) for one in tried.values())
     elif options["against"]:
@@ -67,7 +67,7 @@ def simulate(output: str, **options: Any) -> None:
     elif options["fewest_members"] is not None:
         _search(tried, output, options)
     elif options["compare"]:
-        _compare(tried, output, options)
+        verdict = _compare(tried, output, options)
     elif options["timeline"]:
         write(lines(_timelines(tried, options), output, views.SIMULATED_TIMELINE.columns))
     else:
@@ -79,6 +79,8 @@ def simulate(output: str, **options: Any) -> None:
         )
     for sentence in scenario.assumed:
         click.echo(f"sharelag: assumed: {terminal(sentence)}", err=True)
+    if verdict:
+        click.echo(f"sharelag: {terminal(verdict)}", err=True)
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -88,7 +90,7 @@ def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.whatif.comparison import rows as trials
 
-    rows = plain_rows(_runs(tried, options, 1).drop_columns(["run"]))
+    rows = plain_rows(_runs(tried, options).drop_columns(["run"]))
     failed = any(row["error"] for row in rows)
     view = views.summary(bool(options["setting"] or options["autoscale"]), failed)
     if output == "human":
@@ -96,7 +98,7 @@ def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]
     write(lines(rows, output, view.columns))
 
 
-def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa.Table:
+def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
     from sharelag.cli.progress_bar import simulation_bar
     from sharelag.whatif.grid import as_runs, grid, run
 
@@ -105,10 +107,8 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any], seeds: int) -> pa
             from sharelag.pipeline.sweep import sweep
 
             out, optimal = options["sweep"], options["optimal"]
-            return sweep(
-                tried, seeds_of(options, SEEDS), out=out, optimal=optimal, progress=progress
-            )
-        plan = grid(tried, seeds_of(options, seeds), optimal=options["optimal"])
+            return sweep(tried, seeds_of(options), out=out, optimal=optimal, progress=progress)
+        plan = grid(tried, seeds_of(options), optimal=options["optimal"])
         rows = []
         for done, planned in enumerate(plan.runs, 1):
             rows.append(run(planned))
@@ -122,7 +122,7 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
     from sharelag.whatif.simulate import simulate as run
 
     for name, scenario in tried.items():
-        for seed in seeds_of(options, 1):
+        for seed in seeds_of(options):
             result = run(scenario, seed)
             (of,) = plain_rows(result.summary.select(["assignor", "members", "seed"]))
             for row in each_row(result.timeline):
@@ -132,13 +132,14 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
                 yield {"variant": name, **of, **row, "fetching": fetching}
 
 
-def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
+def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> str:
+    """Print a comparison; return its verdict."""
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal
     from sharelag.whatif.compare import compared
     from sharelag.whatif.comparison import rows as trials
 
-    comparison = compared(_runs(tried, options, SEEDS), options["baseline"], options["confidence"])
+    comparison = compared(_runs(tried, options), options["baseline"], options["confidence"])
     chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
     rows = list(comparison.rows(chosen))
     if output == "human":
@@ -146,6 +147,7 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     write(lines(rows, output, views.COMPARED.columns))
     for sentence in comparison.sentences():
         click.echo(f"sharelag: {terminal(sentence)}", err=True)
+    return comparison.verdict()
 
 
 def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
@@ -161,7 +163,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
     rows, sentences = [], []
     for name, scenario in tried.items():
         with simulation_bar() as progress:
-            seeds = seeds_of(options, SEEDS)
+            seeds = seeds_of(options)
             found = fewest_members(
                 scenario, goal=goal, seeds=seeds, between=(least, most), progress=progress
             )
@@ -180,7 +182,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     from sharelag.whatif.comparison import rows as trials
     from sharelag.whatif.consumer_group import should_move
 
-    seeds = seeds_of(options, SEEDS)
+    seeds = seeds_of(options)
     rows: list[dict[str, Any]] = []
     for name, scenario in tried.items():
         with simulation_bar() as progress:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 #: How many seeds answer a question for which one is not enough.
 SEEDS = 20
+#: How many seeds a comparison takes, and how long it simulates a group of an input: an answer in
+#: seconds, which people refine where it is not clear.
+QUICK_SEEDS, QUICK = 7, timedelta(seconds=120)
 _MS = timedelta(milliseconds=1)
 
 
@@ -68,7 +71,8 @@ SCENARIO = [
         "--duration",
         type=Duration(most=timedelta.max),
         metavar="DURATION",
-        help="How long to simulate.  [default: 10m, or that of the scenario]",
+        help="How long to simulate.  [default: that of the scenario; of an input 10m, or 2m with "
+        "--compare]",
     ),
     click.option(
         "--rebalance-every",
@@ -129,7 +133,8 @@ VARIANTS = [
         "--seeds",
         type=click.IntRange(min=1),
         metavar="N",
-        help=f"Number of random seeds, from 0 on.  [default: 1, or {SEEDS} for comparisons]",
+        help=f"Number of random seeds, from 0 on.  [default: 1; {QUICK_SEEDS} with --compare, "
+        f"{SEEDS} for other questions of many runs]",
     ),
 ]
 TRIALS = [
@@ -180,8 +185,10 @@ TRIALS = [
 ]
 
 
-def seeds_of(options: dict[str, Any], count: int) -> list[int]:
-    """The seeds that were named, or so many."""
+def seeds_of(options: dict[str, Any]) -> list[int]:
+    """The seeds that were named, or as many as the question takes."""
+    many = options["against"] or options["fewest_members"] or options["sweep"]
+    count = SEEDS if many else QUICK_SEEDS if options["compare"] else 1
     return list(options["seed"]) or list(range(options["seeds"] or count))
 
 
@@ -225,8 +232,10 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
         if _is_file(name)
         else _named(name)
     )
-    if options["duration"] is not None:
-        scenario = replace(scenario, duration_ms=round(options["duration"] / _MS))
+    is_quick = options["compare"] and not options["sweep"] and name is None
+    lasting = options["duration"] or (QUICK if is_quick else None)
+    if lasting is not None:
+        scenario = replace(scenario, duration_ms=round(lasting / _MS))
     if options["rebalance_every"] is not None:
         every = round(options["rebalance_every"] / _MS)
         scenario = replace(

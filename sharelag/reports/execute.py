@@ -93,7 +93,8 @@ def execute(
                 dict(parameters),
                 kernel_name="python3",
                 language="python",
-                progress_bar=False,
+                # On a terminal only, and on standard error.
+                progress_bar={"desc": "cells of the report", "disable": None, "leave": False},
                 config=config,
                 execution_timeout=cell_seconds,
                 # The notebook has what matters about a failure.

@@ -72,8 +72,8 @@ def named_input(
     bootstrap_server, command_config, properties : optional
         A running cluster; the environment names one only where nothing else is named.
     capture, raw, segments : optional
-        A capture or an archive, raw records (also an address that an installed package opens), or
-        a broker's log directory.
+        A capture, an archive, or the name of a sample; raw records (also an address that an
+        installed package opens); or a broker's log directory.
     generation : int, optional
         As which generation records are tried: 0 and 1 are control records in users' topics.
     timeout : float
@@ -97,7 +97,8 @@ def named_input(
         got = f", not {' and '.join(spelled(name) for name in given)}" if given else ""
         raise ChoiceError(f"choose one input: {', '.join(names)} or {last}{got}")
     if capture:
-        return captured(Path(capture))
+        is_sample = str(capture) in samples() and not Path(capture).exists()
+        return captured(folder_of(str(capture)) if is_sample else Path(capture))
     if segments:
         return SegmentsInput(Path(segments), generation in _CONTROL)
     if raw:

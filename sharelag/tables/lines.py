@@ -9,6 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -21,6 +23,17 @@ from sharelag.schemas import Arrow
 from sharelag.tables.columns import Format, format_of, heading_of
 from sharelag.tables.words import MISSING, lag_sum, number, terminal
 
+#: Formats of numbers, which are aligned at their right.
+_NUMBERS = frozenset(
+    {
+        *(Format.DURATION, Format.ORDINAL, Format.COUNT, Format.OFFSET, Format.OFFSETS),
+        *(Format.BYTES, Format.RATE, Format.RATIO),
+    }
+)
+#: Columns that a narrow terminal does without, in this order.
+_LEAST = ("leader_epoch", "state_epoch", "snapshot_epoch", "end_offset", "window_complete", "notes")
+#: Characters that a name keeps on a narrow terminal.
+_SHORTEST_NAME = 12
 _STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
 
 
@@ -75,10 +88,47 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
     if not rows:
         return
     shown = columns or {heading_of(name): name for name in rows[0]}
-    table = [list(shown), *([cell(row, name) for name in shown.values()] for row in rows)]
-    widths = [max(len(line[i]) for line in table) for i in range(len(shown))]
-    for line in table:
-        yield " ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+    cells = {head: [head, *(cell(row, name) for row in rows)] for head, name in shown.items()}
+    if sys.stdout.isatty():
+        cells = _fitted(cells, shown, shutil.get_terminal_size().columns)
+    aligned = [
+        _aligned(texts, is_number=format_of(shown[head]) in _NUMBERS)
+        for head, texts in cells.items()
+    ]
+    for line in zip(*aligned, strict=True):
+        yield " ".join(line).rstrip()
+
+
+def _aligned(texts: list[str], is_number: bool) -> list[str]:
+    width = max(map(len, texts))
+    return [text.rjust(width) if is_number else text.ljust(width) for text in texts]
+
+
+def _fitted(
+    cells: dict[str, list[str]], shown: Mapping[str, str], width: int
+) -> dict[str, list[str]]:
+    """Leave out what is least needed, then shorten names, until lines fit where they can."""
+
+    def excess() -> int:
+        return sum(max(map(len, texts)) + 1 for texts in cells.values()) - 1 - width
+
+    empty = [head for head, texts in cells.items() if set(texts[1:]) == {MISSING}]
+    least = [head for name in _LEAST for head in cells if shown[head] == name]
+    for head in [*least[:1], *empty, *least[1:]]:
+        if excess() > 0 and len(cells) > 1:
+            cells = {other: texts for other, texts in cells.items() if other != head}
+    names = [head for head in cells if format_of(shown[head]) is Format.TEXT]
+    while excess() > 0 and names:
+        longest = max(names, key=lambda head: max(map(len, cells[head])))
+        most = max(map(len, cells[longest])) - 1
+        if most < _SHORTEST_NAME:
+            break
+        cells[longest] = [_shortened(text, most) for text in cells[longest]]
+    return cells
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text.rstrip("\u2026")[: most - 1] + "\u2026"
 
 
 def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:

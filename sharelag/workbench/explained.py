@@ -29,6 +29,7 @@ _DRAINS = [
     *("group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"),
     *("arrival_rate", "completion_rate"),
 ]
+_SEVERITIES = ("critical", "warning", "note")
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
 
@@ -48,7 +49,7 @@ def summarize_groups(
     Yields
     ------
     GroupSummary
-        Names are escaped for a terminal, not for HTML.
+        The worst group first. Names are escaped for a terminal, not for HTML.
     """
     found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
     lag = rows_by_group(evidence.lag, _LAGS)
@@ -58,7 +59,8 @@ def summarize_groups(
         if row["members"] == 0
     }
     young = suspected(evidence, patience)
-    for group in rollup_arrow(evidence.lag, "group").to_pylist():
+    groups = rollup_arrow(evidence.lag, "group").to_pylist()
+    for group in sorted(groups, key=lambda one: _badness(one, found[one["group_id"]])):
         name = group["group_id"]
         nobody = "the group has no members" if name in emptied else ""
         if nobody and emptied[name]:
@@ -67,6 +69,12 @@ def summarize_groups(
         if not found[name]:
             state += f", {_nothing_found(lag[name], nobody, young.get(name), progress[name])}"
         yield GroupSummary(terminal(name), state, tuple(map(_cause_summary, found[name])))
+
+
+def _badness(group: dict[str, Any], causes: list[dict[str, Any]]) -> tuple[int, int, str]:
+    """Return what orders groups, the worst first: severity of the first cause, then lag."""
+    severity = min((_SEVERITIES.index(one["severity"]) for one in causes), default=9)
+    return severity, -(group["lag"] or 0), str(group["group_id"])
 
 
 def explained(

@@ -181,7 +181,7 @@ class Tools:
                 *(f"assumed: {sentence}" for sentence in scenario.assumed),
             ),
         )
-        return answer_of(result, _verdicts(found))
+        return answer_of(result, (found.verdict(), *_verdicts(found)))
 
 
 def _verdicts(found: Comparison) -> Iterator[str]:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
@@ -116,6 +117,37 @@ class Comparison(Displayable):
 
     def _winner(self, measure: str) -> str | None:
         return None if MEASURED[measure].better is None else self.winner(measure)
+
+    def verdict(self) -> str:
+        """Return one sentence: which variant is best, and what the baseline would do.
+
+        The time until the lag is gone decides; where it decides nothing, the age of the oldest
+        record does, at its 95th percentile.
+        """
+        decisive = [name for name in ("drain_ms", "age_p95_ms") if name in self.runs.column_names]
+        best = next(filter(None, map(self.winner, decisive)), None)
+        now = f"{self.baseline}: {self._course(self.baseline)}"
+        if best is None:
+            return f"no variant is shown to be better than all others; {now}"
+        if best == self.baseline:
+            return f"{best} is best: {self._course(best)}"
+        return f"{best} is best: {self._course(best)}; {now}"
+
+    def _course(self, variant: str) -> str:
+        """Say how the lag of a variant went on average."""
+        runs = [row for row in self.runs.to_pylist() if row["variant"] == variant]
+        runs = [row for row in runs if row.get("error") is None]
+        if not runs:
+            return "all of its runs failed"
+        drained = [row["drain_ms"] for row in runs if row.get("drain_ms") is not None]
+        ages = [row["age_p95_ms"] for row in runs if row.get("age_p95_ms") is not None]
+        if len(drained) == len(runs):
+            said = f"drained in {duration(sum(drained) / len(drained))}"
+        else:
+            often = f" in {len(runs) - len(drained)} of {len(runs)} runs" if drained else ""
+            said = f"not drained within {duration(runs[0]['duration_ms'])}{often}"
+        old = f", p95 age {duration(sum(ages) / len(ages))}" if ages else ""
+        return said + old
 
     def sentences(self) -> Iterator[str]:
         """What to know when reading it."""

@@ -238,7 +238,7 @@ def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
 def test_an_unknown_group_is_an_error_that_lists_the_groups(demo: Workbench) -> None:
     for question in (demo.explain, demo.progress, demo.lag, demo.scenario, demo.moments):
         with pytest.raises(
-            InputError, match=r"no state of share group 'biling'.*there are analytics, billing"
+            InputError, match=r"no state of share group 'biling'.*its groups are analytics, billing"
         ):
             question("biling")
     with pytest.raises(InputError, match="no state of share group 'biling'"):

@@ -1,0 +1,123 @@
+"""What a terminal shows: the worst first, in order, within its width, and in a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sharelag
+from sharelag.sources.recorded import folder_of
+from tests.support.command import sharelag as command
+
+
+def shown_on_a_terminal(columns: int, *arguments: str) -> str:
+    """Return what a terminal of this width gets from the command's standard output."""
+    reader, writer = pty.openpty()
+    run = [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments]
+    done = subprocess.run(
+        run,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "COLUMNS": str(columns), "TERM": "xterm"},
+        timeout=120,
+        check=False,
+    )
+    os.close(writer)
+    assert done.returncode == 0, done.stderr
+    text = b""
+    while True:
+        try:
+            piece = os.read(reader, 65536)
+        except OSError:  # a terminal whose other end is closed
+            piece = b""
+        if not piece:
+            break
+        text += piece
+    os.close(reader)
+    return text.decode().replace("\r\n", "\n")
+
+
+def test_the_largest_lag_comes_first_and_numbers_are_aligned() -> None:
+    done = command("lag", "--capture", "demo")
+    heading, *rows = done.stdout.splitlines()
+    place = heading.index(" LAG") + 4
+    texts = [row[:place].split()[-1] for row in rows]
+    assert all(row[place - 1] != " " and row[place] == " " for row in rows)
+    known = [int(text) for text in texts if text != "-"]
+    assert known == sorted(known, reverse=True)
+    assert texts[len(known) :] == ["-"] * (len(rows) - len(known))  # unknown ones come last
+    total = sharelag.open("demo", engine="local").lag().to_pandas()["lag"]
+    said = f"lag {int(total.sum()):,} (+{total.isna().sum()} unknown)"
+    assert f"sharelag: {len(rows)} share partitions, {said}, as of " in done.stderr
+
+
+def test_the_order_and_the_number_of_rows_can_be_chosen() -> None:
+    asked = ("lag", "--capture", "demo", "-o", "json")
+    plain = [json.loads(line) for line in command(*asked).stdout.splitlines()]
+    assert [(row["group_id"], row["partition"]) for row in plain[:2]] == [
+        ("analytics", 0),
+        ("analytics", 1),
+    ]  # scripts get the same order as ever
+    largest = command(*asked, "--sort", "end_offset", "--top", "3").stdout.splitlines()
+    offsets = sorted((row["end_offset"] for row in plain), reverse=True)
+    assert [json.loads(line)["end_offset"] for line in largest] == offsets[:3]
+    smallest = command(*asked, "--sort", "lag:up", "--top", "1").stdout
+    assert json.loads(smallest)["lag"] == 0
+    wrong = command(*asked, "--sort", "size")
+    assert wrong.returncode == 2
+    assert "unknown column 'size' to sort by: choose one of group_id, topic" in wrong.stderr
+    assert command(*asked, "--sort", "lag:sideways").returncode == 2
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_eighty_columns_hold(columns: int) -> None:
+    lines = shown_on_a_terminal(columns, "lag", "--capture", "demo").splitlines()
+    assert "LEADER-EPOCH" not in lines[0]
+    assert " LAG " in lines[0]
+    if columns == 80:
+        assert max(map(len, lines)) <= 80
+    if columns == 60:
+        assert any(line.startswith("notificatio\u2026 ") for line in lines)
+    wide = shown_on_a_terminal(200, "lag", "--capture", "demo").splitlines()
+    assert "LEADER-EPOCH" in wide[0]
+    assert any(line.startswith("notifications ") for line in wide)
+
+
+def test_the_worst_group_is_explained_first() -> None:
+    groups = [
+        line.split("  ")
+        for line in command("explain", "--capture", "demo").stdout.splitlines()
+        if line[:1].strip()
+    ]
+    lags = [int(re.sub(r"\D", "", state.split(" in ")[0]) or 0) for _, state in groups]
+    critical = sharelag.open("demo", engine="local").explain().to_pandas()
+    worst = set(critical[critical["severity"] == "critical"]["group_id"])
+    names = [name for name, _ in groups]
+    assert set(names[: len(worst)]) == worst
+    assert lags[: len(worst)] == sorted(lags[: len(worst)], reverse=True)
+
+
+def test_a_sample_is_named_like_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_name = command("explain", "--capture", "poison", "-o", "json").stdout
+    assert by_name == command("explain", "--capture", str(folder_of("poison")), "-o", "json").stdout
+    assert json.loads(by_name)["cause"] == "poison_records"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "poison").mkdir()  # what lies here comes before a sample of that name
+    assert command("explain", "--capture", "poison").returncode == 1
+
+
+def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
+    done = command("simulate", "--capture", "slow", "--members", "2,6", "--compare", "-o", "json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {row["n"] + row["unknown"] for row in rows} == {7}
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("sharelag: 6 members is best: ")
+    assert re.search(r"; 2 members: not drained within 2m 0s, p95 age 1m \d+s$", last)
