@@ -96,7 +96,7 @@ _NOTE = (
     "deliver again while there are none, windows as large as locks need, memory of the last "
     "run, answers to heartbeats only where they change something. Smaller windows alone save 8 "
     "% at most. Of the whole, drawing is 9 %: of 632 times 512 are outcomes of 4,096 records, most "
-    "of them of second and later deliveries, of which few are asked for; taking rows out is 8 %. "
+    "of them of second and later deliveries, of which few are needed; taking rows out is 8 %. "
     "Next: outcomes seeded and drawn within the loop (numpy's seeding is the half of each time), "
     "heartbeats there, too, outcomes packed into a few bits each, fewer copies of the same "
     "kernels, an answer and the work on it as one event."
