@@ -21,7 +21,7 @@ from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.holders import Ledger
 from tests.support.kafka.workload import create_topics, numbered, produce, set_group_config
 
-GROUP, TOPIC, LOCK_MS = "holders", "held-orders", 4_000
+GROUP, TOPIC, LOCK_MS = "holders", "held-orders", 6_000
 
 
 @dataclass
@@ -40,7 +40,7 @@ def recorded_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         create_topics(servers, {TOPIC: 4})
         duration = {"share_record_lock_duration_ms": str(LOCK_MS)}
         set_group_config(servers, GROUP, share_auto_offset_reset="earliest", **duration)
-        records = numbered(2_000, 4)
+        records = numbered(8_000, 4)
         ledger = holders.run(
             servers,
             GROUP,

@@ -53,6 +53,8 @@ class _Member:
     has: set[Given] = field(default_factory=set)
     renewed: bool = False
     lost: bool = False
+    #: When its last poll was called, if it returned nothing: its fetch may have been under way.
+    asked: int | None = None
     #: When its lock ends at the earliest and at the latest, in microseconds.
     lock: tuple[int, int] = (0, 0)
 
@@ -89,7 +91,7 @@ def run(
 
         def all_joined() -> bool:
             # Groups are assigned with heartbeats, which polls begin.
-            joined.update(one.name for one in members if not _poll(clients, one, 300))
+            joined.update(one.name for one in members if not _poll(clients, one, 300)[0])
             return len(joined) == len(members)
 
         wait_until(all_joined, "all members have joined")
@@ -102,7 +104,9 @@ def run(
                 raise RigError("no lock was seen to end within 150 s")
             for one in members:
                 _take(clients, one, ledger, lock_ms * 1000)
-            ledger.moments.append(_moment(members, chance))
+            moment = _moment(members, chance)
+            if moment is not None:
+                ledger.moments.append(moment)
             for one in members:
                 _settle(clients, one, ledger, lock_ms * 1000)
         for one in members:
@@ -116,8 +120,8 @@ def _take(clients: Oracle, one: _Member, ledger: Ledger, lock: int) -> None:
         return
     before = time.monotonic()
     while True:
-        answer = _ask(clients, one, "poll", ms=2_000)
-        records = {(int(p), int(o), int(c)) for p, o, c in answer["records"]}
+        polled, (first, last) = _poll(clients, one, 2_000)
+        records = {(int(p), int(o), int(c)) for p, o, c in polled}
         if records:
             break
         if time.monotonic() - before > 60:
@@ -127,16 +131,17 @@ def _take(clients: Oracle, one: _Member, ledger: Ledger, lock: int) -> None:
             raise RigError(f"{one.name} renewed {one.has} and was given {records}")
         return
     one.has = records
-    one.lock = (answer["called"] + lock, answer["returned"] + lock)
+    one.lock = (first + lock, last + lock)
     ledger.given.setdefault(one.name, []).extend(sorted(records))
 
 
-def _moment(members: list[_Member], chance: random.Random) -> Moment:
-    """Choose a moment at random while nobody does anything, when all can say what they have."""
+def _moment(members: list[_Member], chance: random.Random) -> Moment | None:
+    """Choose a moment at random while nobody does anything, if all can say what they have."""
     time.sleep(0.02 + 0.2 * chance.random())
-    while any(_is_unsure(one, _now()) for one in members):
-        time.sleep(0.05)
     at = _now()
+    if any(_is_unsure(one, at) for one in members):
+        time.sleep(0.3)
+        return None
     time.sleep(0.02)
     held = {one.name: set(one.has) for one in members if one.has and at < one.lock[0]}
     return Moment(at, held)
@@ -149,13 +154,13 @@ def _is_unsure(one: _Member, now: int) -> bool:
 def _settle(clients: Oracle, one: _Member, ledger: Ledger, lock: int) -> None:
     if one.does is None:
         if _now() > one.lock[1] + _AFTER:
-            # The broker has taken the records back, and mostly says so. Where the client reports no
-            # error, the member cannot say what it had since.
-            one.lost = bool(_ask(clients, one, "acknowledge", type="ACCEPT")["refused"])
-            if not one.lost:
-                ledger.moments = [moment for moment in ledger.moments if moment.at < one.lock[0]]
-            one.has = set()
+            # The broker has taken the records back. Where the client does not report that, the member
+            # cannot say what it had since.
+            if not _ask(clients, one, "acknowledge", type="ACCEPT")["refused"]:
+                _forget(one, ledger)
+            one.has, one.lost = set(), True
         return
+    lock_before = one.lock
     if one.does == "RENEW" and not one.renewed:
         answer = _ask(clients, one, "acknowledge", type="RENEW")
         one.renewed, one.lock = True, (answer["called"] + lock, answer["returned"] + lock)
@@ -166,12 +171,26 @@ def _settle(clients: Oracle, one: _Member, ledger: Ledger, lock: int) -> None:
         )
         one.has = set()
     if answer["refused"]:
-        raise RigError(f"{one.name}: {one.does} was refused")
+        one.lock = lock_before
+        if answer["called"] < one.lock[0] - _BEFORE:
+            raise RigError(f"{one.name}: {one.does} was refused")
+        # On a machine so busy that a round takes longer than a lock.
+        _forget(one, ledger)
+        one.has, one.renewed = set(), False
 
 
-def _poll(clients: Oracle, one: _Member, ms: int) -> list[Any]:
-    records: list[Any] = _ask(clients, one, "poll", ms=ms)["records"]
-    return records
+def _forget(one: _Member, ledger: Ledger) -> None:
+    """Drop the moments at which a member may have lost what it thought it had."""
+    ledger.moments = [moment for moment in ledger.moments if moment.at < one.lock[0] - _BEFORE]
+
+
+def _poll(clients: Oracle, one: _Member, ms: int) -> tuple[list[Any], tuple[int, int]]:
+    """Poll; return records, and when the broker gave them at the earliest and at the latest."""
+    answer = _ask(clients, one, "poll", ms=ms)
+    called, returned = answer["called"], answer["returned"]
+    earliest = one.asked or called
+    one.asked = None if answer["records"] else called
+    return answer["records"], (earliest, returned)
 
 
 def _ask(clients: Oracle, one: _Member, do: str, **more: Any) -> dict[str, Any]:
