@@ -192,7 +192,7 @@ def test_failures_are_sentences_with_what_to_do(opened: Watched) -> None:
     page = opened.page
     said = head(page, UNKNOWN).locator(".sl-failure").inner_text()
     assert "no state of share group 'biling'" in said
-    assert "there are analytics, billing" in said
+    assert "its groups are analytics, billing" in said
     assert "127.0.0.1:1" in head(page, UNREACHABLE).locator(".sl-failure").inner_text()
     for number in (UNKNOWN, UNREACHABLE):
         assert "Traceback" not in cell(page, number).locator(".jp-OutputArea").inner_text()

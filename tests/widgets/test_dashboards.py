@@ -439,7 +439,7 @@ def test_a_cluster_that_does_not_answer_is_a_sentence(kind: type[Dashboard]) -> 
 def test_an_unknown_group_is_an_error_that_lists_the_groups(kind: Any, poison: Workbench) -> None:
     board = kind(poison, "poisn")
     assert "no state of share group 'poisn'" in board.header.failure
-    assert board.header.failure.endswith("there are poison; did you mean 'poison'?")
+    assert board.header.failure.endswith("its groups are poison; did you mean 'poison'?")
     board.groups.value = "poison"
     assert (board.header.failure, board.body.layout.display) == ("", None)
 
