@@ -246,7 +246,7 @@ _COMPILER = (
     "their machine code is half of all we do; 12 share partitions take a third of Kafka's time "
     "already, so 3x leaves nothing for the records. Done: messages as columns; scipy and cffi are "
     "hidden from numba (0.1 to 0.2 CPU-seconds). Tried: Python's garbage collector kept from "
-    "running meanwhile (a twelfth less). Numba in a thread while the network is asked would gain "
+    "running meanwhile (a twelfth less). Numba imported in a thread meanwhile would gain "
     "the waiting at most, which is 15 ms. Next: machine code that is loaded without numba; what "
     "numba caches are objects to be linked, so that takes a linker where it is installed, or one "
     "of our own."
