@@ -38,7 +38,7 @@ test-parts: $(READY)
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 	@$(PYTEST) $(SIDE_BY_SIDE) --session-timeout 4500
 
-test-exhaustive: test-parts ## the same, with the full numbers of random cases
+test-exhaustive: test-parts ## what make test leaves out, and the full numbers of random cases
 	@$(PYTEST) $(SIDE_BY_SIDE) --exhaustive
 
 test-versions: $(READY) ## the pipeline's tests on pyspark 4.0 and 4.3, classic and through Spark Connect: half an hour

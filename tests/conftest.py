@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from tests.rows import ROWS
 from tests.support.cases import Cases
@@ -27,7 +27,11 @@ settings.register_profile("exhaustive", max_examples=2000, deadline=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--exhaustive", action="store_true", help="the full number of random cases")
+    parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="what a usual run leaves out, and the full number of random cases",
+    )
     parser.addoption(
         "--spark",
         choices=["classic", "connect"],
@@ -114,31 +118,44 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Packag
 
 
 class _Exhaustive:
-    """Leaves tests that take a minute or more to ``make test-exhaustive``, and says how many."""
+    """Shares tests between ``make test`` and ``make test-exhaustive``, and says what is left.
+
+    The second runs those that take a minute or more, and those with random cases, whose number it
+    raises; it does not repeat what is the same in both.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config, self.left = config, 0
+        self.exhaustive: bool = config.getoption("--exhaustive")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if self.config.getoption("--exhaustive") or any(
-            "::" in argument for argument in self.config.args
-        ):
-            return  # all of them, or those that somebody named
-        kept = [item for item in items if item.get_closest_marker("exhaustive") is None]
+        if any("::" in argument for argument in self.config.args):
+            return  # those that somebody named
+        kept = [item for item in items if self._belongs(item)]
         self.left = len(items) - len(kept)
         items[:] = kept
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput["left"] = self.left
+
+    def _belongs(self, item: pytest.Item) -> bool:
+        long = item.get_closest_marker("exhaustive") is not None
+        if not self.exhaustive:
+            return not long
+        is_random = is_hypothesis_test(getattr(item, "obj", None))
+        return long or is_random or "cases" in getattr(item, "fixturenames", ())
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         self.left = max(self.left, getattr(node, "workeroutput", {}).get("left", 0))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if self.left:
-            terminalreporter.line(
-                f"{self.left} tests are left to make test-exhaustive: they take a minute or more"
-            )
+        if not self.left:
+            return
+        if self.exhaustive:
+            said = "make test: they are the same there"
+        else:
+            said = "make test-exhaustive: they take a minute or more"
+        terminalreporter.line(f"{self.left} tests are left to {said}")
 
 
 class _RowRecorder:
