@@ -95,3 +95,13 @@ def unknown_group(group: str, known: Iterable[str], where: str = "") -> str:
     near = get_close_matches(group, names, 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     return f"{said}: its groups are {', '.join(names[:_NAMED])}{more}{meant}"
+
+
+def unknown_column(column: object, known: Iterable[str], where: str) -> str:
+    """Say that a table has no such column, and which one may have been meant."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    near = get_close_matches(str(column), names, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return f"unknown column {column!r} of {where!r}: its columns are {', '.join(names)}{meant}"

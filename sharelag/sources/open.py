@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from sharelag.errors import InputError
 from sharelag.sources.files.archive import ArchiveInput
@@ -29,7 +29,12 @@ from sharelag.sources.plugged import plugged_input, plugged_prefixes
 from sharelag.sources.recorded import DEMO, folder_of, samples
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    #: Records or offsets of the user's own.
+    Tabular: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch
 
 #: Seconds to wait for brokers.
 TIMEOUT = 10.0
@@ -111,8 +116,8 @@ def named_input(
 def open_input(
     where: str | Path | Input | ClientConfig | None = None,
     *,
-    raw: DataFrame | None = None,
-    offsets: DataFrame | None = None,
+    raw: Tabular | None = None,
+    offsets: Tabular | None = None,
     engine: str = "spark",
     spark: SparkSession | None = None,
     command_config: str | Path | None = None,
@@ -134,7 +139,7 @@ def open_input(
         A client setting is wrong.
     """
     if raw is not None or offsets is not None:
-        return _of_frames(where, raw, offsets, engine)
+        return _of_frames(where, raw, offsets, engine, spark)
     if isinstance(where, ClientConfig):
         return KafkaInput(where)
     if where is not None and not isinstance(where, str | Path):
@@ -253,7 +258,11 @@ def _described(where: object) -> str:
 
 
 def _of_frames(
-    where: object, raw: DataFrame | None, offsets: DataFrame | None, engine: str
+    where: object,
+    raw: Tabular | None,
+    offsets: Tabular | None,
+    engine: str,
+    spark: SparkSession | None,
 ) -> Input:
     if raw is None or where is not None:
         raise InputError(
@@ -264,4 +273,24 @@ def _of_frames(
         raise InputError("a DataFrame can only be read on Spark: remove engine='local'")
     from sharelag.sources.spark.frames import FrameInput
 
-    return FrameInput(raw, offsets)
+    return FrameInput(_on_spark(raw, spark), None if offsets is None else _on_spark(offsets, spark))
+
+
+def _on_spark(given: Tabular, spark: SparkSession | None) -> DataFrame:
+    """Return a table of this process as a DataFrame of Spark, and one of Spark as it is."""
+    if hasattr(given, "sparkSession"):
+        return cast("DataFrame", given)
+    import pyarrow as pa
+
+    if isinstance(given, pa.RecordBatch):
+        given = pa.Table.from_batches([given])
+    elif not isinstance(given, pa.Table):
+        if not hasattr(given, "iloc"):
+            raise InputError(
+                f"cannot read records of {type(given).__name__}: give a DataFrame of Spark or "
+                "pandas, or an Arrow table"
+            )
+        given = pa.Table.from_pandas(given, preserve_index=False)
+    from sharelag.sources.spark import session
+
+    return (spark or session()).createDataFrame(given)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError, ShareLagError, unknown_group
+from sharelag.errors import InputError, SetupError, ShareLagError, unknown_group
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.reading import OVER, Each, Reading, named
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sharelag.pipeline.frames import Frames
     from sharelag.pipeline.reading import SparkReading
     from sharelag.whatif.scenario import Scenario
+    from sharelag_widgets import WindowStrip
 
 _T = TypeVar("_T")
 #: Into how many steps a timeline is cut when nobody says.
@@ -210,6 +211,32 @@ class Workbench:
         )
         limit = answers.delivery_limit(evidence, group)
         return answers.windows(named(table, lag), self._base(), limit)
+
+    def strip(self, group: str, topic: str | None = None, **given: Any) -> WindowStrip:
+        """The windows of a group offset by offset, as a widget that goes back in time.
+
+        Parameters
+        ----------
+        group : str
+        topic : str, optional
+            Only this one.
+        **given
+            As for `sharelag_widgets.WindowStrip.of`, such as ``selection``.
+
+        Raises
+        ------
+        SetupError
+            The widgets are not installed.
+        """
+        try:
+            from sharelag_widgets import WindowStrip
+        except ImportError as error:
+            raise SetupError(
+                "the widgets are not installed here: pip install 'sharelag[notebook]'"
+            ) from error
+        evidence = self.evidence(group)
+        given = {"limit": answers.delivery_limit(evidence, group), "ends": evidence.lag} | given
+        return WindowStrip.of(self.moments(group, topic).table, **given)
 
     def windows_at(self, keys: pa.Table, moments: list[int]) -> pa.Table:
         """The windows of some share partitions at given moments; see `Reading.windows_at`."""

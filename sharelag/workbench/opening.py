@@ -23,14 +23,16 @@ from sharelag.workbench.requests import Requests
 from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+    from sharelag.sources.open import Tabular
 
 
 def open_workbench(
     where: str | Path | Input | ClientConfig | None = None,
     *,
-    raw: DataFrame | None = None,
-    offsets: DataFrame | None = None,
+    raw: Tabular | None = None,
+    offsets: Tabular | None = None,
     as_of: str | Moment = None,
     groups: str | Sequence[str] = (),
     topics: str | Sequence[str] | Mapping[str, Sequence[int]] = (),
@@ -55,10 +57,10 @@ def open_workbench(
         ``"host:port[,...]"`` of a running cluster; Parquet files with the columns of Spark's Kafka
         source (a file, a folder, an address that Spark knows, or with ``engine="spark"`` the name
         of a table); a broker's log directory; one of `samples`. Without it, the recorded demo.
-    raw : pyspark.sql.DataFrame, optional
+    raw : DataFrame of Spark or pandas, or pyarrow.Table, optional
         Instead of ``where``: raw records of your own, from any connector, table or stream, with the
         columns of Spark's Kafka source.
-    offsets : pyspark.sql.DataFrame, optional
+    offsets : DataFrame of Spark or pandas, or pyarrow.Table, optional
         With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several.
         Without it, lag is not known.
     as_of : str, datetime or mapping, optional

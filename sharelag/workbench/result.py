@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, unknown_column
 from sharelag.tables import render
 from sharelag.tables.presentation import GroupSummary, Presentation
 from sharelag.tables.words import moment
@@ -78,6 +78,28 @@ class Result:
         """The rows of ``table`` as pandas holds them."""
         frame: pd.DataFrame = self.table.to_pandas(date_as_object=False)
         return frame
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The rows of ``table`` as a new pandas DataFrame; see `to_pandas`."""
+        return self.to_pandas()
+
+    def __getitem__(self, column: str) -> pd.Series[Any]:
+        """Return one column of ``table`` as pandas holds it: ``bench.lag()["lag"]``.
+
+        Raises
+        ------
+        InputError
+            There is no such column.
+        """
+        if column not in self.table.schema.names:
+            raise InputError(unknown_column(column, self.table.schema.names, self.title))
+        found: pd.Series[Any] = self.to_pandas()[column]
+        return found
+
+    def plot(self, kind: str | None = None, theme: str = "light") -> Any:
+        """Draw it; see `figure`."""
+        return self.figure(kind, theme)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """All rows as a Spark DataFrame, those of a long history too.

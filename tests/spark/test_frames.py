@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -163,6 +164,19 @@ def test_dataframes_of_ones_own_give_the_lag_of_the_capture(spark: SparkSession)
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), ends)
     assert rows(collected(lag, schemas.LAG)) == rows(wanted)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_tables_of_this_process_are_taken_like_those_of_spark(
+    kind: str, spark: SparkSession
+) -> None:
+    raw, ends = (pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet"))
+    given = [raw.to_pandas(), ends.to_pandas()] if kind == "pandas" else [raw, ends]
+    bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
+    wanted = sharelag.open("demo", engine="local").reading.table("lag")
+    assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
+    with pytest.raises(InputError, match="cannot read records of list: give a DataFrame of Spark"):
+        sharelag.open(raw=[1, 2])  # type: ignore[arg-type]
 
 
 def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) -> None:

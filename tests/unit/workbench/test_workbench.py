@@ -449,3 +449,22 @@ def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     of_one = demo.settings("billing").table
     assert set(of_one.column("group_id").to_pylist()) == {"billing", None}
     assert not of_one.column("problem").drop_null().to_pylist()
+
+
+def test_results_flow_on_into_pandas_and_pictures(demo: Workbench) -> None:
+    lag = demo.lag()
+    assert lag["lag"].tolist()[-1] == lag.df["lag"].tolist()[-1]
+    assert lag["lag"].sum() == sum(filter(None, lag.table.column("lag").to_pylist()))
+    assert lag.plot().to_dict() == lag.figure().to_dict()
+    with pytest.raises(InputError, match=r"unknown column 'lags' of .*; did you mean 'lag'\?"):
+        lag["lags"]
+
+
+def test_a_strip_is_of_one_group_and_marks_last_deliveries() -> None:
+    bench = sharelag.open("poison", engine="local")
+    group, topic = "poison", "poison-orders"
+    strip = bench.strip(group)
+    assert strip.limit == 5
+    assert bench.strip(group, topic, title="mine").title == "mine"
+    with pytest.raises(InputError, match="no state of share group 'poisn'"):
+        bench.strip(group[:-2] + "n")
