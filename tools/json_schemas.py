@@ -23,6 +23,7 @@ from sharelag.monitoring.check import CHECKED
 from sharelag.reports.ledger import Run
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.schemas.comparisons import RECONCILED
+from sharelag.schemas.membership import GROUP_STATES, MEMBER_ROWS
 from sharelag.tables.columns import meaning_of
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
@@ -75,6 +76,8 @@ def rows() -> dict[str, dict[str, Any]]:
         "imbalance": properties(schemas.IMBALANCE),
         "imbalance-verdict": properties(SKEW),
         "reconcile": properties(RECONCILED),
+        "groups": properties(GROUP_STATES),
+        "members": properties(MEMBER_ROWS),
         "health": properties(schemas.HEALTH),
         "health-findings": properties(FINDINGS),
         "settings": properties(IN_FORCE),

@@ -43,6 +43,7 @@ def main() -> None:
 #: Commands and the modules that they are in; a module is imported when its command is used.
 _HOMES = {
     **dict.fromkeys(("explain", "progress", "imbalance"), "explain"),
+    **dict.fromkeys(("groups", "members"), "groups"),
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
     **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.model.group_state import GroupState
 from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.state import latest
 from sharelag.schemas import Arrow
@@ -28,8 +29,6 @@ from sharelag.schemas.arrow import flat, one_batch
 GROUP_KEY = ("topic", "record_partition", "group_id")
 #: The columns that replay reads; the others may be missing.
 REPLAYED = pa.schema([field for field in schemas.GROUP_RECORDS if field.name != "unknown_tags"])
-#: The states of a group with and without members (``ShareGroup.ShareGroupState``).
-STABLE, EMPTY = "Stable", "Empty"
 
 _MEMBER, _GROUP, _ASSIGNMENT_EPOCH, _TARGET, _CURRENT, _TOPICS = range(10, 16)
 #: The epoch of a member that is leaving (``LEAVE_GROUP_MEMBER_EPOCH``).
@@ -103,7 +102,7 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     newest = last.newest_of_group[group]
     columns = {
         "group_id": last.column("group_id", newest),
-        "state": pc.if_else(pa.array(members > 0), STABLE, EMPTY),
+        "state": pc.if_else(pa.array(members > 0), str(GroupState.STABLE), str(GroupState.EMPTY)),
         "group_epoch": last.column("epoch", about),
         "assignment_epoch": last.column("assignment_epoch", assignment),
         "assignment_timestamp": last.column("assignment_timestamp", assignment),

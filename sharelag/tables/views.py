@@ -105,7 +105,10 @@ SKEW = view(
     "group_id verdict findings lag lag_gini lag_max_mean partitions unattended_partitions members "
     "idle_members"
 )
-MEMBERS = view("group_id member_id client_id client_host rack_id member_epoch assigned")
+MEMBERS = view("group_id member_id client_id client_host rack_id member_epoch assigned assignment")
+GROUP_STATES = view(
+    "group_id type state group_epoch assignment_epoch members topics partitions lag",
+)
 SETTINGS = view(
     "group_id name value source default range problem hint",
     meanings={"group_id": "share group; - for the brokers"},

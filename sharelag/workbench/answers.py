@@ -16,6 +16,7 @@ from sharelag.metrics.drift import drift_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import ROLLUP_KEYS
+from sharelag.metrics.membership import member_rows
 from sharelag.metrics.settings_in_force import settings_in_force
 from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
@@ -28,6 +29,7 @@ from sharelag.tables.words import moment
 from sharelag.workbench import charts
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import summarize_groups
+from sharelag.workbench.membership import unknown_states
 from sharelag.workbench.result import Draw, Result
 
 _LIMIT = "share.delivery.count.limit"
@@ -284,8 +286,7 @@ def _spread(evidence: Evidence) -> dict[str, Any]:
 
 def members(evidence: Evidence, base: Result) -> Result:
     """Who is in the groups, and what each has to fetch."""
-    rows = [sum(len(one["partitions"]) for one in row or ()) for row in _assigned(evidence)]
-    table = evidence.members.append_column("assigned", pa.array(rows, pa.int64()))
+    table = member_rows(evidence.members, evidence.groups, evidence.lag)
     return replace(
         base,
         title=f"{len(table):,} member{'s' * (len(table) != 1)}",
@@ -295,6 +296,18 @@ def members(evidence: Evidence, base: Result) -> Result:
         charts=_spread(evidence) if len(table) else {},
         notes=tuple(_drifting(evidence)),
         unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
+    )
+
+
+def group_states(table: pa.Table, base: Result, is_past: bool = False) -> Result:
+    """Every group with its state, epochs and lag."""
+    return replace(
+        base,
+        title=f"{len(table):,} group{'s' * (len(table) != 1)}",
+        table=table,
+        columns=views.GROUP_STATES.columns,
+        order="lag",
+        unknown=unknown_states(table, is_past) + base.unknown,
     )
 
 
@@ -311,11 +324,6 @@ def _drifting(evidence: Evidence) -> Iterator[str]:
         )
     if (left := len(rows) - _MOST_NOTES) > 0:
         yield f"and {left:,} more members that are not at their target assignment"
-
-
-def _assigned(evidence: Evidence) -> list[Any]:
-    found: list[Any] = evidence.members.column("assigned_partitions").to_pylist()
-    return found
 
 
 def health(answer: Answer, findings: pa.Table, base: Result) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +20,7 @@ from sharelag.sources.inputs import Input
 from sharelag.tables import render
 from sharelag.tables.gaps import of_rejected
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.workbench import answers, investigate
+from sharelag.workbench import answers, investigate, membership
 from sharelag.workbench import engine as engines
 from sharelag.workbench.gaps import of_evidence
 from sharelag.workbench.requests import Requests, with_requests
@@ -306,8 +306,17 @@ class Workbench:
         return self._ask("balance", lambda: self.reading.skew())
 
     def members(self, group: str | None = None) -> Result:
-        """Who is in the groups, and how many partitions each has."""
-        return answers.members(self.evidence(group), self._base())
+        """Who is in the groups, and which partitions each member has."""
+        self.group_states(group)  # a group can have members before it has any state
+        return answers.members(answers.of_group(self.evidence(), group), self._base())
+
+    def group_states(self, group: str | None = None, states: Iterable[str] = ()) -> Result:
+        """The state, epochs, members and lag of every group; ``states`` such as ``["Empty"]``."""
+        table = self._ask("group states", lambda: membership.group_states_of(self.reading))
+        if group is not None and group not in table.column("group_id").to_pylist():
+            self._require(self.evidence(), group)
+        found = membership.in_states(answers.only(table, group), states)
+        return answers.group_states(found, self._base(), self.as_of is not None)
 
     def health(self) -> Result:
         """How the state topic does, as of its last record."""

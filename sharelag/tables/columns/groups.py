@@ -18,7 +18,17 @@ COLUMNS = {
     "subscribed_topic_names": Column(Format.LIST, "topics that the member subscribes to"),
     "joined": Column(Format.TIME, "first record of the member that was seen; it may be older"),
     "changed": Column(Format.TIME, "last record of the member"),
-    "state": Column(Format.TEXT, "Stable, or Empty without members"),
+    "assignment": Column(
+        Format.TEXT, "topics and partitions that the member was assigned, as topic:0,1;other:2"
+    ),
+    "type": Column(Format.TEXT, "type of the group: Share, Consumer, Classic or Streams"),
+    "state": Column(
+        Format.TEXT,
+        "Stable with members, Empty without; Dead: deleted, with state left in the state topic; "
+        "Unknown: a name that Kafka 4.3 does not use for share groups",
+    ),
+    "coordinator": Column(Format.TEXT, "broker that coordinates the group, and its id"),
+    "topics": Column(Format.COUNT, "topics with share partitions that have state", "#TOPICS"),
     "epoch": Column(Format.ORDINAL, "epoch of the group"),
     "group_epoch": Column(Format.ORDINAL, "grows when members or subscriptions change"),
     "metadata_hash": Column(Format.TEXT, "of the topics that the group reads"),

@@ -54,7 +54,10 @@ IN_TABLES: dict[str, dict[str, str]] = {
         "assigned_partitions": "current assignment of the member",
         "initialized_topics": "topics and partitions whose state is there",
     },
-    "groups": {"changed": "last record of the group"},
+    "groups": {
+        "changed": "last record of the group",
+        "state": "Stable, or Empty without members",
+    },
     "offsets": _OF_LOG
     | {
         "leader_epoch": "of the partition's leader",

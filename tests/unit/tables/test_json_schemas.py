@@ -32,6 +32,8 @@ PRINTED = {
     "imbalance": ["imbalance"],
     "imbalance-verdict": ["imbalance", "--verdict"],
     "reconcile": ["reconcile"],
+    "groups": ["groups"],
+    "members": ["members", "--as-of", "2026-11-21T11:43:35Z"],
     "health": ["health"],
     "health-findings": ["health", "--findings"],
     "settings": ["settings", "--group", "billing"],

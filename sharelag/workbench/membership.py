@@ -1,0 +1,90 @@
+"""Groups and members of a reading: the tables behind `Workbench.group_states` and `members`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.metrics.membership import group_states, member_rows
+from sharelag.model.group_state import GroupState, parse_states
+from sharelag.reading import Reading
+from sharelag.schemas.arrow import flat
+from sharelag.sources.inputs import Input
+from sharelag.wire.fields import GROUP_TOPIC
+
+#: What to do where nothing is known of the groups' own records.
+NO_RECORDS = (
+    f"state, epochs and members of the groups: no records of {GROUP_TOPIC} were read; reading them "
+    "takes the right to read that topic, or a capture that includes it"
+)
+
+PAST = (
+    f"members and epochs whose records Kafka has compacted since that moment: {GROUP_TOPIC} keeps "
+    "the last record of each key, an archive (capture --follow) keeps all"
+)
+
+
+def group_states_of(reading: Reading, states: Iterable[str] = ()) -> pa.Table:
+    """One row a group of a reading.
+
+    Parameters
+    ----------
+    reading : Reading
+    states : iterable of str
+        Only groups in one of these states, in any case; empty: all groups.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.membership.GROUP_STATES`.
+    """
+    lag, groups = reading.table("lag"), reading.table("groups")
+    unlisted = not pc.all(
+        pc.is_in(flat(lag.column("group_id")), flat(groups.column("group_id")))
+    ).as_py()
+    # Of an earlier moment, compaction may have removed the records of a group that existed.
+    is_complete = bool(
+        unlisted
+        and reading.as_of is None
+        and (groups.num_rows > 0 or has_group_records(reading.source))
+    )
+    return in_states(group_states(groups, lag, is_complete), states)
+
+
+def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
+    """The groups in one of some states, as ``ListGroupsOptions.inGroupStates``; empty: all."""
+    wanted = sorted(parse_states(states))
+    if not wanted:
+        return table
+    return table.filter(pc.is_in(table.column("state"), pa.array(wanted, pa.string())))
+
+
+def members_of(reading: Reading) -> pa.Table:
+    """One row a member of a reading, as `sharelag.schemas.membership.MEMBER_ROWS`."""
+    members, groups, lag = (reading.table(name) for name in ("members", "groups", "lag"))
+    return member_rows(members, groups, lag)
+
+
+def unknown_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
+    """What is not known of these groups, in sentences; ``is_past``: not as of the last record."""
+    past = (PAST,) if is_past and table.num_rows else ()
+    if table.num_rows and table.column("state").null_count == table.num_rows:
+        return (NO_RECORDS,)
+    unknown = pc.sum(pc.is_null(table.column("state"))).as_py() or 0
+    if unknown:
+        groups = "1 group" if unknown == 1 else f"{unknown:,} groups"
+        return (f"the state of {groups} without group records at that moment", *past)
+    odd = pc.sum(pc.equal(table.column("state"), GroupState.UNKNOWN)).as_py() or 0
+    named = ("some states, whose names Kafka 4.3 does not use for share groups",) if odd else ()
+    return (*named, *past)
+
+
+def has_group_records(source: Input) -> bool:
+    """Whether an input has any record of the topic of group records."""
+    return any(
+        pc.any(pc.equal(batch.column("topic"), GROUP_TOPIC)).as_py()
+        for batch in source.batches(GROUP_TOPIC)
+        if batch.num_rows
+    )
