@@ -199,6 +199,10 @@ class SparkReading(OnSpark):
         frame = states.summarized(records, each, schemas.TIMELINE, self.table("gaps"))
         return self._named(frame).select(schemas.TIMELINE.names)
 
+    def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
+        """Apply a function to all records of share partitions in the tasks that have them."""
+        return collected(states.replayed_by(self._records_of(keys), each, schema), schema)
+
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """The windows of some share partitions at moments of the past."""
         records = self._records_of(keys)

@@ -153,6 +153,10 @@ class QuickReading(Reading):
         history = self._history if keys is None else rows_of(self._history, keys)
         return as_table(each(one_batch(history))).cast(schema)
 
+    def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
+        """Apply a function to all records of share partitions."""
+        return as_table(each(one_batch(self._records(keys)))).cast(schema)
+
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments."""
         from sharelag.metrics.sampling import evenly_spaced

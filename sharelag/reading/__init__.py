@@ -175,6 +175,20 @@ class Reading(ABC):
         """
 
     @abstractmethod
+    def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
+        """Apply a function to all records of share partitions, some of them at a time.
+
+        Parameters
+        ----------
+        each : callable
+            From `sharelag.schemas.RECORDS` to a batch or table.
+        schema : pyarrow.Schema
+            Schema of its result.
+        keys : pyarrow.Table
+            ``group_id topic_id partition`` of the share partitions.
+        """
+
+    @abstractmethod
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments, with all their runs.
 

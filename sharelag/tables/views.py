@@ -109,6 +109,10 @@ MEMBERS = view("group_id member_id client_id client_host rack_id member_epoch as
 GROUP_STATES = view(
     "group_id type state group_epoch assignment_epoch members topics partitions lag",
 )
+DESIGNS = view(
+    "group_id design user_topic_records state_topic_records snapshots bytes replayed_records "
+    "scanned_offsets"
+)
 SETTINGS = view(
     "group_id name value source default range problem hint",
     meanings={"group_id": "share group; - for the brokers"},

@@ -284,6 +284,35 @@ def _spread(evidence: Evidence) -> dict[str, Any]:
     return drawn
 
 
+def designs(evidence: Evidence, costs: pa.Table, base: Result) -> Result:
+    """What a history would cost in each design of share state, by group."""
+    ends = beside(keys(costs, SHARE_PARTITION), evidence.lag, SHARE_PARTITION).column("end_offset")
+    behind = pc.subtract(ends, costs.column("scanned_from"))
+    is_there = pc.greater(costs.column("user_topic_records"), 0)
+    scanned = pc.if_else(is_there, pc.max_element_wise(behind, 0, skip_nulls=False), 0)
+    size = pc.add(costs.column("key_bytes"), costs.column("value_bytes"))
+    table = costs.append_column("scanned_offsets", scanned).append_column("bytes", size)
+    names = views.DESIGNS.names[2:]
+    whole = pc.ScalarAggregateOptions(skip_nulls=False)
+    sums = table.group_by(["group_id", "design"]).aggregate(
+        [(name, "sum", whole) for name in names]
+    )
+    sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.schema.names])
+    return replace(
+        base,
+        title="What would this history cost in other designs?",
+        table=sums.select(views.DESIGNS.names).sort_by(
+            [("group_id", "ascending"), ("design", "ascending")]
+        ),
+        columns=views.DESIGNS.columns,
+        means=views.DESIGNS.means,
+        notes=(
+            "Nobody writes G0 to G2, and Kafka 4.0 wrote G3; today's records are G4.",
+            "Leaders of G0 and G1 look for their records among the user's: SCANNED is the most.",
+        ),
+    )
+
+
 def members(evidence: Evidence, base: Result) -> Result:
     """Who is in the groups, and what each has to fetch."""
     table = member_rows(evidence.members, evidence.groups, evidence.lag)

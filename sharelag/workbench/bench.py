@@ -305,6 +305,17 @@ class Workbench:
         """Where the lag of each group is concentrated, as `sharelag.metrics.skew.SKEW`."""
         return self._ask("balance", lambda: self.reading.skew())
 
+    def designs(self, group: str | None = None) -> Result:
+        """What the recorded history would cost in each design of durable share state."""
+        from sharelag.whatif.designs import DESIGN_COSTS, design_costs
+
+        evidence = self.evidence(group)
+        costs = self._ask(
+            ("designs", group),
+            lambda: self.reading.over_records(design_costs, DESIGN_COSTS, evidence.lag),
+        )
+        return answers.designs(evidence, costs, self._base())
+
     def members(self, group: str | None = None) -> Result:
         """Who is in the groups, and which partitions each member has."""
         self.group_states(group)  # a group can have members before it has any state

@@ -22,6 +22,7 @@ from sharelag.replay.columns import KEY
 from sharelag.replay.moment import Choice
 from sharelag.sources.files import pieces
 from sharelag.sources.inputs import CaptureInput, RawInput
+from sharelag.whatif.designs import DESIGN_COSTS, design_costs
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
@@ -46,6 +47,10 @@ def tables(read: Any) -> dict[str, list[Any]]:
     found["history"] = read.history().table.to_pylist()
     found["imbalance"] = read.imbalance().to_pylist()
     found["skew"] = read.skew().to_pylist()
+    costs = read.over_records(design_costs, DESIGN_COSTS, evidence.lag)
+    found["designs"] = costs.sort_by(
+        [(name, "ascending") for name in costs.schema.names]
+    ).to_pylist()
     found["counted"] = [read.counted]
     return found
 

@@ -37,6 +37,19 @@ COLUMNS = {
     "missing": Column(
         Format.OFFSETS, "offsets between the first and the last record that were not there"
     ),
+    "design": Column(Format.TEXT, "generation of the format, or one way to write it"),
+    "user_topic_records": Column(
+        Format.COUNT, "state records among the user's own records", "IN-USER-TOPICS"
+    ),
+    "state_topic_records": Column(
+        Format.COUNT, "state records in __share_group_state", "IN-STATE-TOPIC"
+    ),
+    "replayed_records": Column(
+        Format.COUNT, "state records that new leaders would replay now", "REPLAYED"
+    ),
+    "scanned_offsets": Column(
+        Format.OFFSETS, "offsets of users' topics that they would scan for them", "SCANNED"
+    ),
     "bytes": Column(Format.BYTES, "bytes of keys and values"),
     "share_partitions": Column(Format.COUNT, "share partitions whose state is there"),
     "updates_per_snapshot": Column(

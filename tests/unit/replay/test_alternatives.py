@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.compute as pc
-import pytest
 
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.generations import raw_of
@@ -16,7 +15,6 @@ PAGE = Path(__file__).parents[3] / "docs" / "generations.md"
 TOPIC_ID = 16
 
 
-@pytest.mark.row("REJ-02")
 def test_control_records_are_written_into_the_users_topic_and_states_are_not() -> None:
     """GL-03 against GL-02: eight records in the user's log, or none."""
     lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| G")]

@@ -1,0 +1,215 @@
+"""What a recorded history of share state would cost in each design of that state.
+
+A design is a generation of the format (`sharelag.wire.generations`), or today's with snapshots
+alone. Each writes a record for each of the history; designs that keep a state in the user's topic
+have no start offset in their deltas, so that a checkpoint is written where it moves. What was not
+recorded as a whole window is taken to have the runs of the window, merged as far as they go.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.replay.history import history_arrow
+from sharelag.replay.order import by_share_partition
+from sharelag.schemas.arrow import one_batch
+from sharelag.schemas.records import SHARE_PARTITION_COLUMNS
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, RecordKind
+from sharelag.wire.generations.layouts import layout_of
+
+Integers: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+SNAPSHOT, TOMBSTONE = "snapshot", "tombstone"
+
+#: What one design costs for one share partition.
+DESIGN_COSTS = pa.schema(
+    [
+        *SHARE_PARTITION_COLUMNS,
+        ("design", pa.string()),  # G0 to G4, or G4 with snapshots alone
+        ("user_topic_records", pa.int64()),
+        ("state_topic_records", pa.int64()),
+        ("snapshots", pa.int64()),  # records with the whole window: snapshots, checkpoints
+        ("key_bytes", pa.int64()),
+        ("value_bytes", pa.int64()),
+        ("replayed_records", pa.int64()),  # by a new leader: from the last whole window on
+        ("scanned_from", pa.int64()),  # end of the window then; null: state is not among records
+    ]
+)
+SNAPSHOTS_ALONE = "G4, snapshots alone"
+
+
+class _Design(NamedTuple):
+    name: str
+    whole: RecordKind
+    part: RecordKind
+    in_user_topic: bool = False
+    snapshots_alone: bool = False
+
+
+def _older(generation: int) -> _Design:
+    whole, part = (layout_of(generation, kind.type).kind for kind in (SHARE_SNAPSHOT, SHARE_UPDATE))
+    return _Design(f"G{generation}", whole, part, in_user_topic=generation < 2)
+
+
+DESIGNS = (
+    *(_older(generation) for generation in range(4)),
+    _Design("G4", SHARE_SNAPSHOT, SHARE_UPDATE),
+    _Design(SNAPSHOTS_ALONE, SHARE_SNAPSHOT, SHARE_UPDATE, snapshots_alone=True),
+)
+
+
+def design_costs(records: schemas.Arrow) -> pa.Table:
+    """Count records and bytes that a history would have in each design.
+
+    Parameters
+    ----------
+    records : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RECORDS` of whole share partitions, in any order.
+
+    Returns
+    -------
+    pyarrow.Table
+        `DESIGN_COSTS`, six rows a share partition. Bytes are those of Kafka's encoding, without
+        the overhead of record batches, which is the same in all.
+    """
+    table = one_batch(records)
+    if table.num_rows == 0:
+        return DESIGN_COSTS.empty_table()
+    order, bounds = by_share_partition(table)
+    history = history_arrow(table)
+    written = _Written(table.take(pa.array(order)), history, bounds)
+    return pa.concat_tables([_costs(design, written) for design in DESIGNS])
+
+
+class _Written:
+    """A history's records by share partition, and what each wrote."""
+
+    def __init__(self, records: pa.RecordBatch, history: pa.RecordBatch, bounds: Integers) -> None:
+        kind = history.column("record_kind")
+        self.keys = history.take(pa.array(bounds[:-1])).select(
+            [name for name, _ in SHARE_PARTITION_COLUMNS]
+        )
+        self.bounds = bounds
+        self.gone = _flags(pc.equal(kind, TOMBSTONE))
+        self.whole = _flags(pc.equal(kind, SNAPSHOT)) | self.gone
+        start = _integers(history.column("start_offset"), -1)
+        self.moves = np.append(True, start[1:] != start[:-1])
+        self.has_count = _flags(pc.is_valid(records.column("delivery_complete_count")))
+        self.runs = _integers(history.column("runs"))
+        self.batches = _integers(pc.list_value_length(records.column("state_batches")))
+        self.window_end = _integers(history.column("window_end_offset"), -1)
+        lengths = _integers(pc.binary_length(self.keys.column("group_id")))
+        self.group_bytes = np.repeat(lengths, np.diff(bounds))
+
+    def sum(self, values: Integers | Flags) -> Integers:
+        """Sum values of records by share partition."""
+        total: Integers = np.add.reduceat(values.astype(np.int64), self.bounds[:-1])
+        return total
+
+
+def _costs(design: _Design, written: _Written) -> pa.Table:
+    whole = written.whole.copy()
+    if design.snapshots_alone:
+        whole[:] = True
+    elif design.in_user_topic:
+        whole |= written.moves
+    # A snapshot was recorded with its own batches; other whole windows are those of the replay.
+    batches = np.where(whole & ~written.whole, written.runs, written.batches)
+    count = np.zeros(len(whole), np.int64)
+    keys, values = count.copy(), count.copy()
+    for kind, here in ((design.whole, whole), (design.part, ~whole)):
+        size = _sizes(kind)
+        group = written.group_bytes[here]
+        keys[here] = size.key + size.group_in_key * group
+        values[here] = size.value + size.batch * batches[here] + size.group_in_value * group
+        if kind.flexible:
+            values[here] += _length_bytes(batches[here]) - 1
+        values[here] += size.completed * written.has_count[here]
+    values[written.gone] = 0
+    rows = np.arange(len(whole))
+    last = np.maximum.reduceat(np.where(whole, rows, -1), written.bounds[:-1])
+    first = np.where(last < 0, written.bounds[:-1], last)
+    replayed = np.where(written.gone[first], 0, written.bounds[1:] - first)
+    scanned = written.window_end[first]
+    unknown = (scanned < 0) | written.gone[first] if design.in_user_topic else scanned < np.inf
+    total = np.diff(written.bounds)
+    none = np.zeros(len(total), np.int64)
+    columns = {
+        "design": pa.repeat(design.name, len(total)),
+        "user_topic_records": total if design.in_user_topic else none,
+        "state_topic_records": none if design.in_user_topic else total,
+        "snapshots": written.sum(whole & ~written.gone),
+        "key_bytes": written.sum(keys),
+        "value_bytes": written.sum(values),
+        "replayed_records": replayed,
+        "scanned_from": pa.array(scanned, pa.int64(), mask=unknown),
+    }
+    keys_of = dict(zip(written.keys.schema.names, written.keys.columns, strict=True))
+    return pa.table(keys_of | columns, DESIGN_COSTS)
+
+
+class _Size(NamedTuple):
+    """Bytes of a kind of record: fixed ones, of a batch, of the count, of a byte of the group."""
+
+    key: int
+    value: int
+    batch: int
+    group_in_key: int
+    group_in_value: int
+    completed: int
+
+
+@cache
+def _sizes(kind: RecordKind) -> _Size:
+    """Measure what the encoder writes; a control record's key is without the topic's id."""
+    plain, one, named, counted = (
+        encode_record(kind, _sample(*given))
+        for given in (("", 0, None), ("", 1, None), ("g", 0, None), ("", 0, 1))
+    )
+    names = [field.column for field in kind.key]
+    key = len(plain[0]) - (16 if "control_type" in names else 0)
+    value = len(plain[1] or b"")
+    return _Size(
+        key,
+        value,
+        len(one[1] or b"") - value,
+        len(named[0]) - len(plain[0]),
+        len(named[1] or b"") - value,
+        len(counted[1] or b"") - value,
+    )
+
+
+def _sample(group: str, batches: int, count: int | None) -> dict[str, Any]:
+    batch = {"first_offset": 0, "last_offset": 0, "delivery_state": 0, "delivery_count": 1}
+    numbers = (
+        "partition snapshot_epoch state_epoch leader_epoch start_offset create_timestamp "
+        "write_timestamp control_type end_offset back_offset delta_index"
+    )
+    return dict.fromkeys(numbers.split(), 1) | {
+        "group_id": group,
+        "topic_id": "AAAAAAAAAAAAAAAAAAAAAA",
+        "state_batches": [batch] * batches,
+        "delivery_complete_count": count,
+    }
+
+
+def _length_bytes(lengths: Integers) -> Integers:
+    """Bytes of the unsigned varint before a compact array, of its length plus one."""
+    return 1 + (lengths >= 127).astype(np.int64) + (lengths >= 16_383)
+
+
+def _flags(column: pa.Array) -> Flags:
+    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False), bool)
+
+
+def _integers(column: pa.Array, unknown: int = 0) -> Integers:
+    return np.asarray(pc.fill_null(column, unknown).to_numpy(zero_copy_only=False), np.int64)
