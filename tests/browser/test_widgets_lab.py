@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
@@ -174,13 +173,7 @@ def test_views_survive_a_second_run_and_a_second_place(opened: Watched) -> None:
 @pytest.fixture(scope="module")
 def again(lab: Lab, browser: Browser) -> Iterator[Watched]:
     """The same notebook in another page, with another kernel."""
-    (lab.folder / "again.ipynb").write_text((lab.folder / "views.ipynb").read_text())
-    notebook = nbformat.read(lab.folder / "again.ipynb", 4)
-    notebook.cells, notebook.metadata = (
-        notebook.cells[: len(CELLS)],
-        {"kernelspec": notebook.metadata.kernelspec},
-    )
-    nbformat.write(notebook, lab.folder / "again.ipynb")
+    lab.write("again", CELLS)
     watched = Watched(browser)
     lab.open(watched, "again.ipynb").evaluate(RUN_AGAIN, 1)
     yield watched

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
+from sharelag.model import DeliveryState
 from sharelag.whatif.partition.values import (
     AcknowledgeError,
     Acknowledgement,
@@ -113,9 +114,19 @@ class Watched(SharePartition):
     def acquire(self, member: str, now: int, *found: Any, **more: Any) -> list[Acquired]:
         self.ledger.expire(now)
         acquired = super().acquire(member, now, *found, **more)
-        self.ledger.acquired(member, now, acquired)
+        self.ledger.acquired(member, now, acquired or self._acquired_for_nobody())
         self.check()
         return acquired
+
+    def _acquired_for_nobody(self) -> list[Acquired]:
+        """Find what a fetch that failed acquired: it stays so until its lock ends."""
+        return [
+            Acquired(offset, offset, count)
+            for first, last, state, count, *_ in self.in_flight()
+            if state == DeliveryState.ACQUIRED
+            for offset in range(first, last + 1)
+            if offset not in self.ledger.held
+        ]
 
     def acknowledge(
         self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
