@@ -17,7 +17,7 @@ const WAITING = {
 const COLOURS = { light: ["#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B"], dark: ["#7DB7FF", "#F0A93B", "#3CC79B", "#E79ACB", "#C79BEA", "#B6BECB"] };
 
 function build({ model, root, link, say, later, failed }) {
-  let [figures, figure, library, points, active, drawn, gone, endWait, plain] = [{}, null, null, [], -1, "", false, null, String];
+  let [figures, figure, library, points, active, drawn, width, gone, endWait, plain] = [{}, null, null, [], -1, "", null, false, null, String];
   const get = (name) => model.get(name);
   const box = make("div", { class: "sl-plot" });
   const wait = make("p", { class: "sl-wait", role: "status" });
@@ -128,6 +128,9 @@ function build({ model, root, link, say, later, failed }) {
     const wanted = new Set(get("picked_keys"));
     const traces = (figure.data ?? []).map((one) => (isOurs(figure) ? withPicked(one, wanted) : textTrace(withPicked(one, wanted))));
     await library.react(box, traces, { ...layout, shapes }, { displaylogo: false, responsive: true, displayModeBar: false });
+    // A legend with fewer lines than before stays where it was, over the plot, until it is placed once more.
+    if (width !== null && width !== stage.clientWidth && !gone) await library.relayout(box, { "legend.y": box.layout?.legend?.y ?? 1 });
+    width = stage.clientWidth;
     if (gone) return library.purge(box);
     box.removeAllListeners?.("plotly_click");
     box.on("plotly_click", ({ points: [hit] }) => {
