@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sharelag.tables.level import rank
-
-#: The place of a broken rule that concerns no group.
-CLUSTER = "the cluster"
+from sharelag.workbench.judged import CLUSTER
 
 
 def group_findings(

@@ -137,6 +137,23 @@ CAUSES = pa.schema(
     ]
 )
 
+#: One share group, judged.
+OVERVIEW = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("level", pa.string()),  # of `sharelag.tables.level.LEVELS`
+        ("lag", pa.int64()),  # known lag of its share partitions; null: none is known
+        ("unknown_lags", pa.int64()),  # share partitions with an unknown lag
+        ("age_ms", pa.int64()),  # of the oldest unfinished record; null: unknown
+        ("arrival_rate", pa.float64()),  # records a second, of all share partitions together
+        ("completion_rate", pa.float64()),
+        ("gone", pa.string()),  # when the lag will be gone, in words
+        ("members", pa.int32()),  # null: not known
+        ("cause", pa.string()),  # the first; null: none was found
+        ("why", pa.string()),  # the main finding; null: no problem
+    ]
+)
+
 #: How unevenly one measure is spread. Null where it cannot be said: nothing to spread, or nothing
 #: known.
 IMBALANCE = pa.schema(

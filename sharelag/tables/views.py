@@ -61,6 +61,10 @@ def in_words(names: str, **headings: str) -> View:
 # ---- answers -------------------------------------------------------------------------------------
 
 #: The first six are those of ``kafka-share-groups.sh``.
+OVERVIEW = view(
+    "level group_id lag age_ms arrival_rate completion_rate gone members why",
+    meanings={"why": "main finding; - where there is no problem"},
+)
 LAG = view(
     "group_id topic partition leader_epoch start_offset lag end_offset unread "
     "window_available window_unknown window_complete notes"

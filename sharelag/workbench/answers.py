@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.drift import drift_arrow
 from sharelag.metrics.evidence import Evidence
@@ -23,12 +24,13 @@ from sharelag.model import iso
 from sharelag.model.settings import in_force
 from sharelag.reading import Rows
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import as_table, beside, keys
+from sharelag.schemas.arrow import as_table, beside, keys, rows_by_group
 from sharelag.tables import gaps, views
 from sharelag.tables.words import moment
 from sharelag.workbench import charts
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import summarize_groups
+from sharelag.workbench.judged import headline, judged_groups
 from sharelag.workbench.membership import unknown_states
 from sharelag.workbench.result import Draw, Result
 
@@ -206,6 +208,40 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
         unknown=gaps.of_ends(table) + gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,
     )
+
+
+def overview(evidence: Evidence, patience: timedelta | None, base: Result) -> Result:
+    """How each group is, the worst first."""
+    groups = judged_groups(evidence, patience)
+    progress = rows_by_group(evidence.progress, ["group_id", "arrival_rate", "completion_rate"])
+    members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
+    rows = [
+        group
+        | {
+            "arrival_rate": _sum_of(progress[group["group_id"]], "arrival_rate"),
+            "completion_rate": _sum_of(progress[group["group_id"]], "completion_rate"),
+            "gone": group["drain"],
+            "members": members.get(group["group_id"]),
+            "cause": group["causes"][0]["cause"] if group["causes"] else None,
+        }
+        for group in groups
+    ]
+    names = schemas.OVERVIEW.names
+    return replace(
+        base,
+        title=headline(groups, []),
+        table=pa.Table.from_pylist(
+            [{name: row[name] for name in names} for row in rows], schemas.OVERVIEW
+        ),
+        columns=views.OVERVIEW.columns,
+        means=views.OVERVIEW.means,
+    )
+
+
+def _sum_of(rows: list[dict[str, Any]], name: str) -> float | None:
+    """A sum, and None where one of its parts is unknown."""
+    values = [row[name] for row in rows]
+    return None if None in values or not values else float(sum(values))
 
 
 def explained(evidence: Evidence, patience: timedelta | None, base: Result) -> Result:

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from sharelag.pipeline.reading import SparkReading
     from sharelag.whatif.scenario import Scenario
     from sharelag_widgets import WindowStrip
+    from sharelag_widgets.dashboards import Now
 
 _T = TypeVar("_T")
+_NO_WIDGETS = "the widgets are not installed here: pip install 'sharelag[notebook]'"
 #: Into how many steps a timeline is cut when nobody says.
 _STEPS = 60
 #: Rows of a history that are brought into this process; its DataFrame has all.
@@ -231,12 +233,31 @@ class Workbench:
         try:
             from sharelag_widgets import WindowStrip
         except ImportError as error:
-            raise SetupError(
-                "the widgets are not installed here: pip install 'sharelag[notebook]'"
-            ) from error
+            raise SetupError(_NO_WIDGETS) from error
         evidence = self.evidence(group)
         given = {"limit": answers.delivery_limit(evidence, group), "ends": evidence.lag} | given
         return WindowStrip.of(self.moments(group, topic).table, **given)
+
+    def dashboard(self, group: str | None = None, **given: Any) -> Now:
+        """How the groups are now, the worst first, and one of them in detail, as a dashboard.
+
+        Parameters
+        ----------
+        group : str, optional
+            Else the one with the most lag.
+        **given
+            As for `sharelag_widgets.dashboards.Now`, such as ``selection``.
+
+        Raises
+        ------
+        SetupError
+            The widgets are not installed.
+        """
+        try:
+            from sharelag_widgets.dashboards import Now
+        except ImportError as error:
+            raise SetupError(_NO_WIDGETS) from error
+        return Now(self, group, **given)
 
     def windows_at(self, keys: pa.Table, moments: list[int]) -> pa.Table:
         """The windows of some share partitions at given moments; see `Reading.windows_at`."""
@@ -284,6 +305,10 @@ class Workbench:
         return answers.timeline(
             answer, step, group, replace(self._base(), as_of=evidence.as_of, frame=frame)
         )
+
+    def overview(self) -> Result:
+        """How each group is, the worst first; the title says it in a sentence."""
+        return answers.overview(self.evidence(), self.patience, self._base())
 
     def explain(self, group: str | None = None) -> Result:
         """Why there is lag: causes with their evidence, the most severe first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
@@ -19,7 +20,7 @@ from sharelag_widgets.dashboards import *
 from tests.support.written_input import WrittenInput, Write
 from tests.support.widgets.samples import HOSTILE
 demo, picked = sharelag.open(engine='local'), Selection()
-kinds = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab)
+kinds = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab, Now)
 writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
 hostile = Workbench(WrittenInput(writes), engine="local")
 demo"""
@@ -33,8 +34,9 @@ CELLS = [
     "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1, engine='local'))\nunreachable",
     "names = ipywidgets.VBox([kind(hostile) for kind in kinds])\nnames",
     "state = StateTopicHealth(demo)\nstate",
+    "storm = sharelag.open('redelivery_storm', engine='local').dashboard()\nstorm",
 ]
-FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
+FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE, NOW = range(1, 10)
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 
@@ -46,7 +48,7 @@ def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     page = lab.open(watched, "dashboards.ipynb")
     page.set_default_timeout(90_000)
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    page.wait_for_function("document.querySelectorAll('.sl-level-2[data-loaded]').length === 14")
+    page.wait_for_function("document.querySelectorAll('.sl-level-2[data-loaded]').length === 16")
     page.wait_for_function(IDLE)
     yield watched
     watched.context.close()
@@ -63,12 +65,12 @@ def head(page: Page, number: int) -> Locator:
 def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched) -> None:
     page = opened.page
     assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
-    for number in (FLEET, GROUP, HUNT, LAB, STATE):
+    for number in (FLEET, GROUP, HUNT, LAB, STATE, NOW):
         box = cell(page, number).locator(".sharelag-dashboard").bounding_box()
         assert box
         assert box["height"] > 600
         assert cell(page, number).locator(".sl-failure:visible").count() == 0
-    # All seven are in it, and their tables are short: axe looks at every cell.
+    # All eight are in it, and their tables are short: axe looks at every cell.
     cell(page, NAMES).locator(".jp-OutputArea").first.evaluate(
         "output => { output.dataset.axe = ''; }"
     )
@@ -205,7 +207,7 @@ def test_failures_are_sentences_with_what_to_do(opened: Watched) -> None:
 
 def test_hostile_names_are_text(opened: Watched) -> None:
     page, boards = opened.page, cell(opened.page, NAMES).locator(".sharelag-dashboard")
-    assert boards.count() == 7
+    assert boards.count() == 8
     assert cell(page, NAMES).locator(".jp-OutputArea img").count() == 0
     for board in boards.all():
         said = board.inner_text()
@@ -265,3 +267,50 @@ def ask(page: Page, code: str) -> str:
     output = page.locator(".jp-Notebook .jp-Cell").last.locator(".jp-OutputArea-output")
     output.first.wait_for()
     return output.first.inner_text().strip()
+
+
+def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:
+    page = opened.page
+    board = cell(page, NOW).locator(".sharelag-now")
+    said = board.locator(".sl-verdict").first
+    expect(said).to_contain_text("warning")
+    expect(said).to_contain_text("redelivery-storm: more deliveries fail than succeed.")
+    said.get_by_role("button", name="Copy for the incident channel").focus()
+    page.keyboard.press("Enter")
+    expect(said).to_have_attribute("data-copied", re.compile(r"\d+"))
+    table = board.get_by_role("grid").first
+    table.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(table.locator("[aria-selected=true]")).to_contain_text("redelivery-storm")
+    expect(board).to_contain_text("find out why consumers release records")
+    strip = board.locator(".sl-strip")
+    moment = strip.get_attribute("data-moment")
+    strip.locator("input[type=range]").focus()
+    page.keyboard.press("Home")
+    expect(strip).not_to_have_attribute("data-moment", str(moment))
+    what_if = board.locator(".sl-verdict").nth(1)
+    what_if.get_by_role("button", name="lag-aware assignor").focus()
+    page.keyboard.press("Enter")
+    expect(what_if).to_contain_text("Lag-aware assignor", timeout=60_000)
+    expect(what_if).to_contain_text("the group as it is: drained in")
+    opened.assert_quiet()
+
+
+def test_wide_pages_have_two_columns_and_narrow_ones_one(opened: Watched) -> None:
+    page = opened.page
+    columns = cell(page, NOW).locator(".sharelag-columns > *")
+
+    def places() -> list[tuple[float, float]]:
+        boxes = [columns.nth(number).bounding_box() for number in (0, 1)]
+        return [(box["x"], box["y"]) for box in boxes if box]
+
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.wait_for_function(IDLE)
+    (left, top), (right, beside) = places()
+    assert (beside, right > left + 300) == (top, True)
+    page.set_viewport_size({"width": 768, "height": 900})
+    page.wait_for_function(IDLE)
+    (left, top), (right, below) = places()
+    assert (right, below > top) == (left, True)
+    page.set_viewport_size({"width": 1000, "height": 900})

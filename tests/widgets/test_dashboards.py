@@ -26,6 +26,7 @@ from sharelag_widgets.dashboards import (
     FleetView,
     GroupView,
     ImbalanceView,
+    Now,
     PoisonHunt,
     StateTopicHealth,
     WhatIfLab,
@@ -49,8 +50,11 @@ from tests.support.widgets.panels import view_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
-ALL = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab)
-OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab)
+ALL = (
+    *(FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth),
+    *(WhatIfLab, Now),
+)
+OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab, Now)
 
 
 @pytest.fixture(scope="module")

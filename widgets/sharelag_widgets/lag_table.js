@@ -10,7 +10,7 @@ import { csv, widths } from "./table_math.js";
 
 const ROW = 27;
 const TALLEST = 400;
-const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints"];
+const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows"];
 const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. Ctrl+C: copy as CSV.";
 let tables = 0;
 
@@ -113,7 +113,7 @@ function build({ model, root, link, say, later }) {
     const names = get("names");
     rows = Uint32Array.from({ length: columns._key.values.length }, (_, row) => row);
     const chosen = picks.rows();
-    if (only.checked && picks.elsewhere && chosen.length) rows = chosen;
+    if (get("narrows") && only.checked && picks.elsewhere && chosen.length) rows = chosen;
     rows = holding(columns, names, rows, get("filter"));
     if (columns[get("sort")]) rows = sortedBy(columns[get("sort")], rows, get("descending"));
     const titles = names.map(words);
@@ -131,7 +131,7 @@ function build({ model, root, link, say, later }) {
   }
   function paint() {
     const begun = performance.now();
-    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter", "hints"].map(get), only.checked, picks.elsewhere && Array.from(picks.rows())]);
+    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter", "hints", "narrows"].map(get), only.checked, picks.elsewhere && Array.from(picks.rows())]);
     if (mark !== arranged) {
       const focused = root.contains(document.activeElement) && document.activeElement.dataset.name;
       arrange();
@@ -145,7 +145,7 @@ function build({ model, root, link, say, later }) {
     grid.setAttribute("aria-label", model.get("title") || "Rows");
     if (active >= first && active < end) grid.setAttribute("aria-activedescendant", `${id}-${active}`);
     else grid.removeAttribute("aria-activedescendant");
-    onlyLabel.hidden = !picks.elsewhere;
+    onlyLabel.hidden = !picks.elsewhere || !get("narrows");
     if (document.activeElement !== filter) filter.value = get("filter");
     const all = columns._key.values.length;
     const count = rows.length === all ? counted(all, "row") : `${number(rows.length)} of ${counted(all, "row")}`;

@@ -30,6 +30,8 @@ class LagTable(RowsView):
     sort = traitlets.Unicode("").tag(sync=True)
     descending = traitlets.Bool(True).tag(sync=True)
     amounts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # those of them that are `AMOUNT`
+    #: Whether what is picked elsewhere hides all other rows.
+    narrows = traitlets.Bool(True).tag(sync=True)
     hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
 
     def __init__(

@@ -38,5 +38,6 @@ COLUMNS = {
         "how often it was given to a consumer; not known where no state is persisted",
     ),
     "left": Column(Format.COUNT, "deliveries until the limit (share.delivery.count.limit)"),
+    "gone": Column(Format.TEXT, "when the lag will be gone, at the rates seen"),
     "why": Column(Format.TEXT, "why it is listed"),
 }

@@ -20,9 +20,10 @@ from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
 from sharelag.reports.capacity import keeping_up, propose
 from sharelag.reports.findings import group_findings, ranges
 from sharelag.reports.inputs import read
-from sharelag.reports.unknown_lags import unknown_lags
-from sharelag.reports.verdict import drain, verdict
+from sharelag.reports.verdict import verdict
 from sharelag.workbench.investigate import gather
+from sharelag.workbench.judged import drain
+from sharelag.workbench.unknown_lags import unknown_lags
 from tests.support.made_runs import groups
 from tests.support.written_input import NOW, Write, WrittenInput
 

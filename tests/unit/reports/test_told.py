@@ -16,7 +16,7 @@ from sharelag.metrics.causes import CAUSES
 from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.capacity import headroom, keeping_up
-from sharelag.reports.findings import CLUSTER, group_findings
+from sharelag.reports.findings import group_findings
 from sharelag.reports.inputs import Case, read
 from sharelag.reports.ledger import Run
 from sharelag.reports.mail import mail
@@ -24,6 +24,7 @@ from sharelag.reports.verdict import verdict
 from sharelag.tables.reasons import NO_START_OFFSET
 from sharelag.workbench.charts import lag_over_time_figure, lag_over_time_records
 from sharelag.workbench.investigate import gather
+from sharelag.workbench.judged import CLUSTER
 from tests.support.written_input import NOW, Write, WrittenInput
 
 RUN = Run(

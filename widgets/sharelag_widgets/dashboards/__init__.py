@@ -1,7 +1,7 @@
 """Dashboards over a workbench: controls, charts and tables that share a selection.
 
 bench = sharelag.open("broker:9092")
-FleetView(bench)
+Now(bench)
 """
 
 from .explorer import WindowExplorer
@@ -9,6 +9,7 @@ from .fleet import FleetView
 from .group import GroupView
 from .health import StateTopicHealth
 from .imbalance import ImbalanceView
+from .now import Now
 from .poison import PoisonHunt
 from .what_if import WhatIfLab
 
@@ -16,6 +17,7 @@ __all__ = [
     "FleetView",
     "GroupView",
     "ImbalanceView",
+    "Now",
     "PoisonHunt",
     "StateTopicHealth",
     "WhatIfLab",

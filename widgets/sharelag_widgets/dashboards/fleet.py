@@ -19,7 +19,8 @@ from ..selection import SHARE_PARTITION, Selection, keys_of
 from .dashboard import Dashboard
 from .parts import ChartPart, Part, TablePart, choice
 
-_MEASURES = ("lag", "age_ms", "unread", "window_available", "window_unknown", "drain", "cause")
+#: What the grid can show.
+MEASURES = ("lag", "age_ms", "unread", "window_available", "window_unknown", "drain", "cause")
 
 
 class FleetView(Dashboard):
@@ -44,7 +45,7 @@ class FleetView(Dashboard):
         )
         cells = Part(
             "Share partitions",
-            meanings_of(_MEASURES) | {"cause": "the first cause of lag that was found"},
+            meanings_of(MEASURES) | {"cause": "the first cause of lag that was found"},
         )
         self.cells, cells.children = cells, [cells.header, self.grid]
         self.parts = ChartPart("What the lag consists of", charts_help(), self.selection)
@@ -58,9 +59,7 @@ class FleetView(Dashboard):
         lag = self.bench.lag()
         self.header.tell(lag.as_of, lag.unknown)
         self.rows = measured(self.bench)
-        measures = [
-            name for name in _MEASURES if self.rows.column(name).null_count < len(self.rows)
-        ]
+        measures = [name for name in MEASURES if self.rows.column(name).null_count < len(self.rows)]
         self.grid.measures = measures
         if self.grid.measure not in measures:
             self.grid.measure = measures[0] if measures else ""

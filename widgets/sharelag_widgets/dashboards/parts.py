@@ -100,7 +100,10 @@ class ChartPart(Part):
 
 
 class TablePart(Part):
-    """A table of a result; what its name says already (``without``) is not among its columns."""
+    """A table of a result; what its name says already (``without``) is not among its columns.
+
+    With ``narrows``, what is picked elsewhere hides all other rows.
+    """
 
     def __init__(
         self,
@@ -108,8 +111,9 @@ class TablePart(Part):
         selection: Selection,
         meanings: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
+        narrows: bool = True,
     ) -> None:
-        self._selection, self._without = selection, without
+        self._selection, self._without, self._narrows = selection, without, narrows
         self.view: LagTable | None = None
         self._slot = W.VBox([], layout=W.Layout(width="100%"))
         super().__init__(title, meanings or {}, self._slot)
@@ -148,7 +152,7 @@ class TablePart(Part):
             selection=self._selection,
             title="",
         )
-        view.hints = self._hints()
+        view.hints, view.narrows = self._hints(), self._narrows
         self.view = view
         put(self._slot, view)
 

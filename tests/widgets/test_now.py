@@ -1,0 +1,129 @@
+"""The dashboard of how groups are now: its verdict, its table, and its what-ifs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import sharelag
+from sharelag.reports.inputs import Case
+from sharelag.reports.verdict import verdict
+from sharelag.workbench import Workbench
+from sharelag_widgets.dashboards import GroupView, Now
+from tests.support.widgets.samples import HOSTILE
+from tests.support.written_input import Write, WrittenInput
+
+
+@pytest.fixture(scope="module", name="demo")
+def opened_demo() -> Workbench:
+    return sharelag.open("demo", engine="local")
+
+
+@pytest.fixture(scope="module", name="storm")
+def opened_storm() -> Workbench:
+    return sharelag.open("redelivery_storm", engine="local")
+
+
+def press(board: Now, name: str) -> None:
+    board.what_if._answer(None, {"act": name}, None)
+    assert board.join(60)
+
+
+def test_the_verdict_is_that_of_the_report_and_the_overview(demo: Workbench) -> None:
+    board = demo.dashboard()
+    said = verdict(Case(demo, demo.evidence()))
+    assert board.verdict.sentence == demo.overview().title == said["headline"]
+    assert board.verdict.level == said["level"] == "critical"
+    rows = board.table.view
+    assert rows is not None
+    assert rows.rows.column("group_id").to_pylist() == [one["group_id"] for one in said["groups"]]
+    assert rows.rows.column("level").to_pylist() == [one["level"] for one in said["groups"]]
+
+
+def test_a_picked_group_is_shown_in_detail_and_all_stay_in_the_table(demo: Workbench) -> None:
+    board = Now(demo)
+    assert board.group == "notifications"
+    table = board.table.view
+    assert table is not None
+    assert table.narrows is False
+    table.selection.keys = (("billing",),)
+    assert board.group == board.groups.value == "billing"
+    assert "billing" in board.causes.children[1].value
+    assert "billing" in board.over_time.header.finding
+    assert table.rows.num_rows == len(demo.groups)
+    board.verdict._answer(None, {"act": "worst"}, None)
+    assert board.group == "notifications"
+    assert table.selection.keys == (("notifications",),)
+
+
+def test_what_is_copied_names_what_is_wrong_and_the_code_answers_it(demo: Workbench) -> None:
+    board = Now(demo, "billing")
+    texts = dict(board.verdict.copies)
+    lines = texts["Copy for the incident channel"].splitlines()
+    assert lines[0].startswith(demo.overview().title)
+    assert "- billing: lag 2,390, oldest 1m 38s: the group has no members" in lines
+    assert not any("refunds" in line for line in lines)
+    answers: dict[str, Any] = {"bench": demo}
+    for line in texts["Copy the Python behind this"].splitlines():
+        exec(f"found = {line}", answers)
+        assert answers["found"] is not None
+
+
+def test_a_click_simulates_one_change_and_says_what_it_would_do(storm: Workbench) -> None:
+    board = Now(storm)
+    assert board.what_if.sentence == "What if ...?"
+    press(board, "lag-aware")
+    assert board.comparison is not None
+    words = board.comparison.verdict()
+    assert board.what_if.sentence == f"{words[0].upper()}{words[1:]}."
+    assert "lag-aware assignor" in words
+    assert (board.header.busy, board.what_if.busy) == (False, "")
+    press(board, "members")
+    chosen = board._trials(storm.scenario("redelivery-storm"), "members")
+    assert chosen is not None
+    assert [len(one.each_member()) for one in chosen.values()] == [2, 4]
+    assert set(board.comparison.runs.column("variant").to_pylist()) == set(chosen)
+
+
+def test_without_a_stuck_record_there_is_nothing_to_skip() -> None:
+    healthy = Now(sharelag.open("no_members", engine="local"))
+    press(healthy, "heads")
+    assert healthy.comparison is None
+    assert healthy.what_if.sentence == "No record pins a start offset here: nothing to skip."
+    stuck = Now(sharelag.open("head_of_line", engine="local"))
+    press(stuck, "heads")
+    assert stuck.comparison is not None
+
+
+def test_a_what_if_of_another_group_is_not_shown(demo: Workbench) -> None:
+    board = Now(demo, "billing")
+    press(board, "members")
+    assert board.what_if.sentence != "What if ...?"
+    board.group = "shipping"
+    assert board.what_if.sentence == "What if ...?"
+    board.group = "billing"
+    assert board.what_if.sentence != "What if ...?"
+
+
+def test_a_closed_dashboard_gives_its_what_if_up(storm: Workbench) -> None:
+    board = Now(storm)
+    board.run("members")
+    board.close()
+    assert board.join(30)
+    assert board.comparison is None
+
+
+def test_hostile_names_are_plain_in_what_is_copied() -> None:
+    writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
+    board = Now(Workbench(WrittenInput(writes), engine="local"))
+    for _, words in board.verdict.copies:
+        assert all(letter.isprintable() or letter == "\n" for letter in words)
+
+
+def test_linked_dashboards_show_the_same_group(demo: Workbench) -> None:
+    board = Now(demo)
+    view = GroupView(demo, selection=board.selection)
+    first = demo.lag("shipping").table.select(["group_id", "topic_id", "partition"]).to_pylist()[0]
+    view.selection.keys = (tuple(first.values()),)
+    assert (board.group, view.group) == ("shipping", "shipping")

@@ -1,0 +1,228 @@
+"""How the groups are now: a verdict, all groups, and one of them from its cause to its cure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import ipywidgets as W  # noqa: N812
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.durations import duration
+from sharelag.metrics.holders import holder_lines
+from sharelag.tables.columns import meanings_of
+from sharelag.tables.words import terminal
+from sharelag.whatif import Comparison, Scenario
+from sharelag.whatif.heads import without_stuck_heads
+from sharelag.workbench import Workbench, charts
+from sharelag.workbench.answers import delivery_limit
+
+from ..partition_grid import PartitionGrid
+from ..run import Run
+from ..selection import Selection
+from .fleet import MEASURES, charts_help, measured
+from .group_dashboard import GroupDashboard
+from .parts import ChartPart, Part, StripPart, TablePart, fragment, words_of
+from .trials import BASELINE, CancelledError, shorter, watched_comparison
+from .verdict import Verdict
+
+#: Simulated seconds, and seeds, of a what-if that answers within seconds.
+SECONDS, SEEDS = 120.0, tuple(range(7))
+RATES = ("arrival_rate", "completion_rate")
+#: What can be tried by one click, by its name.
+TRIALS = {"members": "+2 members", "lag-aware": "lag-aware assignor", "heads": "skip stuck records"}
+#: Of the groups, what decides first.
+COLUMNS = ("level", "group_id", "lag", "age_ms", "gone", "cause", "members", *RATES)
+_WIDE = {"flex_flow": "row wrap", "grid_gap": "0 20px", "width": "100%"}
+
+
+class Now(GroupDashboard):
+    """All groups with a verdict, and the one that is picked: causes, history, window, what-ifs."""
+
+    TITLE = "Now"
+    HELP = {
+        "What it shows": "how the share groups are, the worst first, and one of them in detail",
+        "Picking": "a group in the table; a moment in the chart moves the window below it",
+        "What if": f"the group simulated for {SECONDS:g} s from where it is, with {len(SEEDS)} "
+        "seeds, as it is and with one thing changed",
+    } | meanings_of(["lag", "age_ms"])
+
+    def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        self._trial: Run | None = None
+        self._tried: tuple[str, str] | None = None
+        self.comparison: Comparison | None = None
+        self.verdict = Verdict({"worst": self._show_worst})
+        self._picked = Selection(columns=["group_id"])
+        self._picked.observe(self._picked_row, names=["keys"])
+        self.table = TablePart("Share groups", self._picked, narrows=False)
+        self.grid = PartitionGrid.of(
+            schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
+        )
+        cells = Part("Share partitions", meanings_of(MEASURES), self.grid)
+        self.causes = Part("Causes", {"cause": "what holds lag, the most severe first"}, W.HTML())
+        self.over_time = ChartPart(
+            "Lag and age over time", meanings_of(["lag", "age_ms"]), self.selection, times=True
+        )
+        self.strip = StripPart(
+            "The window, offset by offset",
+            meanings_of(["start_offset", "window_end_offset", "unread", "window_available"]),
+            self.selection,
+        )
+        self.what_if = Verdict({name: partial(self.run, name) for name in TRIALS})
+        self.parts = ChartPart("What the lag consists of", charts_help())
+        left = W.VBox(
+            [self.table, cells, self.parts], layout=W.Layout(flex="58 1 560px", min_width="0")
+        )
+        right = W.VBox(
+            [self.causes, self.what_if, self.over_time, self.strip],
+            layout=W.Layout(flex="42 1 420px", min_width="0"),
+        )
+        self.columns = W.Box([left, right], layout=W.Layout(**_WIDE))
+        self.columns.add_class("sharelag-columns")
+        self.add_class("sharelag-now")
+        return [self._group_choice()], [self.verdict, self.columns]
+
+    # ---- what is shown ---------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        group = self._known_group()
+        overview = self.bench.overview()
+        self.header.title = self.TITLE
+        self.header.tell(overview.as_of, overview.unknown)
+        self._say(overview.title, overview.table)
+        self.table.fill(overview, columns=COLUMNS)
+        with self._deaf():
+            self._picked.keys = ((group,),)
+        self.rows = measured(self.bench)
+        known = [name for name in MEASURES if self.rows.column(name).null_count < len(self.rows)]
+        self.grid.measures = known
+        self.grid.measure = self.grid.measure if self.grid.measure in known else (known or [""])[0]
+        self.grid.rows = self.rows
+        explained = self.bench.explain(group)
+        self.causes.children[1].value = fragment(replace(explained, title=""))
+        self._show_window(group)
+        self._show_trial()
+
+    def _show_window(self, group: str) -> None:
+        moments, lag = self.bench.moments(group), self.bench.lag(group)
+        evidence = self.bench.evidence(group)
+        held = holder_lines(evidence.lag, evidence.holders)
+        limit = delivery_limit(evidence, group)
+        self.strip.fill(moments, lag, lag.table.sort_by([("lag", "descending")]), limit, held)
+
+    def _draw(self) -> None:
+        timeline = self.chosen(self.bench.timeline(self.group).table)
+        records = charts.lag_over_time_records(timeline)
+        self.over_time.draw(charts.lag_over_time_figure(records, self.theme))
+        lag = self.chosen(self.bench.lag(self.group).table).drop_columns("age_ms")
+        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
+
+    def _say(self, sentence: str, groups: pa.Table) -> None:
+        worst = groups.column("level")[0].as_py()
+        group = str(self.group)
+        source = self.bench.describe()
+        lines = [f"{sentence} ({source})"]
+        for row in groups.to_pylist():
+            if row["level"] in ("critical", "warning"):
+                lag = "unknown" if row["lag"] is None else f"{row['lag']:,}"
+                old = "" if row["age_ms"] is None else f", oldest {duration(row['age_ms'])}"
+                lines.append(f"- {row['group_id']}: lag {lag}{old}: {row['why']}")
+        code = "\n".join(
+            [
+                "bench.overview()",
+                f"bench.explain({group!r})",
+                f"bench.strip({group!r})",
+                f"bench.timeline({group!r}).plot()",
+            ]
+        )
+        with self.verdict.hold_sync():
+            self.verdict.level, self.verdict.sentence = worst, sentence
+            self.verdict.actions = [["worst", "Show the worst"]] if len(groups) > 1 else []
+            self.verdict.copies = [
+                ["Copy for the incident channel", "\n".join(map(terminal, lines))],
+                ["Copy the Python behind this", code],
+            ]
+
+    def _prepare_group(self, bench: Workbench, group: str) -> None:
+        bench.timeline(group)
+        bench.moments(group)
+
+    def _show_worst(self) -> None:
+        self.group = self.bench.overview().table.column("group_id")[0].as_py()
+
+    def _picked_row(self, change: Any) -> None:
+        if not self._hearing and change["new"]:
+            self.selection.clear()
+            self.group = change["new"][0][0]
+
+    # ---- what would help -------------------------------------------------------------------------
+
+    def run(self, name: str) -> None:
+        """Simulate the group as it is and with one thing changed, in a separate thread."""
+        with self._lock:
+            if self.header.busy:
+                return
+            group = str(self.group)
+            try:
+                chosen = self._trials(shorter(self.bench.scenario(group), SECONDS), name)
+            except Exception as error:  # people get a sentence
+                self.what_if.sentence = words_of(error)
+                return
+            if chosen is None:
+                self.what_if.sentence = "No record pins a start offset here: nothing to skip."
+                return
+            self._tried = (group, name)
+            self.header.busy, self.what_if.busy = True, f"Simulating {TRIALS[name]} ..."
+            self._trial = Run(
+                lambda cancelled, progress: watched_comparison(chosen, SEEDS, cancelled, progress),
+                lambda *_: None,
+                self._ended,
+            )
+        self._trial.start()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until no what-if runs any more; return whether that is so."""
+        return self._trial is None or self._trial.join(timeout)
+
+    def close(self) -> None:
+        """Let go of everything, a what-if included."""
+        if self._trial is not None:
+            self._trial.cancel()
+        super().close()
+
+    def _trials(self, scenario: Scenario, name: str) -> dict[str, Scenario] | None:
+        changed: Scenario | None
+        if name == "members":
+            changed = scenario.with_members(len(scenario.each_member()) + 2)
+        elif name == "lag-aware":
+            changed = replace(scenario, assignor="lag-aware-sticky")
+        else:
+            changed = without_stuck_heads(scenario)
+        return None if changed is None else {BASELINE: scenario, TRIALS[name]: changed}
+
+    def _ended(
+        self, run: Run | None, found: Comparison | None, error: BaseException | None
+    ) -> None:
+        with self._lock:
+            if run is not self._trial:
+                return
+            self.header.busy, self.what_if.busy = False, ""
+            if error is None:
+                self.comparison = found
+                self._show_trial()
+            elif not isinstance(error, CancelledError):
+                self.what_if.sentence = words_of(error)
+
+    def _is_busy(self) -> bool:
+        return bool(self.what_if.busy)
+
+    def _show_trial(self) -> None:
+        """Say what the last what-if of this group found; of another one nothing."""
+        mine = self.comparison is not None and self._tried and self._tried[0] == self.group
+        said = self.comparison.verdict() if mine and self.comparison is not None else ""
+        with self.what_if.hold_sync():
+            self.what_if.actions = [[name, words] for name, words in TRIALS.items()]
+            self.what_if.sentence = f"{said[:1].upper()}{said[1:]}." if said else "What if ...?"
