@@ -127,11 +127,16 @@ class Comparison(Displayable):
         decisive = [name for name in ("drain_ms", "age_p95_ms") if name in self.runs.column_names]
         best = next(filter(None, map(self.winner, decisive)), None)
         now = f"{self.baseline}: {self._course(self.baseline)}"
+        others = set(self.runs.column("variant").to_pylist()) - {self.baseline}
+        how = "best" if len(others) > 1 else "better"
         if best is None:
+            if len(others) == 1:
+                (other,) = others
+                return f"{other} is not shown to be better: {self._course(other)}; {now}"
             return f"no variant is shown to be better than all others; {now}"
         if best == self.baseline:
-            return f"{best} is best: {self._course(best)}"
-        return f"{best} is best: {self._course(best)}; {now}"
+            return f"{best} is {how}: {self._course(best)}"
+        return f"{best} is {how}: {self._course(best)}; {now}"
 
     def _course(self, variant: str) -> str:
         """Say how the lag of a variant went on average."""

@@ -119,5 +119,5 @@ def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["n"] + row["unknown"] for row in rows} == {7}
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("sharelag: 6 members is best: ")
+    assert last.startswith("sharelag: 6 members is better: ")
     assert re.search(r"; 2 members: not drained within 2m 0s, p95 age 1m \d+s$", last)

@@ -572,3 +572,14 @@ def test_names_of_functions_are_not_hidden_by_their_modules() -> None:
     assert sharelag.whatif.__all__ == sorted(sharelag.whatif.__all__)
     with pytest.raises(AttributeError, match="no attribute 'simulator'"):
         _ = sharelag.whatif.simulator
+
+
+def test_a_verdict_of_two_says_better_and_of_more_best() -> None:
+    scenario = named("uneven")
+    same = compare({"as it is": scenario, "the same": scenario}, seeds=range(3))
+    assert same.verdict().startswith("the same is not shown to be better: ")
+    twice = scenario.with_members(2 * len(scenario.each_member()))
+    pair = compare({"as it is": scenario, "twice": twice}, seeds=range(3)).verdict()
+    more = compare({"as it is": scenario, "twice": twice, "same": scenario}, seeds=range(3))
+    assert pair.startswith("twice is better: ")
+    assert more.verdict().startswith("twice is best: ")
