@@ -11,7 +11,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 VERSIONS ?= 4.0 4.3
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots pages docs bench lock clean
+.PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots lab pages docs bench lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -63,6 +63,9 @@ capture-data: test-parts ## record data/captures again from real brokers: ten mi
 
 screenshots: test-parts ## pictures of notebooks, dashboards, widgets and reports in docs/: five minutes
 	@$(BIN)/python -m tests.support.notebooks.screenshots
+
+lab: $(READY) ## the notebooks in JupyterLab, beginning with the first
+	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb
 
 pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
 	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True \

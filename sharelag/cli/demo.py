@@ -10,6 +10,13 @@ from sharelag.cli.options import VERBOSE, engine_option, with_options
 from sharelag.errors import InputError
 from sharelag.sources.recorded import DEMO, folder_of
 
+#: What to try after it.
+_NEXT = """
+Next:
+  sharelag explain --capture demo                                           why there is lag
+  sharelag simulate --capture demo --group billing --members 4,8 --compare  what would help
+  sharelag lag --bootstrap-server HOST:PORT                                 your own cluster
+  jupyter lab notebooks                                                     the notebooks"""
 #: The recorded cluster.
 CAPTURE = folder_of(DEMO)
 
@@ -52,5 +59,4 @@ def _report(out: Path, engine: str) -> None:
         raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")
     page = out / "daily" / "latest" / "report.html"
     click.echo(f"\nThe daily report, {made.run.level}: {page}")
-    if made.run.figures is not None:
-        click.echo(f"The charts of the report have no image files: {made.run.figures}")
+    click.echo(_NEXT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from sharelag.cli.demo import CAPTURE
@@ -24,7 +25,7 @@ def test_the_demo_prints_what_kafka_printed_row_for_row_and_names_its_report(
 ) -> None:
     done = sharelag("demo", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    table, last = done.stdout.split("\n\n")
+    table, last, following = done.stdout.split("\n\n")
     heading, *lines = table.splitlines()
     assert heading.split()[:6] == HEADINGS
     assert [tuple(line.split()[:6]) for line in lines] == recorded()
@@ -32,3 +33,8 @@ def test_the_demo_prints_what_kafka_printed_row_for_row_and_names_its_report(
     assert last.startswith("The daily report, ")
     assert last.splitlines()[0].endswith(f": {page}")
     assert "shipments" in page.read_text("utf-8")
+    named = [re.split(r"\s{2,}", line.strip())[0] for line in following.splitlines()[1:]]
+    tried = [words.split()[1:] for words in named if "--capture" in words]
+    assert len(tried) == 2
+    for words in tried:
+        assert sharelag(*words).returncode == 0, words
