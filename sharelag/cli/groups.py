@@ -20,11 +20,25 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import groups_in, require_rows, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
+
+_PRINTED = click.option(
+    "--kafka-output",
+    type=click.File(errors="replace"),
+    metavar="FILE",
+    help="What kafka-share-groups.sh --list or --describe (--state, --members, --offsets) printed, "
+    "or kafka-groups.sh --list, in place of an input; - is stdin.",
+)
+#: Options that do not go with it.
+_OF_INPUT = (
+    *("bootstrap_server", "command_config", "command_property", "capture", "raw", "segments"),
+    *("generation", "topic", "as_of", "engine", "timeout"),
+)
 
 
 @click.command()
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@with_options(INPUT, _PRINTED, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--state",
     "states",
@@ -32,7 +46,9 @@ from sharelag.tables import views
     metavar="STATE",
     help="Only groups in this state: Empty, Stable or Dead; repeatable, or with commas between.",
 )
-def groups(output: str, engine: str, states: tuple[str, ...], **options: Any) -> None:
+def groups(
+    output: str, engine: str, states: tuple[str, ...], kafka_output: Any, **options: Any
+) -> None:
     """Show the groups: type, state, epochs, members, topics and lag.
 
     STATE is Stable with members and Empty without. Dead groups were deleted, but the state topic
@@ -44,6 +60,10 @@ def groups(output: str, engine: str, states: tuple[str, ...], **options: Any) ->
     from sharelag.workbench import membership
 
     parse_states(states)  # before anything is read
+    if kafka_output is not None:
+        found = membership.in_states(_printed(kafka_output, options).groups, states)
+        write(lines(plain_rows(found), output, views.DESCRIBED_GROUPS.columns))
+        return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
         reading_bar(source) as read,
@@ -58,13 +78,17 @@ def groups(output: str, engine: str, states: tuple[str, ...], **options: Any) ->
 
 
 @click.command()
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-def members(output: str, engine: str, **options: Any) -> None:
+@with_options(INPUT, _PRINTED, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None:
     """Show the members of each group: client, host, rack, epoch, and assigned partitions."""
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
     from sharelag.workbench import membership
 
+    if kafka_output is not None:
+        found = _printed(kafka_output, options).members
+        write(lines(plain_rows(found), output, views.MEMBERS.without("rack_id").columns))
+        return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
         reading_bar(source) as read,
@@ -76,6 +100,27 @@ def members(output: str, engine: str, **options: Any) -> None:
     write(lines(plain_rows(answer.table), output, views.MEMBERS.columns))
     _note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "member")
+
+
+def _printed(file: Any, options: dict[str, Any]) -> Any:
+    """Read what Kafka's command printed of the chosen groups."""
+    from sharelag.errors import InputError, unknown_group
+    from sharelag.sources.kafka.described_groups import described_groups, of_groups
+
+    if ignored := given_options(_OF_INPUT):
+        raise click.UsageError(f"{flags(ignored)} with --kafka-output: remove one of them.")
+    every = described_groups(file.read())
+    chosen = choice_of(options).groups
+    there = groups_in(every.groups)
+    if missing := sorted(chosen - there):
+        raise InputError(unknown_group(missing[0], there, "in what Kafka's command printed"))
+    chosen_of = of_groups(every, chosen)
+    counts = [
+        f"{table.num_rows:,} {name}{'s' * (table.num_rows != 1)}"
+        for name, table in zip(("group", "member"), chosen_of, strict=True)
+    ]
+    click.echo(f"sharelag: {', '.join(counts)}, as Kafka's command printed them", err=True)
+    return chosen_of
 
 
 def _note(unknown: tuple[str, ...]) -> None:

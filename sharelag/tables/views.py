@@ -117,6 +117,7 @@ DESIGNS = view(
     "group_id design user_topic_records state_topic_records snapshots bytes replayed_records "
     "scanned_offsets"
 )
+DESCRIBED_GROUPS = GROUP_STATES.after("assignment_epoch", "coordinator")
 SETTINGS = view(
     "group_id name value source default range problem hint",
     meanings={"group_id": "share group; - for the brokers"},

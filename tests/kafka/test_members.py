@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, ShareConsumer
 from pyspark.sql import SparkSession
 
+import sharelag
 from sharelag import pipeline, schemas
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
@@ -20,6 +23,7 @@ from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
+from tests.support.command import sharelag as command_line
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import DescribedMember, parse_members, parse_states
 from tests.support.kafka.workload import (
@@ -241,6 +245,76 @@ def test_the_spread_of_partitions_is_what_the_command_adds_up_to(groups: KafkaBr
     ]
     assert (over_partitions["items"], over_partitions["unknown"]) == (5, 0)
     assert over_partitions["max_mean"] == max(each) / statistics.fmean(each)
+
+
+#: What the commands print, and the columns that they have of a group.
+_OF_GROUPS = {
+    ("--list",): ("type",),
+    ("--list", "--state"): ("type", "state"),
+    ("--describe", "--all-groups", "--state"): ("state", "members"),
+    ("--describe", "--all-groups", "--state", "--verbose"): (
+        *("state", "members", "group_epoch", "assignment_epoch"),
+    ),
+    ("--describe", "--all-groups", "--members"): ("members",),
+    ("--describe", "--all-groups"): ("topics", "partitions", "lag", "unknown_lags"),
+}
+_OF_MEMBERS = ("group_id", "member_id", "client_id", "client_host", "member_epoch", "assigned")
+
+
+@pytest.mark.parametrize("command", _OF_GROUPS, ids=" ".join)
+def test_groups_of_the_cluster_are_those_that_kafkas_command_prints(
+    groups: KafkaBroker, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    columns = _OF_GROUPS[command]
+    theirs = {row["group_id"]: row for row in printed(groups, tmp_path, "groups", *command)}
+    ours = {row["group_id"]: row for row in asked(groups, "groups")}
+    described = {name: row for name, row in theirs.items() if name.startswith("members-")}
+    # Only groups with members are among members.
+    assert described.keys() == {CROWD, HOSTILE} | (
+        set() if columns == ("members",) else {LEFT, RESET}
+    )
+    for name, row in described.items():
+        mine = ours[name]
+        for epoch in ("group_epoch", "assignment_epoch"):
+            mine[epoch] = INITIAL_EPOCH if mine[epoch] is None else mine[epoch]
+        assert {key: row[key] for key in columns} == {key: mine[key] for key in columns}, name
+
+
+def test_members_of_the_cluster_are_those_that_kafkas_command_prints(
+    groups: KafkaBroker, tmp_path: Path
+) -> None:
+    command = ("--describe", "--all-groups", "--members", "--verbose")
+    both = [printed(groups, tmp_path, "members", *command), asked(groups, "members")]
+    theirs, ours = ([as_compared(row) for row in of_this_test(rows, "group_id")] for rows in both)
+    assert sorted(theirs) == sorted(ours)
+    assert len(ours) == 6
+    bench = sharelag.open(groups.bootstrap_servers, engine="local")
+    assert sorted(as_compared(row) for row in bench.members(CROWD).table.to_pylist()) == [
+        row for row in sorted(ours) if row[0] == CROWD
+    ]
+
+
+def as_compared(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A member, its topics in one order: the command has them in that of a hash table."""
+    return *(row[name] for name in _OF_MEMBERS), tuple(sorted(row["assignment"].split(";")))
+
+
+def printed(broker: KafkaBroker, folder: Path, name: str, *command: str) -> list[dict[str, Any]]:
+    """The rows of ``sharelag groups`` or ``members`` of what Kafka's command printed."""
+    file = folder / "printed.txt"
+    file.write_text(broker.share_groups(*command), "utf-8")
+    return rows_of(name, "--kafka-output", str(file))
+
+
+def asked(broker: KafkaBroker, name: str) -> list[dict[str, Any]]:
+    """The same of the cluster itself."""
+    return rows_of(name, "--bootstrap-server", broker.bootstrap_servers)
+
+
+def rows_of(*arguments: str) -> list[dict[str, Any]]:
+    done = command_line(*arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_spark_gives_the_same(groups: KafkaBroker, spark: SparkSession) -> None:

@@ -1,0 +1,231 @@
+"""Parse what Kafka's commands print of groups and members.
+
+``kafka-share-groups.sh --list``, ``--list --state`` and ``--describe`` with ``--state``,
+``--members`` or ``--offsets``, and ``kafka-groups.sh --list``, alone or one after another. Each
+table has a header, and its rows are aligned with it (``ShareGroupCommand`` pads with blanks to the
+longest value), so that names may have blanks in them. Java counts the length of a name in UTF-16.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from sharelag.errors import InputError
+from sharelag.model.group_state import GroupState
+from sharelag.schemas.membership import GROUP_STATES, MEMBER_ROWS, SHARE
+from sharelag.sources.kafka.described import described_offsets
+
+_COLUMNS = {
+    "GROUP": "group_id",
+    "TYPE": "type",
+    "STATE": "state",
+    "COORDINATOR (ID)": "coordinator",
+    "GROUP-EPOCH": "group_epoch",
+    "ASSIGNMENT-EPOCH": "assignment_epoch",
+    "#MEMBERS": "members",
+    "CONSUMER-ID": "member_id",
+    "HOST": "client_host",
+    "CLIENT-ID": "client_id",
+    "#PARTITIONS": "assigned",
+    "MEMBER-EPOCH": "member_epoch",
+    "ASSIGNMENT": "assignment",
+}
+_OF_MEMBERS = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+_OF_STATE = ["GROUP", "COORDINATOR (ID)", "STATE"]
+_HEADERS = [
+    ["GROUP", "STATE"],
+    ["GROUP", "TYPE", "PROTOCOL"],
+    [*_OF_STATE, "#MEMBERS"],
+    [*_OF_STATE, "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS"],
+    [*_OF_MEMBERS, "ASSIGNMENT"],
+    [*_OF_MEMBERS, "MEMBER-EPOCH", "ASSIGNMENT"],
+]
+_NUMBERS = {"GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS", "#PARTITIONS", "MEMBER-EPOCH"}
+_MAY_BE_EMPTY = {"COORDINATOR (ID)", "CLIENT-ID", "ASSIGNMENT", "PROTOCOL"}
+_HEADING = re.compile(r"\S+(?: \(ID\))?")
+_NO_OFFSETS = re.compile(r"Share group '(?P<group>.*)' has no offset information\.")
+_NO_MEMBERS = re.compile(r"Share group '(?P<group>.*)' has no active members\.")
+_ASSIGNMENT = re.compile(r"(?:[\w.-]+:\d+(?:,\d+)*(?:;(?=.)|$))*", re.ASCII)
+#: Blanks within a line without a header: a row whose header is missing, or no group's name.
+_IS_ROW = re.compile(r"\S\s{2,}\S|\t")
+_LAST_INT32 = 2**31 - 1
+_NEEDED = (
+    "give the complete output of kafka-share-groups.sh --list or --describe, or of kafka-groups.sh "
+    "--list, with its headers"
+)
+
+_Row = dict[str, Any]
+
+
+class Described(NamedTuple):
+    """What was printed, as tables."""
+
+    groups: pa.Table  # GROUP_STATES
+    members: pa.Table  # MEMBER_ROWS
+
+
+def described_groups(text: str) -> Described:
+    """Parse the output of one or more commands.
+
+    Parameters
+    ----------
+    text : str
+        Complete outputs, with headers; ``--list`` has none.
+
+    Returns
+    -------
+    Described
+        ``groups`` has every group of the text in one row, sorted: `GROUP_STATES`, null where the
+        text does not tell. A state that share groups do not have is ``Unknown``. ``members`` is
+        `MEMBER_ROWS` sorted by group and member; topic ids, subscriptions and racks are not
+        printed. Of a group that is described twice the later description counts.
+
+    Raises
+    ------
+    InputError
+        A line is neither a header nor a row under one, such as an error message of the command, or
+        there is no line.
+    """
+    read = _Read()
+    for number, line in enumerate(text.split("\n"), 1):
+        read.line(number, line.removesuffix("\r"))
+    return read.tables()
+
+
+@dataclass
+class _Read:
+    """What was read up to a line."""
+
+    groups: dict[str, _Row] = field(default_factory=dict)
+    members: dict[tuple[str, str], _Row] = field(default_factory=dict)
+    offsets: list[str] = field(default_factory=list)
+    header: Mapping[str, slice] = field(default_factory=dict)  # where its columns are
+    is_offsets: bool = False
+
+    def line(self, number: int, line: str) -> None:
+        if not line.strip():
+            return
+        names = _HEADING.findall(line)
+        if names in _HEADERS:
+            self.header, self.is_offsets = _places(line), False
+        elif names[:3] == ["GROUP", "TOPIC", "PARTITION"]:
+            self.header, self.is_offsets = {}, True
+            self.offsets.append(line)
+        elif said := _NO_MEMBERS.fullmatch(line.strip()):
+            self._group(said["group"], {"type": SHARE, "members": 0})
+        elif said := _NO_OFFSETS.fullmatch(line.strip()):
+            nothing = {"topics": 0, "partitions": 0, "unknown_lags": 0}
+            self._group(said["group"], {"type": SHARE, **nothing})
+        elif self.is_offsets:
+            self.offsets.append(line)
+        elif self.header:
+            self._row(number, line)
+        else:
+            self._listed(number, line)
+
+    def tables(self) -> Described:
+        lags = described_offsets("\n".join(self.offsets))
+        sums = lags.group_by("group_id").aggregate(
+            [
+                ("topic", "count_distinct"),
+                ("partition", "count"),
+                ("lag", "sum"),
+                ("lag", "count"),
+            ]
+        )
+        for group, topics, partitions, lag, known in zip(*sums.columns, strict=True):
+            counts = {"topics": topics.as_py(), "partitions": partitions.as_py()}
+            unknown = {"unknown_lags": partitions.as_py() - known.as_py(), "lag": lag.as_py()}
+            self._group(group.as_py(), {"type": SHARE} | counts | unknown)
+        for name, count in Counter(name for name, _ in self.members).items():
+            self.groups[name].setdefault("members", count)
+        if not self.groups:
+            raise InputError(f"Kafka's command printed no group: {_NEEDED}")
+        members = [self.members[key] for key in sorted(self.members)]
+        groups = [self.groups[name] for name in sorted(self.groups)]
+        return Described(
+            pa.Table.from_pylist(groups, schema=GROUP_STATES),
+            pa.Table.from_pylist(members, schema=MEMBER_ROWS),
+        )
+
+    def _group(self, group: str, row: _Row) -> None:
+        self.groups[group] = self.groups.get(group, {"group_id": group}) | row
+
+    def _listed(self, number: int, line: str) -> None:
+        """Take a line of ``--list``, which has names and nothing else."""
+        if _IS_ROW.search(line) or line.startswith(("Error", "Exception", "Caused by", "Option")):
+            raise _wrong(number, line)
+        self._group(line.rstrip(" "), {"type": SHARE})
+
+    def _row(self, number: int, line: str) -> None:
+        row = {
+            _COLUMNS[name]: _value(name, cell, number, line)
+            for name, cell in _cells(line, self.header, number).items()
+            if name in _COLUMNS
+        }
+        if "member_id" not in row:
+            self._group(row["group_id"], {"type": SHARE} | row)
+            return
+        count = len(re.findall(r"[:,]", row["assignment"]))
+        if not _ASSIGNMENT.fullmatch(row["assignment"]) or count != row["assigned"]:
+            raise _wrong(number, line)
+        self.members[row["group_id"], row["member_id"]] = row
+        self._group(row["group_id"], {"type": SHARE})
+
+
+def _places(header: str) -> dict[str, slice]:
+    """Return where the columns of a header are, in UTF-16 units."""
+    found = list(_HEADING.finditer(header))
+    ends = [*(one.start() for one in found[1:]), None]
+    return {one[0]: slice(one.start(), end) for one, end in zip(found, ends, strict=True)}
+
+
+def _cells(line: str, places: Mapping[str, slice], number: int) -> dict[str, str]:
+    octets = line.encode("utf-16-le", "surrogatepass")
+    cells = {}
+    for name, place in places.items():
+        end = None if place.stop is None else 2 * place.stop
+        cell = octets[2 * place.start : end].decode("utf-16-le", "replace")
+        # A blank is before the next column, unless the line ends earlier.
+        if place.stop is not None and len(octets) >= 2 * place.stop and not cell.endswith(" "):
+            raise _wrong(number, line)
+        cells[name] = cell.rstrip(" ")
+        if not cells[name] and name not in _MAY_BE_EMPTY:
+            raise _wrong(number, line)
+    return cells
+
+
+def _value(name: str, cell: str, number: int, line: str) -> str | int | None:
+    if name == "STATE":
+        return str(GroupState.parse(cell))
+    if name == "COORDINATOR (ID)":
+        return re.sub(r" {2,}\(", " (", cell) or None
+    if name not in _NUMBERS:
+        return cell
+    if cell == "-":
+        return None
+    if not re.fullmatch(r"-?\d{1,10}", cell, re.ASCII) or abs(int(cell)) > _LAST_INT32:
+        raise _wrong(number, line)
+    return int(cell)
+
+
+def _wrong(number: int, line: str) -> InputError:
+    return InputError(f"line {number} has no group or member: {line[:200]!r}; {_NEEDED}")
+
+
+def of_groups(described: Described, groups: Iterable[str]) -> Described:
+    """The same of some groups; of all where none is named."""
+    import pyarrow.compute as pc
+
+    wanted = pa.array(sorted(groups), pa.string())
+    if not len(wanted):
+        return described
+    return Described(
+        *(table.filter(pc.is_in(table.column("group_id"), wanted)) for table in described)
+    )
