@@ -14,7 +14,8 @@ from sharelag.tables import views
 
 _TABLES = (
     *("held", "holds", "findings", "requests", "acquisitions", "acknowledgements"),
-    *("heartbeats", "state_calls", "offset_calls", "descriptions", "rejects"),
+    *("heartbeats", "state_calls", "offset_calls", "descriptions"),
+    *("described_members", "rejects"),
 )
 
 

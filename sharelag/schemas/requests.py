@@ -121,7 +121,23 @@ DESCRIPTIONS = pa.schema(
         ("assignment_epoch", pa.int32()),
         ("assignor_name", pa.string()),
         ("members", pa.int32()),
+        ("authorized_operations", pa.int32()),  # as bits; null: not asked for (-2147483648)
         ("error_code", pa.int16()),
+    ]
+)
+
+#: One member of a group as the coordinator described it.
+DESCRIBED_MEMBERS = pa.schema(
+    [
+        *_LINE,
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+        ("client_id", pa.string()),
+        ("client_host", pa.string()),
+        ("rack_id", pa.string()),
+        ("member_epoch", pa.int32()),
+        ("subscribed_topic_names", pa.list_(pa.string())),
+        ("assigned_partitions", TOPIC_PARTITIONS),
     ]
 )
 
@@ -156,6 +172,7 @@ REQUEST_TABLES = {
     "state_calls": STATE_CALLS,
     "offset_calls": OFFSET_CALLS,
     "descriptions": DESCRIPTIONS,
+    "described_members": DESCRIBED_MEMBERS,
     "rejects": LINE_REJECTS,
 }
 

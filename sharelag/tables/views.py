@@ -153,6 +153,10 @@ REQUESTS = {
     "descriptions": view(
         "timestamp group_id group_state group_epoch assignment_epoch assignor_name members"
     ),
+    "described_members": view(
+        "timestamp group_id member_id client_id client_host rack_id member_epoch "
+        "assigned_partitions"
+    ),
     "rejects": view("timestamp source position reason"),
 }
 REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")

@@ -164,7 +164,7 @@ class _Read:
         self._group(line.rstrip(" "), {"type": SHARE})
 
     def _row(self, number: int, line: str) -> None:
-        row = {
+        row: _Row = {
             _COLUMNS[name]: _value(name, cell, number, line)
             for name, cell in _cells(line, self.header, number).items()
             if name in _COLUMNS

@@ -24,6 +24,9 @@ COLUMNS = {
     ),
     "call": Column(Format.TEXT, "kind of call to a coordinator"),
     "group_state": Column(Format.TEXT, "Empty, Stable or Dead", "STATE"),
+    "authorized_operations": Column(
+        Format.ORDINAL, "bits of what the client may do; null: it did not ask", "OPERATIONS"
+    ),
     "assignor_name": Column(Format.TEXT, "assignor of the group", "ASSIGNOR"),
     "text": Column(Format.TEXT, "the line"),
     "lock_state": Column(Format.TEXT, "acquired, or never delivered"),

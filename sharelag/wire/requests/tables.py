@@ -27,6 +27,8 @@ _STATE_CALLS = {
 _ANSWERED = ("read", "summary")
 _BATCHES = schemas.STATE_CALLS.field("state_batches").type
 
+#: ``AuthorizedOperations`` where the client did not ask for them.
+_NOT_ASKED = -(2**31)
 #: A connection is the broker's address, the client's, and two numbers.
 _BROKER = r"^(?P<broker>.*?:\d+)-"
 
@@ -69,6 +71,7 @@ def _of_kind(one: Completed) -> Iterable[tuple[str, pa.RecordBatch]]:
         yield "state_calls", log.state_calls(_STATE_CALLS[name])
     elif name == "ShareGroupDescribe":
         yield "descriptions", log.descriptions()
+        yield "described_members", log.described_members()
     elif name in _OFFSET_CALLS:
         call, columns = _OFFSET_CALLS[name]
         row, values = columns(log)
@@ -253,9 +256,27 @@ class _Log:
             "assignment_epoch": groups.of("assignmentEpoch"),
             "assignor_name": groups.of("assignorName"),
             "members": pc.list_value_length(groups.of("members")),
+            "authorized_operations": _positive(groups.of("authorizedOperations"), _NOT_ASKED + 1),
             "error_code": groups.of("errorCode"),
         }
         return self.made(schemas.DESCRIPTIONS, groups.row, columns)
+
+    def described_members(self) -> pa.RecordBatch:
+        _, groups = self.response.into("groups")
+        parent, members = groups.into("members")
+        kind = schemas.DESCRIBED_MEMBERS.field("assigned_partitions").type
+        partitions = pc.struct_field(members.of("assignment"), "topicPartitions")
+        columns = {
+            "group_id": groups.of("groupId").take(parent),
+            "member_id": members.of("memberId"),
+            "client_id": members.of("clientId"),
+            "client_host": members.of("clientHost"),
+            "rack_id": members.of("rackId"),
+            "member_epoch": members.of("memberEpoch"),
+            "subscribed_topic_names": members.of("subscribedTopicNames"),
+            "assigned_partitions": _renamed(partitions, kind),
+        }
+        return self.made(schemas.DESCRIBED_MEMBERS, members.row, columns)
 
 
 # ---- offsets of groups ---------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from sharelag.schemas.requests import REQUEST_TABLES
 from sharelag.sources.files.request_log import Piece, RequestLog, read_piece
 from sharelag.wire.requests import OF_BROKERS, OF_CLIENTS
 from sharelag.wire.requests.tables import tables_of
+from tests.support.command import sharelag
 from tests.support.request_lines import (
     KEYS,
     TOPIC,
@@ -109,6 +110,41 @@ def test_a_summary_is_what_was_answered(tmp_path: Path) -> None:
     )
     names = ("call", "state_epoch", "leader_epoch", "start_offset", "delivery_complete_count")
     assert rows(log.table("state_calls"), *names) == [("summary", 2, 1, 2, 2)]
+
+
+@pytest.mark.row("RPC-04")
+def test_groups_and_their_members_are_described(tmp_path: Path) -> None:
+    assignment = {"topicPartitions": [{"topicId": TOPIC, "topicName": "o", "partitions": [0, 2]}]}
+    member = {
+        "memberId": "m", "rackId": None, "memberEpoch": 5, "clientId": "c", "clientHost": "/h",
+        "subscribedTopicNames": ["o", "r"], "assignment": assignment,
+    }  # fmt: skip
+    idle = member | {"memberId": "n", "rackId": "r1", "assignment": {"topicPartitions": []}}
+    group = {
+        "errorCode": 0, "errorMessage": None, "groupId": "g", "groupState": "Stable",
+        "groupEpoch": 5, "assignmentEpoch": 4, "assignorName": "simple", "members": [member, idle],
+        "authorizedOperations": -2147483648,
+    }  # fmt: skip
+    other = group | {"groupId": "h", "members": [], "authorizedOperations": 264}
+    answer = {"groups": [group, other]}
+    log = log_of(tmp_path, line("ShareGroupDescribe", 0, {"groupIds": ["g", "h"]}, answer))
+    names = ("group_id", "group_state", "group_epoch", "assignment_epoch", "members")
+    assert rows(log.table("descriptions"), *names, "authorized_operations") == [
+        ("g", "Stable", 5, 4, 2, None),
+        ("h", "Stable", 5, 4, 0, 264),
+    ]
+    names = ("group_id", "member_id", "rack_id", "member_epoch", "client_id", "client_host")
+    members = log.table("described_members")
+    assert rows(members, *names) == [
+        ("g", "m", None, 5, "c", "/h"),
+        ("g", "n", "r1", 5, "c", "/h"),
+    ]
+    assert rows(members, "subscribed_topic_names", "assigned_partitions") == [
+        (["o", "r"], [{"topic_id": TOPIC, "partitions": [0, 2]}]),
+        (["o", "r"], []),
+    ]
+    printed = sharelag("requests", str(tmp_path), "--show", "described_members", "-o", "json")
+    assert len(printed.stdout.splitlines()) == 2
 
 
 @pytest.mark.row("RPC-11")
