@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -66,6 +68,7 @@ def groups(
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
+        _or_kafkas_command(options, "--state"),
         reading_bar(source) as read,
         engines.reading(read, start(engine, source), moment, choice, history=False) as begun,
     ):
@@ -91,6 +94,7 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
+        _or_kafkas_command(options, "--members"),
         reading_bar(source) as read,
         engines.reading(read, start(engine, source), moment, choice, history=False) as begun,
     ):
@@ -121,6 +125,22 @@ def _printed(file: Any, options: dict[str, Any]) -> Any:
     ]
     click.echo(f"sharelag: {', '.join(counts)}, as Kafka's command printed them", err=True)
     return chosen_of
+
+
+@contextmanager
+def _or_kafkas_command(options: dict[str, Any], what: str) -> Iterator[None]:
+    """Say which command of Kafka's may answer where a topic may not be read."""
+    from sharelag.errors import AuthorizationError
+
+    try:
+        yield
+    except AuthorizationError as error:
+        server = options["bootstrap_server"] or "HOST:PORT"
+        raise AuthorizationError(
+            f"{error}. Describing groups takes fewer rights: kafka-share-groups.sh "
+            f"--bootstrap-server {server} --describe --all-groups {what} --verbose prints what "
+            "--kafka-output reads"
+        ) from error
 
 
 def _note(unknown: tuple[str, ...]) -> None:

@@ -121,7 +121,7 @@ DESCRIPTIONS = pa.schema(
         ("assignment_epoch", pa.int32()),
         ("assignor_name", pa.string()),
         ("members", pa.int32()),
-        ("authorized_operations", pa.int32()),  # as bits; null: not asked for (-2147483648)
+        ("authorized_operations", pa.int32()),  # as bits; null: not requested (-2147483648)
         ("error_code", pa.int16()),
     ]
 )

@@ -178,6 +178,19 @@ def test_no_permission_on_the_state_topic(secured: KafkaBroker, tmp_path: Path) 
     assert "--operation Read --operation Describe --topic __share_group_state" in line
 
 
+@pytest.mark.parametrize(("command", "what"), [("groups", "--state"), ("members", "--members")])
+def test_who_may_not_read_the_topics_may_ask_kafkas_command(
+    secured: KafkaBroker, tmp_path: Path, command: str, what: str
+) -> None:
+    server = secured.secure_bootstrap_servers
+    file = _file(tmp_path, "bob", USERS["bob"])
+    done = sharelag(command, "--bootstrap-server", server, "--command-config", str(file))
+    line = _the_line(done)
+    assert "not authorized to read __share_group_state" in line
+    instead = f"kafka-share-groups.sh --bootstrap-server {server} --describe --all-groups {what}"
+    assert f"{instead} --verbose prints what --kafka-output reads" in line
+
+
 def test_the_grant_that_is_named_is_enough(secured: KafkaBroker, tmp_path: Path) -> None:
     # admin is a super user; whoever gets the two operations on the topic sees the group, though not
     # its topic.

@@ -133,9 +133,9 @@ def test_groups_and_their_members_are_described(tmp_path: Path) -> None:
         ("g", "Stable", 5, 4, 2, None),
         ("h", "Stable", 5, 4, 0, 264),
     ]
-    names = ("group_id", "member_id", "rack_id", "member_epoch", "client_id", "client_host")
+    of_member = ("group_id", "member_id", "rack_id", "member_epoch", "client_id", "client_host")
     members = log.table("described_members")
-    assert rows(members, *names) == [
+    assert rows(members, *of_member) == [
         ("g", "m", None, 5, "c", "/h"),
         ("g", "n", "r1", 5, "c", "/h"),
     ]
