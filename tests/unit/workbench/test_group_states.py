@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import sharelag
+from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.model.group_state import GroupState
 from sharelag.workbench import Workbench
@@ -15,7 +16,7 @@ from tests.support.command import sharelag as command
 from tests.support.with_members import GROUP, TARGET_EPOCH, TOPICS, WithMembers, joined
 from tests.support.written_input import TOPIC_ID, Write
 
-IDLE = "data/captures/scenarios/idle_members"
+IDLE = str(CAPTURE.parent / "scenarios" / "idle_members")
 
 
 def bench(*of_groups: tuple[Any, dict[str, Any]], groups: tuple[str, ...] = ()) -> Workbench:
