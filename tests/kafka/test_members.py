@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError, KafkaException, ShareConsumer
+from confluent_kafka import Consumer, KafkaError, KafkaException, ShareConsumer
 from pyspark.sql import SparkSession
 
 import sharelag
@@ -278,6 +278,28 @@ def test_groups_of_the_cluster_are_those_that_kafkas_command_prints(
         for epoch in ("group_epoch", "assignment_epoch"):
             mine[epoch] = INITIAL_EPOCH if mine[epoch] is None else mine[epoch]
         assert {key: row[key] for key in columns} == {key: mine[key] for key in columns}, name
+
+
+def test_types_of_groups_are_those_that_kafkas_other_command_prints(
+    groups: KafkaBroker, tmp_path: Path
+) -> None:
+    servers = groups.bootstrap_servers
+    with closing(Consumer({"bootstrap.servers": servers, "group.id": "members-classic"})) as other:
+        other.subscribe([ORDERS])
+        wait_until(lambda: other.poll(0.2) is None and bool(other.assignment()), "it has joined")
+        tool = "org.apache.kafka.tools.GroupsCommand"
+        listed = groups.run_tool(tool, "--bootstrap-server", servers, "--list")
+    assert listed.returncode == 0, listed.stderr
+    file = tmp_path / "printed.txt"
+    file.write_text(listed.stdout, "utf-8")
+    theirs = {
+        row["group_id"]: row["type"] for row in rows_of("groups", "--kafka-output", str(file))
+    }
+    assert {name: kind for name, kind in theirs.items() if name.startswith("members-")} == {
+        "members-classic": "Classic",
+        **dict.fromkeys((CROWD, HOSTILE, LEFT, RESET), "Share"),
+    }
+    assert {row["type"] for row in asked(groups, "groups")} == {"Share"}
 
 
 def test_members_of_the_cluster_are_those_that_kafkas_command_prints(

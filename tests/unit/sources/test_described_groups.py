@@ -38,10 +38,11 @@ LISTED = """GROUP           STATE
 crowd           Stable
 a b  c          Empty
 """
-TYPES = """GROUP                                TYPE                     PROTOCOL
-classic                              Classic                  consumer
-crowd                                Share                    share
-"""
+#: As ``GroupsCommand`` of Kafka 4.3.1 printed it.
+TYPES = """GROUP                TYPE                 PROTOCOL            
+classic              Classic              consumer             
+crowd                Share                share                
+"""  # noqa: W291
 
 
 def groups(text: str, *names: str) -> list[tuple[Any, ...]]:
