@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import Browser, expect
@@ -254,4 +255,34 @@ def test_empty_tables_are_words(browser: Browser, tmp_path: Path) -> None:
     grid.rows = lag()
     desk.settle()
     desk.page.wait_for_function("document.querySelector('.sl-grid').dataset.cells === '400'")
+    desk.assert_quiet()
+
+
+def test_folded_rows_come_when_they_are_asked_for_searched_or_picked(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = pa.table({"name": ["a", "b", "c", "d"], "level": ["critical", "ok", "note", "ok"]})
+    table = LagTable.of(rows, keys=["name"])
+    table.folded = {"column": "level", "value": "ok", "words": "healthy"}
+    table.narrows = False
+    desk = Desk(browser, tmp_path, table)
+
+    def names() -> list[str]:
+        desk.settle()
+        return [row[0] for row in body(desk)]
+
+    assert names() == ["a", "c"]
+    more = desk.page.get_by_label("Also 2 healthy")
+    more.check()
+    assert names() == ["a", "b", "c", "d"]
+    more.uncheck()
+    desk.page.get_by_role("grid").focus()
+    desk.press("/", "d", "Enter", "Enter")
+    assert names() == ["d"]
+    assert table.picked_rows.column("name").to_pylist() == ["d"]
+    desk.page.get_by_label("Filter").fill("")
+    assert names() == ["a", "c", "d"]
+    table.rows = rows.filter(pc.equal(rows.column("level"), "ok"))
+    assert names() == ["b", "d"]
+    expect(more).to_be_hidden()
     desk.assert_quiet()

@@ -47,6 +47,7 @@ def test_a_picked_group_is_shown_in_detail_and_all_stay_in_the_table(demo: Workb
     table = board.table.view
     assert table is not None
     assert table.narrows is False
+    assert table.folded == {"column": "level", "value": "ok", "words": "healthy"}
     table.selection.keys = (("billing",),)
     assert board.group == board.groups.value == "billing"
     assert "billing" in board.causes.children[1].value

@@ -10,8 +10,8 @@ import { csv, widths } from "./table_math.js";
 
 const ROW = 27;
 const TALLEST = 400;
-const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows"];
-const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. Ctrl+C: copy as CSV.";
+const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded"];
+const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. /: to the filter, and Enter back from it. Ctrl+C: copy as CSV.";
 let tables = 0;
 
 function build({ model, root, link, say, later }) {
@@ -24,8 +24,11 @@ function build({ model, root, link, say, later }) {
   const only = ownsKeys(make("input", { type: "checkbox", checked: true, onchange: later }));
   only.checked = true;
   const onlyLabel = make("label", {}, only, "Only what is picked elsewhere");
+  const unfold = ownsKeys(make("input", { type: "checkbox", class: "sl-unfold", onchange: later }));
+  const unfoldWords = make("span");
+  const unfoldLabel = make("label", {}, unfold, unfoldWords);
   const copy = button("Copy as CSV", () => copyRows());
-  const bar = make("div", { class: "sl-bar" }, make("label", {}, "Filter", filter), onlyLabel, make("span", { class: "sl-push" }), copy);
+  const bar = make("div", { class: "sl-bar" }, make("label", {}, "Filter", filter), onlyLabel, unfoldLabel, make("span", { class: "sl-push" }), copy);
   const cols = make("colgroup");
   const head = make("tr");
   const body = make("tbody");
@@ -82,7 +85,14 @@ function build({ model, root, link, say, later }) {
     Enter: ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
     " ": ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
     Escape: () => pick([], false),
+    "/": () => filter.focus(),
   };
+  filter.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    grid.focus();
+    if (rows.length) go(0);
+  });
   grid.addEventListener("keydown", (event) => {
     if (event.target !== grid) return; // a button in the head
     const command = event.ctrlKey || event.metaKey;
@@ -109,11 +119,24 @@ function build({ model, root, link, say, later }) {
   }
   // In pixels: a browser takes no calc() for the columns of a fixed table.
   const pixels = (characters) => Math.round(characters * 7.8) + 20;
+  // Rows that a filter or a pick is about are shown, folded or not.
+  function unfolded(among) {
+    const { column, value, words: kind } = get("folded");
+    const texts = columns[column]?.texts;
+    const code = texts ? texts.indexOf(value) : -1;
+    const hidden = code < 0 ? 0 : among.reduce((count, row) => count + (columns[column].values[row] === code), 0);
+    unfoldLabel.hidden = hidden === 0 || hidden === among.length;
+    unfoldWords.textContent = `Also ${number(hidden)} ${kind}`;
+    if (unfoldLabel.hidden || unfold.checked || get("filter")) return among;
+    const kept = new Set(picks.rows());
+    return among.filter((row) => columns[column].values[row] !== code || kept.has(row));
+  }
   function arrange() {
     const names = get("names");
     rows = Uint32Array.from({ length: columns._key.values.length }, (_, row) => row);
     const chosen = picks.rows();
     if (get("narrows") && only.checked && picks.elsewhere && chosen.length) rows = chosen;
+    rows = unfolded(rows);
     rows = holding(columns, names, rows, get("filter"));
     if (columns[get("sort")]) rows = sortedBy(columns[get("sort")], rows, get("descending"));
     const titles = names.map(words);
@@ -131,7 +154,7 @@ function build({ model, root, link, say, later }) {
   }
   function paint() {
     const begun = performance.now();
-    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter", "hints", "narrows"].map(get), only.checked, picks.elsewhere && Array.from(picks.rows())]);
+    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter", "hints", "narrows", "folded"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
     if (mark !== arranged) {
       const focused = root.contains(document.activeElement) && document.activeElement.dataset.name;
       arrange();

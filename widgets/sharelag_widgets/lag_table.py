@@ -32,6 +32,9 @@ class LagTable(RowsView):
     amounts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # those of them that are `AMOUNT`
     #: Whether what is picked elsewhere hides all other rows.
     narrows = traitlets.Bool(True).tag(sync=True)
+    #: Rows that stay hidden until people ask for them: those with ``value`` in ``column``;
+    #: ``words`` name them. A table with no others shows them.
+    folded = traitlets.Dict().tag(sync=True)
     hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
 
     def __init__(

@@ -35,7 +35,9 @@ RATES = ("arrival_rate", "completion_rate")
 #: What can be tried by one click, by its name.
 TRIALS = {"members": "+2 members", "lag-aware": "lag-aware assignor", "heads": "skip stuck records"}
 #: Of the groups, what decides first.
-COLUMNS = ("level", "group_id", "lag", "age_ms", "gone", "cause", "members", *RATES)
+COLUMNS = ("level", "group_id", "lag", "age_ms", "cause", "gone", "members", *RATES)
+#: Of the groups, what is hidden until somebody asks for it.
+FOLDED = {"column": "level", "value": "ok", "words": "healthy"}
 _WIDE = {"flex_flow": "row wrap", "grid_gap": "0 20px", "width": "100%"}
 
 
@@ -45,7 +47,8 @@ class Now(GroupDashboard):
     TITLE = "Now"
     HELP = {
         "What it shows": "how the share groups are, the worst first, and one of them in detail",
-        "Picking": "a group in the table; a moment in the chart moves the window below it",
+        "Picking": "a group in the table, by / and its name or by arrows and Enter; a moment "
+        "in the chart moves the window below it",
         "What if": f"the group simulated for {SECONDS:g} s from where it is, with {len(SEEDS)} "
         "seeds, as it is and with one thing changed",
     } | meanings_of(["lag", "age_ms"])
@@ -57,7 +60,7 @@ class Now(GroupDashboard):
         self.verdict = Verdict({"worst": self._show_worst})
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
-        self.table = TablePart("Share groups", self._picked, narrows=False)
+        self.table = TablePart("Share groups", self._picked, narrows=False, folded=FOLDED)
         self.grid = PartitionGrid.of(
             schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
         )

@@ -102,7 +102,8 @@ class ChartPart(Part):
 class TablePart(Part):
     """A table of a result; what its name says already (``without``) is not among its columns.
 
-    With ``narrows``, what is picked elsewhere hides all other rows.
+    With ``narrows``, what is picked elsewhere hides all other rows; ``folded`` is that of
+    `LagTable`.
     """
 
     def __init__(
@@ -112,8 +113,10 @@ class TablePart(Part):
         meanings: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
         narrows: bool = True,
+        folded: Mapping[str, str] | None = None,
     ) -> None:
         self._selection, self._without, self._narrows = selection, without, narrows
+        self._folded = dict(folded or {})
         self.view: LagTable | None = None
         self._slot = W.VBox([], layout=W.Layout(width="100%"))
         super().__init__(title, meanings or {}, self._slot)
@@ -152,7 +155,7 @@ class TablePart(Part):
             selection=self._selection,
             title="",
         )
-        view.hints, view.narrows = self._hints(), self._narrows
+        view.hints, view.narrows, view.folded = self._hints(), self._narrows, self._folded
         self.view = view
         put(self._slot, view)
 
