@@ -88,6 +88,21 @@ def test_a_click_simulates_one_change_and_says_what_it_would_do(storm: Workbench
     assert set(board.comparison.runs.column("variant").to_pylist()) == set(chosen)
 
 
+@pytest.mark.parametrize("name", ["members", "lag-aware", "heads"])
+def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
+    bench = sharelag.open("head_of_line", engine="local")
+    board = Now(bench)
+    assert board.what_if.copies == []
+    press(board, name)
+    assert board.comparison is not None
+    ((words, code),) = board.what_if.copies
+    assert words == "Copy the Python behind this"
+    before, last = code.rsplit("\n", 1)
+    found: dict[str, Any] = {"bench": bench}
+    exec(f"{before}\nfound = {last}", found)
+    assert found["found"].runs.equals(board.comparison.runs)
+
+
 def test_without_a_stuck_record_there_is_nothing_to_skip() -> None:
     healthy = Now(sharelag.open("no_members", engine="local"))
     press(healthy, "heads")

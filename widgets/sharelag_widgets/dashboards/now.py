@@ -34,6 +34,12 @@ SECONDS, SEEDS = 120.0, tuple(range(7))
 RATES = ("arrival_rate", "completion_rate")
 #: What can be tried by one click, by its name.
 TRIALS = {"members": "+2 members", "lag-aware": "lag-aware assignor", "heads": "skip stuck records"}
+#: The change that each makes, as the Python that people copy; `Now._trials` makes it.
+CHANGES = {
+    "members": "scenario.with_members(len(scenario.each_member()) + 2)",
+    "lag-aware": "replace(scenario, assignor='lag-aware-sticky')",
+    "heads": "without_stuck_heads(scenario)",
+}
 #: Of the groups, what decides first.
 COLUMNS = ("level", "group_id", "lag", "age_ms", "cause", "gone", "members", *RATES)
 #: Of the groups, what is hidden until somebody asks for it.
@@ -229,3 +235,19 @@ class Now(GroupDashboard):
         with self.what_if.hold_sync():
             self.what_if.actions = [[name, words] for name, words in TRIALS.items()]
             self.what_if.sentence = f"{said[:1].upper()}{said[1:]}." if said else "What if ...?"
+            tried = [self._code(*self._tried)] if said and self._tried else []
+            self.what_if.copies = [["Copy the Python behind this", code] for code in tried]
+
+    def _code(self, group: str, name: str) -> str:
+        """The Python that gives the comparison again."""
+        return "\n".join(
+            [
+                "from dataclasses import replace",
+                "from sharelag.whatif import compare",
+                *(["from sharelag.whatif.heads import without_stuck_heads"] * (name == "heads")),
+                f"scenario = replace(bench.scenario({group!r}), duration_ms={SECONDS * 1000:.0f})",
+                f"changed = {CHANGES[name]}",
+                f"variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}",
+                f"compare(variants, seeds=range({len(SEEDS)}))",
+            ]
+        )
