@@ -90,6 +90,7 @@ function build({ model, root, link, say, later }) {
   filter.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
+    arrange(); // what was typed just now may not be painted yet
     grid.focus();
     if (rows.length) go(0);
   });
