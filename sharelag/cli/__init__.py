@@ -47,6 +47,7 @@ _HOMES = {
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
     **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},
+    "plan-reset": "reset",
     **{name: name for name in ("mcp", "report", "requests", "settings", "simulate")},
 }
 
@@ -55,7 +56,8 @@ class _Commands(Mapping[str, click.Command]):
     """The commands by name, each imported when it is needed: a quick look needs one."""
 
     def __getitem__(self, name: str) -> click.Command:
-        found: click.Command = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        home = import_module(f"{__name__}.{_HOMES[name]}")
+        found: click.Command = getattr(home, name.replace("-", "_"))
         return found
 
     def __iter__(self) -> Iterator[str]:

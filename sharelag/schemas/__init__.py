@@ -19,6 +19,7 @@ from sharelag.schemas.answers import (
     LAG,
     OVERVIEW,
     PROGRESS,
+    RESET_PLAN,
     ROLLUP,
     TIMELINE,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "RAW",
     "RECORDS",
     "REJECTS",
+    "RESET_PLAN",
     "ROLLUP",
     "SETTINGS",
     "SHARE_PARTITION",

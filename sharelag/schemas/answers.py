@@ -137,6 +137,21 @@ CAUSES = pa.schema(
     ]
 )
 
+#: What a reset of its start offset would do to one share partition.
+RESET_PLAN = pa.schema(
+    [
+        *NAMED_SHARE_PARTITION,
+        ("start_offset", pa.int64()),
+        ("new_start_offset", pa.int64()),  # within the log; null: not known
+        ("lag", pa.int64()),
+        ("new_lag", pa.int64()),
+        ("again", pa.int64()),  # finished offsets that would be delivered again
+        ("skipped", pa.int64()),  # unfinished offsets that would never be delivered (again)
+        ("skipped_unread", pa.int64()),  # those among them that lie beyond the window
+        ("new_drain_ms", pa.int64()),  # at the present rates; null: it would not drain, or unknown
+    ]
+)
+
 #: One share group, judged.
 OVERVIEW = pa.schema(
     [

@@ -61,6 +61,10 @@ def in_words(names: str, **headings: str) -> View:
 # ---- answers -------------------------------------------------------------------------------------
 
 #: The first six are those of ``kafka-share-groups.sh``.
+RESET_PLAN = view(
+    "group_id topic partition start_offset new_start_offset lag new_lag again skipped "
+    "skipped_unread new_drain_ms"
+)
 OVERVIEW = view(
     "level group_id lag age_ms arrival_rate completion_rate gone members why",
     meanings={"why": "main finding; - where there is no problem"},

@@ -20,7 +20,7 @@ from sharelag.sources.inputs import Input
 from sharelag.tables import render
 from sharelag.tables.gaps import of_rejected
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.workbench import answers, investigate, membership
+from sharelag.workbench import answers, investigate, membership, resets
 from sharelag.workbench import engine as engines
 from sharelag.workbench.gaps import of_evidence
 from sharelag.workbench.requests import Requests, with_requests
@@ -353,6 +353,36 @@ class Workbench:
             self._require(self.evidence(), group)
         found = membership.in_states(answers.only(table, group), states)
         return answers.group_states(found, self._base(), self.as_of is not None)
+
+    def plan_reset(
+        self,
+        group: str,
+        to: str | int | datetime | None = None,
+        *,
+        shift_by: int | None = None,
+        topic: str | None = None,
+    ) -> Result:
+        """What a reset of a group's start offsets would do; nothing is written anywhere.
+
+        Parameters
+        ----------
+        group : str
+        to : "earliest", "latest", int or datetime
+            The start or the end of each log, one offset for all, or the first record that was
+            written at that time or later.
+        shift_by : int
+            In place of ``to``: so many offsets forwards or, if negative, backwards.
+        topic : str, optional
+            Only this one.
+
+        Raises
+        ------
+        InputError
+            ``to`` is something else, or not exactly one of the two is given.
+        """
+        evidence = self.evidence(group)
+        plan = resets.reset_of(self.reading, evidence, to, shift_by, topic)
+        return resets.reset_answer(plan, evidence, group, to, topic, self._base())
 
     def health(self) -> Result:
         """How the state topic does, as of its last record."""

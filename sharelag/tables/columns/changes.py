@@ -8,6 +8,16 @@ _WINDOW_END = "offset after the window's last"
 _RUNS = "offsets in the window as first-last:state/delivery count"
 
 COLUMNS = {
+    "new_start_offset": Column(Format.OFFSET, "start offset after the reset", "NEW-START"),
+    "new_lag": Column(Format.OFFSETS, "lag after the reset", "NEW-LAG"),
+    "again": Column(Format.OFFSETS, "finished offsets that would be delivered again"),
+    "skipped": Column(Format.OFFSETS, "unfinished offsets that would not be delivered any more"),
+    "skipped_unread": Column(
+        Format.OFFSETS, "those among them that were never in the window", "NEVER-READ"
+    ),
+    "new_drain_ms": Column(
+        Format.DURATION, "time until the new lag is gone, at the present rates", "NEW-DRAIN"
+    ),
     "record_timestamp": Column(Format.TIME, "when the state record was written", "TIME"),
     "record_kind": Column(
         Format.TEXT, "snapshot, update, or tombstone of a deleted share partition", "RECORD"

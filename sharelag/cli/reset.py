@@ -1,0 +1,94 @@
+"""`sharelag plan-reset`: what a reset of start offsets would do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from sharelag.cli.options import (
+    ENGINE,
+    INPUT,
+    OUTPUT,
+    TIMEOUT,
+    VERBOSE,
+    source_of,
+    with_options,
+)
+from sharelag.cli.output import start, write
+from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.validate import flags
+
+
+@click.command("plan-reset")
+@with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option("--group", required=True, help="The share group.")
+@click.option("--topic", help="Only this topic.")
+@click.option("--to-earliest", is_flag=True, help="To the start of each log.")
+@click.option("--to-latest", is_flag=True, help="To the end of each log.")
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="OFFSET", help="To one offset.")
+@click.option("--shift-by", type=int, metavar="N", help="By N offsets; backwards if negative.")
+@click.option(
+    "--to-datetime",
+    metavar="TIME",
+    help="To the first record at a time or later, such as 2026-11-21T03:10:00.000; without a "
+    "zone it is UTC, as for Kafka's command.",
+)
+@click.option(
+    "--by-duration", metavar="DURATION", help="To what was written so long before: 30m, 2h."
+)
+def plan_reset(
+    output: str,
+    engine: str,
+    group: str,
+    topic: str | None,
+    **options: Any,
+) -> None:
+    """Show what a reset of a group's start offsets would do. It writes nothing.
+
+    For each share partition: the new start offset and lag, what would be delivered again, what
+    would be skipped, and how long the new lag takes at the present rates; then Kafka's command.
+    """
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+    from sharelag.workbench import open_workbench
+
+    chosen = {name: options.pop(name) for name in _TARGETS}
+    given = [name for name, value in chosen.items() if value not in (None, False)]
+    if len(given) != 1:
+        raise click.UsageError(f"Choose one of {flags(_TARGETS)}.")
+    source = source_of(options)
+    with reading_bar(source) as read:
+        bench = open_workbench(read, engine=start(engine, source))
+        to, shift_by = _target(given[0], chosen[given[0]], bench)
+        result = bench.plan_reset(group, to, shift_by=shift_by, topic=topic)
+    write(lines(plain_rows(result.table), output, result.columns))
+    for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
+        click.echo(f"sharelag: {terminal(note)}", err=True)
+
+
+def _in_utc(text: str) -> datetime | None:
+    """Read a time without a zone as Kafka's command does: as UTC."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else None
+
+
+_TARGETS = ("to_earliest", "to_latest", "to_offset", "shift_by", "to_datetime", "by_duration")
+
+
+def _target(name: str, value: Any, bench: Any) -> tuple[str | int | datetime | None, int | None]:
+    """Return what a reset goes to, or by how many offsets."""
+    from sharelag.durations import parse_duration
+    from sharelag.replay.moment import parse_time
+
+    if name == "shift_by":
+        return None, value
+    if name == "to_datetime":
+        return _in_utc(value) or parse_time(value), None
+    if name == "by_duration":
+        return bench.evidence().as_of - parse_duration(value), None
+    return (value if name == "to_offset" else name.removeprefix("to_")), None

@@ -1,0 +1,85 @@
+"""Planned resets of start offsets, as tables, with the commands of Kafka that do them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.reset import kafkas_commands, plan_reset
+from sharelag.reading import Reading
+from sharelag.tables import views
+from sharelag.workbench.result import Result
+
+_WANTED = "give to='earliest', 'latest', an offset or a datetime, or shift_by=N"
+
+
+def reset_of(
+    reading: Reading,
+    evidence: Evidence,
+    to: str | int | datetime | None,
+    shift_by: int | None,
+    topic: str | None,
+) -> pa.Table:
+    """Return `sharelag.schemas.RESET_PLAN` of the groups in the evidence.
+
+    Raises
+    ------
+    InputError
+        The target is unknown, or the group has no state of the topic.
+    """
+    if (to is None) == (shift_by is None):
+        raise InputError(f"one target is needed: {_WANTED}")
+    if isinstance(to, str) and to not in ("earliest", "latest"):
+        raise InputError(f"unknown target {to!r}: {_WANTED}")
+    if isinstance(to, bool) or (isinstance(to, int) and to < 0):
+        raise InputError(f"{to!r} is not an offset: {_WANTED}")
+    if isinstance(to, datetime) and to.tzinfo is None:
+        raise InputError(f"{to} has no time zone: append Z for UTC, or an offset such as +01:00")
+    lag = evidence.lag
+    if topic is not None:
+        lag = lag.filter(pc.equal(lag.column("topic"), topic))
+        if not lag.num_rows:
+            raise InputError(f"the group has no state of topic {topic!r}: check its name")
+    windows = evidence.windows
+    if not isinstance(to, datetime):
+        return plan_reset(lag, windows, evidence.progress, to, shift_by)
+    ids = sorted(set(lag.column("topic_id").to_pylist()))
+    # Kafka goes to the first record at that time or later; ends are those before a later one.
+    at = reading.source.past_offsets(ids, [to - timedelta(milliseconds=1)])
+    return plan_reset(lag, windows, evidence.progress, at=at)
+
+
+def reset_answer(
+    plan: pa.Table,
+    evidence: Evidence,
+    group: str,
+    to: str | int | datetime | None,
+    topic: str | None,
+    base: Result,
+) -> Result:
+    """What a reset would do, and how Kafka's own command does it."""
+    members = evidence.groups.filter(pc.equal(evidence.groups.column("group_id"), group))
+    count = members.column("members")[0].as_py() if members.num_rows else None
+    commands = kafkas_commands(group, topic, to)
+    notes = [
+        "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
+        f"Kafka refuses it while the group has members: it has {count} now." if count else "",
+        *(f"Kafka's command: {command}" for command in commands),
+        "" if commands else "kafka-share-groups.sh has no such reset: alterShareGroupOffsets has.",
+    ]
+    unknown = plan.column("new_start_offset").null_count
+    gap = f"the new start offset in {unknown} of {plan.num_rows} share partitions"
+    return replace(
+        base,
+        title=f"What would a reset of {group} do?",
+        table=plan,
+        columns=views.RESET_PLAN.columns,
+        order="new_lag",
+        notes=tuple(note for note in notes if note),
+        unknown=((gap,) if unknown else ()) + base.unknown,
+    )
