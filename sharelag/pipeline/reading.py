@@ -38,7 +38,7 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.scan import scan
 from sharelag.sources.spark import session
 from sharelag.sources.spark.frames import FrameInput
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -105,6 +105,12 @@ class SparkReading(OnSpark):
             pc.min(rows.column("first")).as_py(),
             pc.max(rows.column("last")).as_py(),
         )
+
+    @property
+    def has_group_records(self) -> bool:
+        """Whether the input has any record of the topic of group records."""
+        records = self.frames.raw_of(GROUP_TOPIC).where(F.col("topic") == GROUP_TOPIC)
+        return bool(records.select("topic").limit(1).toArrow().num_rows)
 
     def rollup(self, by: str) -> pa.Table:
         """The lag summed up."""

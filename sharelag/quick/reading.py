@@ -81,6 +81,12 @@ class QuickReading(Reading):
         """Return counts of the records."""
         return self._read.counted
 
+    @property
+    def has_group_records(self) -> bool:
+        """Whether the input has any record of the topic of group records."""
+        batches = self.source.batches(GROUP_TOPIC)
+        return any(pc.any(pc.equal(one.column("topic"), GROUP_TOPIC)).as_py() for one in batches)
+
     def rollup(self, by: str) -> pa.Table:
         """Return lag summed by group or topic."""
         return pa.Table.from_batches([rollup_arrow(self.table("lag"), by)])

@@ -119,6 +119,11 @@ class Reading(ABC):
     def counted(self) -> Counted:
         """Return counts of the records."""
 
+    @property
+    @abstractmethod
+    def has_group_records(self) -> bool:
+        """Whether the input has any record of the topic of group records."""
+
     @abstractmethod
     def rollup(self, by: str) -> pa.Table:
         """Return lag summed by ``"group"`` or ``"topic"``, as `sharelag.schemas.ROLLUP`."""

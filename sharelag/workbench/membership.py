@@ -11,7 +11,6 @@ from sharelag.metrics.membership import group_states, member_rows
 from sharelag.model.group_state import GroupState, parse_states
 from sharelag.reading import Reading
 from sharelag.schemas.arrow import flat
-from sharelag.sources.inputs import Input
 from sharelag.wire.fields import GROUP_TOPIC
 
 #: What to do where nothing is known of the groups' own records.
@@ -46,9 +45,7 @@ def group_states_of(reading: Reading, states: Iterable[str] = ()) -> pa.Table:
     ).as_py()
     # Of an earlier moment, compaction may have removed the records of a group that existed.
     is_complete = bool(
-        unlisted
-        and reading.as_of is None
-        and (groups.num_rows > 0 or has_group_records(reading.source))
+        unlisted and reading.as_of is None and (groups.num_rows > 0 or reading.has_group_records)
     )
     return in_states(group_states(groups, lag, is_complete), states)
 
@@ -79,12 +76,3 @@ def unknown_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
     odd = pc.sum(pc.equal(table.column("state"), GroupState.UNKNOWN)).as_py() or 0
     named = ("some states, whose names Kafka 4.3 does not use for share groups",) if odd else ()
     return (*named, *past)
-
-
-def has_group_records(source: Input) -> bool:
-    """Whether an input has any record of the topic of group records."""
-    return any(
-        pc.any(pc.equal(batch.column("topic"), GROUP_TOPIC)).as_py()
-        for batch in source.batches(GROUP_TOPIC)
-        if batch.num_rows
-    )
