@@ -83,7 +83,9 @@ def test_who_holds_what_at_random_moments_is_what_the_members_say(run: Run) -> N
     for one in moments:
         assert by_member(requests, held_at(requests.holds, one.at)) == one.held
     ends = set(requests.holds.column("ended_by").to_pylist())
-    assert ends >= {"accept", "release", "reject", "lock expired"}
+    assert ends >= {"accept", "release", "reject"}
+    # The broker writes that a lock has expired, by its own clock: that may come first in the log.
+    assert ends & {"lock expired", "state written"}
 
 
 def test_a_broker_keeps_kafkas_rules(run: Run) -> None:

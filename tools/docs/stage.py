@@ -32,6 +32,7 @@ SECTIONS: dict[str, list[str]] = {
                 "poison",
                 "members",
                 "compare",
+                "reset",
                 "agents",
                 "permissions",
                 "plugins",

@@ -136,8 +136,12 @@ def _take(clients: Oracle, one: _Member, ledger: Ledger, lock: int) -> None:
 
 
 def _moment(members: list[_Member], chance: random.Random) -> Moment | None:
-    """Choose a moment at random while nobody does anything, if all can say what they have."""
-    time.sleep(0.02 + 0.2 * chance.random())
+    """Choose a moment at random while nobody does anything, if all can say what they have.
+
+    A busy broker writes the line of a request some time after the client has its answer, and the
+    line's time is that of writing.
+    """
+    time.sleep(0.5 + 0.2 * chance.random())
     at = _now()
     if any(_is_unsure(one, at) for one in members):
         time.sleep(0.3)
