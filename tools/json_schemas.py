@@ -78,6 +78,7 @@ def rows() -> dict[str, dict[str, Any]]:
         "reconcile": properties(RECONCILED),
         "groups": properties(GROUP_STATES),
         "members": properties(MEMBER_ROWS),
+        "brokers": properties(schemas.BROKERS),
         "plan-reset": properties(schemas.RESET_PLAN),
         "health": properties(schemas.HEALTH),
         "health-findings": properties(FINDINGS),

@@ -20,7 +20,7 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
-from sharelag.cli.output import groups_in, require_rows, start, summarise, write
+from sharelag.cli.output import groups_in, note, require_rows, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
@@ -64,7 +64,7 @@ def groups(
     parse_states(states)  # before anything is read
     if kafka_output is not None:
         found = membership.in_states(_printed(kafka_output, options).groups, states)
-        write(lines(plain_rows(found), output, views.DESCRIBED_GROUPS.columns))
+        write(lines(plain_rows(found), output, views.GROUP_STATES.columns))
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
@@ -76,7 +76,7 @@ def groups(
         answer = engines.Answer.of(begun, membership.in_states(every, states))
     require_rows(choice, moment, groups_in(every), source, answer.rejected)
     write(lines(plain_rows(answer.table), output, views.GROUP_STATES.columns))
-    _note(membership.unknown_states(every, moment is not None))
+    note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "group")
 
 
@@ -102,7 +102,7 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
         answer = engines.Answer.of(begun, membership.members_of(begun))
     require_rows(choice, moment, groups_in(every), source, answer.rejected)
     write(lines(plain_rows(answer.table), output, views.MEMBERS.columns))
-    _note(membership.unknown_states(every, moment is not None))
+    note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "member")
 
 
@@ -141,8 +141,3 @@ def _or_kafkas_command(options: dict[str, Any], what: str) -> Iterator[None]:
             f"--bootstrap-server {server} --describe --all-groups {what} --verbose prints what "
             "--kafka-output reads"
         ) from error
-
-
-def _note(unknown: tuple[str, ...]) -> None:
-    for sentence in unknown:
-        click.echo(f"sharelag: not known: {sentence}", err=True)

@@ -160,6 +160,12 @@ def groups_in(table: Any) -> set[str]:
     return set(table.column("group_id").unique().to_pylist())
 
 
+def note(unknown: Iterable[str]) -> None:
+    """Print on standard error what is not known, in sentences."""
+    for sentence in unknown:
+        click.echo(f"sharelag: not known: {sentence}", err=True)
+
+
 def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     """Print on standard error where the answer comes from, and what is missing in it."""
     import pyarrow.compute as pc

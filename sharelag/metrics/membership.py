@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.metrics.brokers import coordinators
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.loads import exploded
 from sharelag.model.group_state import GroupState
@@ -18,7 +19,13 @@ from sharelag.schemas.arrow import as_table, beside, flat
 from sharelag.schemas.membership import GROUP_STATES, MEMBER_ROWS, SHARE
 
 
-def group_states(groups: Arrow, lag: Arrow, is_complete: bool = False) -> pa.Table:
+def group_states(
+    groups: Arrow,
+    lag: Arrow,
+    is_complete: bool = False,
+    leaders: Arrow | None = None,
+    nodes: Arrow | None = None,
+) -> pa.Table:
     """Return one row a group: its state and epochs, and the sums of its lag.
 
     Parameters
@@ -31,6 +38,8 @@ def group_states(groups: Arrow, lag: Arrow, is_complete: bool = False) -> pa.Tab
         Whether ``groups`` has all groups that exist. A group with lag that is not in it was then
         deleted, and is ``Dead``, as ``AdminClient.describeShareGroups`` calls a group that the
         coordinator does not have; otherwise its state is null.
+    leaders, nodes : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.LEADERS` and `NODES`: without them the coordinators are null.
 
     Returns
     -------
@@ -52,6 +61,11 @@ def group_states(groups: Arrow, lag: Arrow, is_complete: bool = False) -> pa.Tab
         "type": pa.repeat(SHARE, len(names)),
         "state": pc.fill_null(state, GroupState.DEAD) if is_complete else state,
         "topics": _count(beside(names, topics, ["group_id"]).column("topic_id_count_distinct")),
+        "coordinator": coordinators(
+            names,
+            schemas.LEADERS.empty_table() if leaders is None else leaders,
+            schemas.NODES.empty_table() if nodes is None else nodes,
+        ),
         "partitions": _count(sums.column("partitions")),
         "lag": sums.column("lag"),
         "unknown_lags": _count(sums.column("unknown_lags")),

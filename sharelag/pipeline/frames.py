@@ -157,6 +157,21 @@ class Frames:
         return self._of_input("logs")
 
     @property
+    def leaders(self) -> DataFrame:
+        """Leaders and replicas (`LEADERS`); one row is a topic partition."""
+        return self._of_input("leaders")
+
+    @property
+    def nodes(self) -> DataFrame:
+        """Brokers with their racks (`NODES`); one row is a broker."""
+        return self._of_input("nodes")
+
+    @property
+    def brokers(self) -> DataFrame:
+        """The brokers around share partitions (`BROKERS`); one row is a share partition."""
+        return self._of_input("brokers")
+
+    @property
     def times(self) -> DataFrame:
         """Times of the oldest unfinished records (`TIMES`); one row is an offset."""
         return self._of_input("times")

@@ -38,6 +38,13 @@ TABLES = {
     "offsets": Table(schemas.OFFSETS, "a topic partition with its log start and end offset"),
     "past_offsets": Table(schemas.OFFSETS, "a topic partition at one moment of the span"),
     "logs": Table(schemas.LOGS, "a topic partition with its last stable offset and retention"),
+    "leaders": Table(
+        schemas.LEADERS, "a topic partition with its leader and replicas, the coordinators' as well"
+    ),
+    "nodes": Table(schemas.NODES, "a broker of the cluster, with its rack"),
+    "brokers": Table(
+        schemas.BROKERS, "a share partition with its leader, replicas and coordinators"
+    ),
     "times": Table(schemas.TIMES, "an offset that was looked up, with the time of its record"),
     "settings": Table(schemas.SETTINGS, "a setting in force of a group, a topic or the brokers"),
     "gaps": Table(

@@ -21,6 +21,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment
 from sharelag.schemas.arrow import flat, keys, one_batch
+from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.sources.inputs import Input
@@ -102,7 +103,8 @@ class Reading(ABC):
         ----------
         name : str
             ``windows lag observed progress members groups gaps health`` come from the records,
-            ``offsets past_offsets logs times committed_times settings`` from the input.
+            ``offsets past_offsets logs leaders nodes times committed_times settings`` from the
+            input, and ``brokers`` from both.
         """
         requested = getattr(self, f"_ask_{name}", None)
         return self.once(
@@ -264,6 +266,21 @@ class Reading(ABC):
 
     def _ask_logs(self) -> pa.Table:
         return self.source.logs(self.topic_ids)
+
+    def _ask_leaders(self) -> pa.Table:
+        return self.source.leaders(self.topic_ids, self.as_of)
+
+    def _ask_nodes(self) -> pa.Table:
+        return self.source.nodes(self.as_of)
+
+    def _ask_brokers(self) -> pa.Table:
+        from sharelag.metrics.brokers import brokers
+
+        leaders = self.table("leaders")
+        partitions = self.source.partitions(STATE_TOPIC)
+        return brokers(
+            self.table("lag"), self.table("offsets"), leaders, self.table("nodes"), partitions
+        )
 
     def _ask_settings(self) -> pa.Table:
         lag = self.table("lag")

@@ -23,6 +23,7 @@ from sharelag.schemas.answers import (
     ROLLUP,
     TIMELINE,
 )
+from sharelag.schemas.brokers import BROKERS, LEADERS, NODES
 from sharelag.schemas.records import (
     GAPS,
     GROUP_RECORDS,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AMOUNT",
+    "BROKERS",
     "CAUSES",
     "DIFF",
     "GAPS",
@@ -59,10 +61,12 @@ __all__ = [
     "HISTORY",
     "IMBALANCE",
     "LAG",
+    "LEADERS",
     "LOGS",
     "MEMBERS",
     "NAMED_SHARE_PARTITION",
     "NAMED_TOPIC_PARTITIONS",
+    "NODES",
     "OBSERVED",
     "OFFSETS",
     "OVERVIEW",

@@ -115,13 +115,16 @@ SKEW = view(
 )
 MEMBERS = view("group_id member_id client_id client_host rack_id member_epoch assigned assignment")
 GROUP_STATES = view(
-    "group_id type state group_epoch assignment_epoch members topics partitions lag",
+    "group_id type state group_epoch assignment_epoch coordinator members topics partitions lag",
+)
+BROKERS = view(
+    "group_id topic partition lag leader_id leader_rack current_leader_epoch leader_epoch replicas "
+    "state_partition share_coordinator group_coordinator"
 )
 DESIGNS = view(
     "group_id design user_topic_records state_topic_records snapshots bytes replayed_records "
     "scanned_offsets"
 )
-DESCRIBED_GROUPS = GROUP_STATES.after("assignment_epoch", "coordinator")
 SETTINGS = view(
     "group_id name value source default range problem hint",
     meanings={"group_id": "share group; - for the brokers"},

@@ -31,7 +31,7 @@ from sharelag.workbench import charts
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import summarize_groups
 from sharelag.workbench.judged import headline, judged_groups
-from sharelag.workbench.membership import unknown_states
+from sharelag.workbench.membership import unknown_brokers, unknown_states
 from sharelag.workbench.result import Draw, Result
 
 _LIMIT = "share.delivery.count.limit"
@@ -373,6 +373,19 @@ def group_states(table: pa.Table, base: Result, is_past: bool = False) -> Result
         columns=views.GROUP_STATES.columns,
         order="lag",
         unknown=unknown_states(table, is_past) + base.unknown,
+    )
+
+
+def brokers(table: pa.Table, base: Result) -> Result:
+    """The brokers around each share partition."""
+    count = len(table)
+    return replace(
+        base,
+        title=f"Brokers of {count:,} share partition{'s' * (count != 1)}",
+        table=table,
+        columns=views.BROKERS.columns,
+        order="lag",
+        unknown=unknown_brokers(table) + base.unknown,
     )
 
 

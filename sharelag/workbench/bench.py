@@ -354,6 +354,12 @@ class Workbench:
         found = membership.in_states(answers.only(table, group), states)
         return answers.group_states(found, self._base(), self.as_of is not None)
 
+    def brokers(self, group: str | None = None) -> Result:
+        """Which brokers lead the partitions of a group, and which keep their state."""
+        self._require(self.evidence(), group)
+        table = self._ask("brokers", lambda: self.reading.table("brokers"))
+        return answers.brokers(answers.only(table, group), self._base())
+
     def plan_reset(
         self,
         group: str,

@@ -93,6 +93,8 @@ def _extras(
             requested_offsets(lag, schemas.LOGS.empty_table()), read_committed=True
         ),
         "settings": lambda: source.settings(groups, named),
+        "leaders": lambda: source.leaders(ids),
+        "nodes": source.nodes,
     }
     for name, ask in asks.items():
         try:

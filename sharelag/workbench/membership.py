@@ -11,12 +11,18 @@ from sharelag.metrics.membership import group_states, member_rows
 from sharelag.model.group_state import GroupState, parse_states
 from sharelag.reading import Reading
 from sharelag.schemas.arrow import flat
-from sharelag.wire.fields import GROUP_TOPIC
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: What to do where nothing is known of the groups' own records.
 NO_RECORDS = (
     f"state, epochs and members of the groups: no records of {GROUP_TOPIC} were read; reading them "
     "takes the right to read that topic, or a capture that includes it"
+)
+
+#: Where leaders are not known at all.
+NO_LEADERS = (
+    "leaders, replicas and coordinators: a running cluster knows them, and captures made since "
+    "sharelag keeps them there, both as of now and of no earlier moment"
 )
 
 PAST = (
@@ -47,7 +53,8 @@ def group_states_of(reading: Reading, states: Iterable[str] = ()) -> pa.Table:
     is_complete = bool(
         unlisted and reading.as_of is None and (groups.num_rows > 0 or reading.has_group_records)
     )
-    return in_states(group_states(groups, lag, is_complete), states)
+    known = (reading.table(name) for name in ("leaders", "nodes"))
+    return in_states(group_states(groups, lag, is_complete, *known), states)
 
 
 def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
@@ -76,3 +83,24 @@ def unknown_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
     odd = pc.sum(pc.equal(table.column("state"), GroupState.UNKNOWN)).as_py() or 0
     named = ("some states, whose names Kafka 4.3 does not use for share groups",) if odd else ()
     return (*named, *past)
+
+
+def unknown_brokers(table: pa.Table) -> tuple[str, ...]:
+    """What is not known of the brokers of share partitions, in sentences."""
+    if not table.num_rows:
+        return ()
+    if table.column("as_of").null_count == table.num_rows:
+        return (NO_LEADERS,)
+    unknown = {
+        f"the {words} of {{}}: {why}": table.column(name).null_count
+        for name, words, why in (
+            ("leader_id", "leader", "the partition has none, or may not be described"),
+            ("share_coordinator", "share coordinator", f"that takes DESCRIBE on {STATE_TOPIC}"),
+            ("group_coordinator", "group coordinator", f"that takes DESCRIBE on {GROUP_TOPIC}"),
+        )
+    }
+    return tuple(
+        words.format(f"{count:,} share partition{'s' * (count != 1)}")
+        for words, count in unknown.items()
+        if count
+    )

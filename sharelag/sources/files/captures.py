@@ -8,6 +8,8 @@
     times.parquet             timestamps of the oldest unfinished records
     committed_times.parquet   the same for read_committed groups
     settings.parquet          settings of groups, topics and brokers
+    leaders.parquet           leader and replicas of topic partitions, the coordinators' as well
+    nodes.parquet             the brokers, with their racks
     capture.json              cluster, time, versions; no secrets
 
 All tables after ``offsets.parquet`` may be missing, in captures of older versions or of users
@@ -51,6 +53,8 @@ EXTRAS = {
     "times": schemas.TIMES,
     "committed_times": schemas.TIMES,
     "settings": schemas.SETTINGS,
+    "leaders": schemas.LEADERS,
+    "nodes": schemas.NODES,
 }
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.model import iso
-from sharelag.sources.inputs.offsets import latest_until, of_moment, of_topics
+from sharelag.sources.inputs.offsets import is_noted, latest_until, of_moment, of_topics
 from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset, version_of
 
 if TYPE_CHECKING:
@@ -86,6 +86,17 @@ class CaptureInput:
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return of_topics(self._capture.extras["logs"], topic_ids)
+
+    def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        return self._known("leaders", as_of)
+
+    def nodes(self, as_of: object = None) -> pa.Table:
+        return self._known("nodes", as_of)
+
+    def _known(self, name: str, as_of: object) -> pa.Table:
+        """Return a table of the moment of the capture, without rows for an earlier one."""
+        table = self._capture.extras[name]
+        return table if is_noted(self.as_of(), as_of) else table.slice(0, 0)
 
     def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
         noted = self._capture.extras["committed_times" if read_committed else "times"]

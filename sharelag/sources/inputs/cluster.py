@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sharelag.sources.inputs.offsets import of_moment
+from sharelag import schemas
+from sharelag.sources.inputs.offsets import is_noted, of_moment
 from sharelag.sources.kafka import logs
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.times import record_times
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +62,20 @@ class KafkaInput:
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return logs.logs(self.config, self._names(topic_ids))
+
+    def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        from sharelag.sources.kafka.brokers import leaders
+
+        if not is_noted(datetime.now(UTC), as_of):
+            return schemas.LEADERS.empty_table()
+        return leaders(self.config, [*self._names(topic_ids), STATE_TOPIC, GROUP_TOPIC])
+
+    def nodes(self, as_of: object = None) -> pa.Table:
+        from sharelag.sources.kafka.brokers import nodes
+
+        if not is_noted(datetime.now(UTC), as_of):
+            return schemas.NODES.empty_table()
+        return nodes(self.config)
 
     def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
         return record_times(self.config, positions, read_committed)

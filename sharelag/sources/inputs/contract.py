@@ -48,6 +48,15 @@ class Input(Protocol):
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         """`sharelag.schemas.LOGS` of these topics, as far as known."""
 
+    def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        """`sharelag.schemas.LEADERS` of these topics and the coordinators', as far as known.
+
+        Metadata tells who leads now: of an earlier moment nothing is known.
+        """
+
+    def nodes(self, as_of: object = None) -> pa.Table:
+        """`sharelag.schemas.NODES`: the brokers that are in the cluster, in the same way."""
+
     def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
         """`sharelag.schemas.TIMES` of ``topic topic_id partition asked_offset``, where known."""
 
@@ -90,6 +99,12 @@ class RecordsOnly:
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return schemas.LOGS.empty_table()
+
+    def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        return schemas.LEADERS.empty_table()
+
+    def nodes(self, as_of: object = None) -> pa.Table:
+        return schemas.NODES.empty_table()
 
     def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
         return schemas.TIMES.empty_table()

@@ -17,7 +17,7 @@ def of_moment(
 ) -> pa.Table:
     """The offsets of some topics, known at one moment only."""
     offsets = of_topics(offsets, topic_ids)
-    if as_of is None or (isinstance(as_of, datetime) and as_of >= noted):
+    if is_noted(noted, as_of):
         return offsets
     for name in ("end_offset", "log_start_offset", "as_of"):
         kind = schemas.OFFSETS.field(name).type
@@ -25,6 +25,11 @@ def of_moment(
             offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind)
         )
     return offsets
+
+
+def is_noted(noted: datetime, as_of: object) -> bool:
+    """Whether what was noted at one moment is known of another: of now, or not before it."""
+    return as_of is None or (isinstance(as_of, datetime) and as_of >= noted)
 
 
 def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:

@@ -114,7 +114,7 @@ def topic_ids(config: ClientConfig) -> dict[str, str]:
     connection = Connection(config)
     described = descriptions(connection, connection.topic_names())
     return {
-        name: _id_text(found.topic_id) for name, found in described.items() if not found.is_internal
+        name: id_text(found.topic_id) for name, found in described.items() if not found.is_internal
     }
 
 
@@ -197,8 +197,15 @@ def end_then(start: Answer, end: Answer, then: Answer, is_past: bool = True) -> 
 # ---- asking --------------------------------------------------------------------------------------
 
 
-def descriptions(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
-    """Return the descriptions of the topics that still exist."""
+def descriptions(
+    connection: Connection,
+    topics: Sequence[str],
+    without: tuple[type[ClusterError], ...] = (TopicMissingError,),
+) -> dict[str, Any]:
+    """Return the descriptions of the topics that still exist.
+
+    Topics whose description fails with an error of ``without`` are left out.
+    """
     found = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
         for name, future in _describe(
@@ -206,8 +213,8 @@ def descriptions(connection: Connection, topics: Sequence[str]) -> dict[str, Any
         ).items():
             try:
                 found[name] = connection.result(future, name)
-            except TopicMissingError:
-                continue  # deleted since it was listed
+            except without:
+                continue  # such as deleted since it was listed
     return found
 
 
@@ -268,7 +275,8 @@ def _checked(answer: Answer, what: str) -> Answer:
     return answer
 
 
-def _id_text(found: Any) -> str:
+def id_text(found: Any) -> str:
+    """Return a topic id of the client as Kafka prints it."""
     halves = (found.get_most_significant_bits(), found.get_least_significant_bits())
     return topic_id_text(
         b"".join((half & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big") for half in halves)

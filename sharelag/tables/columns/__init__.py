@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from sharelag.tables.columns import (
     answers,
+    brokers,
     changes,
     groups,
     lag,
@@ -45,7 +46,10 @@ def _merged(*parts: Mapping[str, Column]) -> dict[str, Column]:
 
 #: By name.
 COLUMNS = _merged(
-    *(one.COLUMNS for one in (lag, changes, records, groups, answers, trials, outcomes, requests))
+    *(
+        one.COLUMNS
+        for one in (lag, changes, records, groups, brokers, answers, trials, outcomes, requests)
+    )
 )
 
 #: In which unit the columns of a table are, by the first of them.

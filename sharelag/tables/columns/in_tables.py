@@ -66,6 +66,9 @@ IN_TABLES: dict[str, dict[str, str]] = {
     "past_offsets": _OF_LOG
     | {"leader_epoch": "of the partition's leader", "as_of": "moment that the row describes"},
     "logs": _OF_LOG | {"as_of": "when it was read"},
+    "leaders": _OF_LOG | {"as_of": "when it was read"},
+    "nodes": {"as_of": "when it was read"},
+    "brokers": {"as_of": "when the leaders were read; null where they are not known"},
     "times": _OF_LOG
     | {
         "offset": "of the first record there or after; null: there is none",

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -36,13 +36,23 @@ class KafkaCluster:
         Number of brokers; their ids are 1, 2, ...
     properties
         Server properties of all of them that win over the test settings.
+    racks
+        The rack of each broker; by default none has one.
     """
 
-    def __init__(self, count: int = 3, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        count: int = 3,
+        properties: Mapping[str, str] | None = None,
+        racks: Sequence[str] = (),
+    ) -> None:
         self._stack = ExitStack()
         settings = {**(REPLICATED if count >= 3 else {}), **(properties or {})}
-        first = KafkaBroker(properties=settings)
-        self.brokers = [first, *(follower(first, n, settings) for n in range(2, count + 1))]
+        each = [
+            settings | ({"broker.rack": racks[number]} if racks else {}) for number in range(count)
+        ]
+        first = KafkaBroker(properties=each[0])
+        self.brokers = [first, *(follower(first, n, each[n - 1]) for n in range(2, count + 1))]
 
     @property
     def bootstrap_servers(self) -> str:

@@ -33,6 +33,7 @@ PRINTED = {
     "imbalance-verdict": ["imbalance", "--verdict"],
     "reconcile": ["reconcile"],
     "groups": ["groups"],
+    "brokers": ["brokers"],
     "plan-reset": ["plan-reset", "--group", "billing", "--to-latest"],
     "members": ["members", "--as-of", "2026-11-21T11:43:35Z"],
     "health": ["health"],

@@ -1,0 +1,159 @@
+"""Leaders, replicas, racks and coordinators of three brokers are those of Kafka's own tools."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+import sharelag
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support.command import sharelag as command_line
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.workload import (
+    accept,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+)
+
+PARTITIONS = 6
+GROUPS = ("billing", "audit", "<b>:0:'x'")
+RACKS = ("east", "west", "north")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    """Three brokers in three racks, and groups that have read all of six partitions but one."""
+    settings = {"share.coordinator.state.topic.num.partitions": "12"}
+    with KafkaCluster(properties=settings, racks=RACKS) as cluster:
+        servers = cluster.bootstrap_servers
+        placed = [[1 + p % 3, 1 + (p + 1) % 3] for p in range(PARTITIONS)]
+        orders = NewTopic("orders", PARTITIONS, replica_assignment=placed)
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.create_topics([orders])["orders"].result(timeout=30)
+        produce(servers, "orders", numbered(10 * PARTITIONS, PARTITIONS))
+        for group in GROUPS:
+            set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+            share_consume(servers, group, ["orders"], accept, until=10 * PARTITIONS)
+        yield cluster
+
+
+def described(cluster: KafkaCluster) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return what ``kafka-topics.sh --describe`` prints of each partition."""
+    done = cluster.brokers[0].run_tool(
+        "org.apache.kafka.tools.TopicCommand",
+        *("--bootstrap-server", cluster.brokers[0].bootstrap_servers, "--describe"),
+    )
+    assert done.returncode == 0, done.stderr
+    lines = re.findall(
+        r"Topic: (\S+)\s+Partition: (\d+)\s+Leader: (\w+)\s+Replicas: (\S+)\s+Isr: (\S*)",
+        done.stdout,
+    )
+    return {
+        (topic, int(partition)): {
+            "leader_id": None if leader == "none" else int(leader),
+            "replicas": [int(number) for number in replicas.split(",")],
+            "in_sync_replicas": sorted(int(number) for number in isr.split(",")),
+        }
+        for topic, partition, leader, replicas, isr in lines
+    }
+
+
+def epochs(cluster: KafkaCluster) -> dict[tuple[str, int], int]:
+    """Return each partition's leader epoch by the controller's own log."""
+    log = cluster.brokers[0].log_dir / "__cluster_metadata-0" / f"{0:020}.log"
+    done = cluster.brokers[0].run_tool(
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--cluster-metadata-decoder", "--files", str(log)),
+    )
+    assert done.returncode == 0, done.stderr
+    names: dict[str, str] = {}
+    found: dict[tuple[str, int], int] = {}
+    for text in re.findall(r"payload: (\{.*\})", done.stdout):
+        record = json.loads(text)
+        data = record["data"]
+        if record["type"] == "TOPIC_RECORD":
+            names[data["topicId"]] = data["name"]
+        elif record["type"] == "PARTITION_RECORD":
+            found[names[data["topicId"]], data["partitionId"]] = data["leaderEpoch"]
+        elif record["type"] == "PARTITION_CHANGE_RECORD" and data.get("leader") is not None:
+            # A change of the leader raises the epoch; -2, the default, leaves both as they are.
+            found[names[data["topicId"]], data["partitionId"]] += data["leader"] != -2
+    return found
+
+
+def rows_of(*where: str) -> list[dict[str, Any]]:
+    answer = command_line("brokers", *where, "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def coordinators(cluster: KafkaCluster) -> dict[str, str]:
+    """Return ``host:port (id)`` of each group by ``kafka-share-groups.sh --describe --state``."""
+    printed = cluster.brokers[0].share_groups("--describe", "--all-groups", "--state", "--verbose")
+    return dict(re.findall(r"^(\S+)\s+(\S+:\d+\s+\(\d+\))", printed, re.MULTILINE))
+
+
+@pytest.mark.row("FND-05")
+@pytest.mark.row("PSC-02")
+def test_brokers_are_those_of_kafkas_own_tools(cluster: KafkaCluster) -> None:
+    servers = cluster.bootstrap_servers
+    by_kafka, by_log, groups = described(cluster), epochs(cluster), coordinators(cluster)
+    found = rows_of("--bootstrap-server", servers)
+    assert len(found) == PARTITIONS * len(GROUPS)
+    for row in found:
+        place = row["topic"], row["partition"]
+        assert {
+            "leader_id": row["leader_id"],
+            "replicas": row["replicas"],
+            "in_sync_replicas": sorted(row["in_sync_replicas"]),
+        } == by_kafka[place]
+        assert row["leader_rack"] == RACKS[row["leader_id"] - 1]
+        assert row["racks"] == [RACKS[number - 1] for number in row["replicas"]]
+        assert row["current_leader_epoch"] == row["leader_epoch"] == by_log[place]
+        keeper = by_kafka[STATE_TOPIC, row["state_partition"]]
+        assert row["share_coordinator"] == keeper["leader_id"]
+        assert f"({row['group_coordinator']})" in groups[row["group_id"]]
+    # Kafka itself wrote the state of each share partition there.
+    bench = sharelag.open(servers, engine="local")
+    windows = bench.windows().table.to_pylist()
+    keys = ("group_id", "topic_id", "partition")
+    written = {tuple(row[k] for k in keys): row["record_partition"] for row in windows}
+    assert written == {tuple(row[k] for k in keys): row["state_partition"] for row in found}
+    assert len({row["share_coordinator"] for row in found}) == 3
+
+    answer = command_line("groups", "--bootstrap-server", servers, "-o", "json")
+    said = {
+        row["group_id"]: row["coordinator"] for row in map(json.loads, answer.stdout.splitlines())
+    }
+    assert said == {group: re.sub(r"\s+", " ", text) for group, text in groups.items()}
+    assert set(said) == set(GROUPS)
+
+
+def test_a_capture_and_spark_answer_the_same(
+    cluster: KafkaCluster, tmp_path: Path, spark: SparkSession
+) -> None:
+    servers, folder = cluster.bootstrap_servers, tmp_path / "capture"
+    assert command_line("capture", "--bootstrap-server", servers, str(folder)).returncode == 0
+    live = sharelag.open(servers, engine="local").brokers().table.drop_columns(["as_of"])
+    captured = sharelag.open(str(folder), engine="local")
+    assert captured.brokers().table.drop_columns(["as_of"]).equals(live)
+    assert captured.group_states().table.column("coordinator").null_count == 0
+    with sharelag.open(str(folder), engine="spark", spark=spark) as on_spark:
+        assert on_spark.brokers().table.equals(captured.brokers().table)
+        assert on_spark.frames.brokers.count() == live.num_rows
+    assert GROUP_TOPIC in captured.reading.table("leaders").column("topic").to_pylist()
+    # Who led before is not known: nothing is guessed of an earlier moment.
+    read = captured.reading.now
+    then = captured.at((read - timedelta(seconds=5)).isoformat())
+    assert then.reading.table("leaders").num_rows == 0
+    assert captured.at(read.isoformat()).brokers().table.equals(captured.brokers().table)
