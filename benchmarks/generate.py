@@ -21,8 +21,6 @@ from sharelag.wire.placement import state_partition
 
 STATE_PARTITIONS = 8
 CHUNK = 50_000
-#: Updates of a share partition between two snapshots: Kafka's default.
-UPDATES = 500
 _BEGIN = 1_760_000_000_000
 _NAMES = ("billing", "audit", "fraud-check", "email", "shipping")
 
@@ -33,10 +31,16 @@ class Shape:
 
     batches: float
     most: int
+    #: Updates of a share partition between two snapshots: Kafka's default.
+    updates: int = 500
 
 
-#: 141 and 1,300 bytes a record with its key.
-SHAPES = {"light": Shape(4.5, 20), "heavy": Shape(60.0, 240)}
+#: 141 and 1,300 bytes a record with its key; of updates, each record counts until the end.
+SHAPES = {
+    "light": Shape(4.5, 20),
+    "heavy": Shape(60.0, 240),
+    "updates": Shape(4.5, 20, updates=1 << 62),
+}
 
 
 def share_partitions(count: int, ids: Sequence[str] = ()) -> list[SharePartition]:
@@ -123,8 +127,8 @@ def _chunk(
     key_at, value_at = np.zeros(n + 1, np.int32), np.zeros(n + 1, np.int32)
     times = _BEGIN + 2 * (first + np.arange(n))
     _write(
-        state * 1_000_003 + first, shape.batches, shape.most, which, text, text_at, times,
-        drawn.start, drawn.updates, drawn.epoch, keys, key_at, values, value_at,
+        state * 1_000_003 + first, shape.batches, shape.most, shape.updates, which, text, text_at,
+        times, drawn.start, drawn.updates, drawn.epoch, keys, key_at, values, value_at,
     )  # fmt: skip
     return pa.RecordBatch.from_arrays(
         [
@@ -158,6 +162,7 @@ def _write(
     seed: int,
     mean: float,
     most: int,
+    every: int,
     which: Any,
     text: Any,
     text_at: Any,
@@ -175,7 +180,7 @@ def _write(
     kp, p = 0, 0
     for i in range(which.size):
         k = which[i]
-        snapshot = updates[k] < 0 or updates[k] >= UPDATES
+        snapshot = updates[k] < 0 or updates[k] >= every
         kp = _put(keys, kp, 0 if snapshot else 1, 2)
         for j in range(text_at[k], text_at[k + 1]):
             keys[kp] = text[j]
