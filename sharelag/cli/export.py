@@ -85,6 +85,13 @@ def _is_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
+_BRIEF = click.option(
+    "--brief",
+    is_flag=True,
+    help="Export lag and what Kafka computes it from, no ages, windows or members: costs less.",
+)
+
+
 @export.command()
 @click.option(
     "--textfile",
@@ -93,15 +100,16 @@ def _is_given(context: click.Context, name: str) -> bool:
     metavar="FILE",
     help="The file to write; node_exporter's textfile collector needs a name in .prom.",
 )
+@_BRIEF
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
-def prometheus(textfile: Path, engine: str, over: timedelta, **options: Any) -> None:
+def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **options: Any) -> None:
     """Write the metrics to a file once; a failure leaves the file unchanged."""
     from sharelag.monitoring.exports.gathered import Gathered
     from sharelag.monitoring.exports.metrics import write_textfile
 
     begun = time.monotonic()
     with reading_of(engine, over, options) as (read, source):
-        evidence = read.evidence
+        evidence = read.lag_evidence if brief else read.evidence
     write_textfile(Gathered(evidence, time.monotonic() - begun, time.time(), attempts=1), textfile)
     click.echo(f"sharelag: wrote {textfile}", err=True)
     read_by(evidence, source, options["as_of"] is not None)
@@ -131,12 +139,14 @@ def prometheus(textfile: Path, engine: str, over: timedelta, **options: Any) -> 
     metavar="DURATION",
     help="How often to collect; requests get the latest result.",
 )
+@_BRIEF
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 def serve(
     host: str,
     port: int,
     token: str | None,
     every: timedelta,
+    brief: bool,
     engine: str,
     over: timedelta,
     **options: Any,
@@ -153,7 +163,8 @@ def serve(
 
     def gather() -> Any:
         # An input remembers what it has read, so each time is another one.
-        return investigate.gather(source_of(options), engine, moment, choice, over)
+        gathered = investigate.lag_alone if brief else investigate.gather
+        return gathered(source_of(options), engine, moment, choice, over)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -120,6 +120,14 @@ def brief_arrow(positions: Arrow, offsets: Arrow) -> pa.RecordBatch:
     return lag_arrow(windows, offsets).select(BRIEF.names)
 
 
+def with_unknown_terms(brief: pa.Table) -> pa.Table:
+    """Return `BRIEF` as `sharelag.schemas.LAG`, where all other columns are null."""
+    for field in schemas.LAG:
+        if field.name not in brief.column_names:
+            brief = brief.append_column(field, pa.nulls(len(brief), field.type))
+    return brief.select(schemas.LAG.names).cast(schemas.LAG)
+
+
 def lag_columns(joined: Arrow) -> pa.RecordBatch:
     """Return the lag of windows joined with their offsets (the part that Spark distributes).
 

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.lag import BRIEF
 from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.records import Decoded
@@ -194,6 +195,15 @@ class Frames:
         return self._keep("lag", lambda: self.chosen(answers.lag(self.windows, self.offsets)))
 
     @property
+    def brief_lag(self) -> DataFrame:
+        """Lag alone, scanned rather than replayed (`BRIEF`); one row is a share partition."""
+        if self._is_stream:
+            return self.lag.select(BRIEF.names)
+        return self._reading.once(
+            ("frame", "brief_lag"), lambda: frame_of(self._reading.spark, self._reading.brief.table)
+        )
+
+    @property
     def progress(self) -> DataFrame:
         """Age (ms), rates per second, forecast (`PROGRESS`); one row is a share partition."""
         return self._keep(
@@ -299,6 +309,13 @@ class Frames:
             "states",
             lambda: states.replayed(self._state_records, as_of, choice.groups, choice.generation),
         )
+
+    @property
+    def positions(self) -> DataFrame | None:
+        """Where share partitions stand now, if tasks can read all records of each themselves."""
+        found = self._state_records
+        is_whole = isinstance(found, Files) and found.plan.whole
+        return states.positions(cast("Files", found)) if is_whole else None
 
     @property
     def file_records(self) -> FileRecords | None:

@@ -31,6 +31,7 @@ from sharelag.pipeline.tasks import FileRecords, unpacked
 from sharelag.reading import ORDER, OVER, Counted, Each, Reading, Rows, rows_of
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import Choice, Moment, filter_groups
+from sharelag.replay.positions import POSITIONS, Positions
 from sharelag.schemas.arrow import as_table, for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
 from sharelag.sources.inputs import Input
@@ -249,6 +250,16 @@ class SparkReading(OnSpark):
             lag = lag_arrow(self.table("windows"), self.table("offsets"))
             return self.choice.of(as_table(lag))
         return collected(self.frames[name], TABLES[name].schema)
+
+    def _positions(self) -> Positions | None:
+        found = self.frames.positions
+        if found is None:
+            return None
+        rows = collected(found, states.STATES)
+        rejected = pc.sum(rows.column("rejected")).as_py() or 0
+        table = pa.Table.from_batches(unpacked(rows.to_batches()), POSITIONS)
+        order = [(name, "ascending") for name in _SHARE_PARTITION]
+        return Positions(one_batch(table.sort_by(order)), rejected)
 
     @property
     def _states(self) -> pa.Table:

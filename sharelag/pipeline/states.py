@@ -30,8 +30,9 @@ from sharelag.reading import Each
 from sharelag.replay.columns import KEY
 from sharelag.replay.history import HISTORY_KEY, histories, history_arrow
 from sharelag.replay.moment import Moment, filter_groups, up_to
+from sharelag.replay.positions import POSITIONS, latest_positions
 from sharelag.replay.state import drop_superseded, replay_arrow, whole_keys
-from sharelag.replay.stream import latest_windows
+from sharelag.replay.stream import Latest, latest_windows
 from sharelag.schemas.arrow import for_spark, one_batch
 
 #: What `replayed` gives: windows as Arrow's bytes, and rows that count.
@@ -112,6 +113,30 @@ def replayed(
     if isinstance(raw, Files) and raw.plan.whole:
         return map_raw(raw, whole_task, STATES)
     return _replayed(map_raw(raw, pack_task, PACKED))
+
+
+def positions(raw: Files) -> DataFrame:
+    """Return where share partitions stand after the raw records of whole files, and counts.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `STATES`, with rows of `sharelag.replay.positions.POSITIONS` packed in them. Where these
+        need the batches of the records, a task replays its records.
+    """
+
+    def scan_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = latest_positions(batches, threads=1)
+        if found is None:
+            windows = latest_windows(batches)
+            yield from as_bytes(windows.windows.select(POSITIONS.names), STATES)
+            yield from counted(windows, STATES)
+        else:
+            yield from as_bytes(found.table, STATES)
+            none = pa.RecordBatch.from_pylist([], schema=POSITIONS)
+            yield from counted(Latest(none, 0, found.rejected, None, None), STATES)
+
+    return map_raw(raw, scan_task, STATES)
 
 
 def windows_of(states: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.metrics.lag import BRIEF
 
 
 class Table(NamedTuple):
@@ -52,6 +53,9 @@ TABLES = {
     ),
     "health": Table(schemas.HEALTH, "a partition of the state topic, as of its last record"),
     "lag": Table(schemas.LAG, "a share partition with every term of its lag"),
+    "brief_lag": Table(
+        BRIEF, "a share partition with its lag alone, which costs less: no window is replayed"
+    ),
     "progress": Table(schemas.PROGRESS, "a share partition with age, rates and forecast"),
     "imbalance": Table(
         schemas.IMBALANCE, "a measure and how it is spread over a group or a topic of it"

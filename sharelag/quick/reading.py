@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,9 @@ from sharelag.schemas.arrow import as_table, one_batch
 from sharelag.sources.inputs import Input
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+if TYPE_CHECKING:
+    from sharelag.replay.positions import Positions
 
 #: Minimum number of records per replay step.
 _STEP = 250_000
@@ -207,6 +210,11 @@ class QuickReading(Reading):
                 self._read.counts, self.source.partitions(STATE_TOPIC), self._history
             )
         raise ValueError(f"unknown table {name!r}")
+
+    def _positions(self) -> Positions | None:
+        from sharelag.replay.positions import latest_positions
+
+        return latest_positions(self.source.batches(STATE_TOPIC))
 
     def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
         """Return members, groups, observed and earlier ends for the imbalance; None: unknown."""

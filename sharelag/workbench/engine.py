@@ -20,15 +20,13 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.holders import with_holders
 from sharelag.reading import ORDER, OVER, Reading, named
-from sharelag.replay.moment import Choice, Moment, filter_groups, parse_moment, parse_since
+from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since
 from sharelag.sources.inputs import Input
 from sharelag.workbench.requests import Requests
 
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
 SPARK_FROM_RECORDS = 5_000_000
-#: From this many records on a compiled scan is worth loading the compiler.
-_SCAN_FROM_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -179,23 +177,9 @@ def brief(
     Answer
         ``table`` is `sharelag.metrics.lag.BRIEF`: columns of the table of `lag`.
     """
-    from sharelag.metrics.lag import BRIEF, brief_arrow
-    from sharelag.replay import positions
-    from sharelag.wire.fields import STATE_TOPIC
-    from sharelag.wire.generations import TODAY
-
-    choice = choice or Choice()
-    is_of_today = as_of is None and choice.generation in (None, TODAY)
-    is_many = is_of_today and source.size() >= _SCAN_FROM_RECORDS
-    if is_many and choose(engine, source) == "local":
-        found = positions.latest_positions(source.batches(STATE_TOPIC))
-        if found is not None:
-            stand = filter_groups(found.table, choice.groups)
-            ends = source.offsets(sorted(set(stand.column("topic_id").to_pylist())))
-            lags = choice.of(pa.Table.from_batches([brief_arrow(stand, ends)]))
-            return Answer(lags, found.rejected, "local")
-    answer = lag(source, engine, as_of, choice)
-    return replace(answer, table=answer.table.select(BRIEF.names))
+    with reading(source, engine, as_of, choice, history=False) as begun:
+        found = begun.brief
+        return Answer(found.table, found.rejected, begun.engine, generation=begun.choice.generation)
 
 
 def history_of(begun: Reading, since: datetime | None = None, most: int | None = None) -> Answer:

@@ -62,6 +62,18 @@ def gather(
         return begun.evidence
 
 
+def lag_alone(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    over: timedelta = OVER,
+) -> Evidence:
+    """The lag of some share groups, and nothing else; parameters as for `gather`."""
+    with reading(source, engine, as_of, choice, over, history=False) as begun:
+        return begun.lag_evidence
+
+
 def regular_moments(
     begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:

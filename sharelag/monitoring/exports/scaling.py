@@ -76,7 +76,9 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
         str(group): {
             "group": str(group),
             "lag": int(sums[place]) if is_known[place] else None,
-            "lag_excluding_stuck": int(left[place]) if is_known[place] else None,
+            "lag_excluding_stuck": int(left[place])
+            if is_known[place] and not evidence.lag_only
+            else None,
             "age_seconds": float(age[place]) / 1000
             if is_known[place] and not np.isnan(age[place])
             else None,

@@ -6,18 +6,25 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag import reading
 from sharelag.metrics.lag import BRIEF
+from sharelag.monitoring.check import check
+from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay import positions
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput, Input, RawInput
 from sharelag.wire.fields import STATE_KINDS
 from sharelag.workbench import engine
 from tests.support import generators
+from tests.support.chapters import CAPTURE
+from tests.support.command import sharelag as command
 from tests.support.records import raw
 
+CHAPTERS = str(CAPTURE)
 CAPTURES = sorted(
     path.parent for path in Path(__file__).parents[3].glob("data/captures/**/capture.json")
 )
@@ -26,7 +33,7 @@ CAPTURES = sorted(
 @pytest.fixture(autouse=True)
 def scan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scan however few records there are."""
-    monkeypatch.setattr(engine, "_SCAN_FROM_RECORDS", 0)
+    monkeypatch.setattr(reading, "SCAN_FROM_RECORDS", 0)
 
 
 def equal(source: Input, choice: Choice | None = None) -> engine.Answer:
@@ -69,6 +76,42 @@ def test_some_groups_and_topics(scanned: list[bool]) -> None:
         assert set(found.table.column("group_id").to_pylist()) == {group}
         equal(CaptureInput(path), Choice(topics={topic: frozenset()}))
     assert all(scanned)
+
+
+def test_a_check_of_lag_alone_says_what_one_of_everything_says(scanned: list[bool]) -> None:
+    lag = "{name: lag, measure: lag, warn: 1, critical: 100}"
+    age = "{name: age, measure: age, warn: 1s}"
+    for path in CAPTURES:
+        alone, beside = (
+            check(CaptureInput(path), parse_rules(f"version: 1\nrules: [{rules}]"), "local").table
+            for rules in (lag, f"{lag}, {age}")
+        )
+        assert alone.equals(beside.filter(pc.equal(beside.column("rule"), "lag")))
+    assert len(scanned) == len(CAPTURES), "a check of lag and age replays windows"
+
+
+def test_an_export_of_lag_alone_leaves_out_what_is_unknown(tmp_path: Path) -> None:
+    texts = []
+    for options in ((), ("--brief",)):
+        file = tmp_path / "lag.prom"
+        done = command(
+            "export", "prometheus", "--textfile", str(file), *options, "--capture", CHAPTERS
+        )
+        assert done.returncode == 0, done.stderr
+        lines = file.read_text("utf-8").splitlines()
+        texts.append({line for line in lines if line.startswith("kafka_share_group_")})
+    whole, brief = ({line for line in one if "_collect_" not in line} for one in texts)
+    brief = {line for line in brief if "last_success" not in line}
+    assert brief < whole
+    assert {line.split("{")[0] for line in brief} == {
+        "kafka_share_group_lag",
+        "kafka_share_group_start_offset",
+        "kafka_share_group_delivery_complete_count",
+        "kafka_share_group_sum_lag",
+        "kafka_share_group_max_lag",
+        "kafka_share_group_imbalance_ratio",
+        "kafka_share_group_unknown_lags",
+    }
 
 
 def test_records_that_must_be_replayed_and_rejects(tmp_path: Path, scanned: list[bool]) -> None:
