@@ -8,16 +8,44 @@ leaders of these partitions are the share coordinator and the group coordinator.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.metrics.placement import partition_counts, state_partitions
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.schemas.arrow import as_table, beside, flat, keys, rows_by_group
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 _PARTITION = ("topic_id", "partition")
+#: The part of a group's lag from which on one broker leads nearly all of it.
+_NEARLY_ALL = 0.95
+
+
+class Lead(NamedTuple):
+    """A broker that leads all or nearly all of a group's lag."""
+
+    broker: int
+    rack: str | None
+    part: float  # of the group's lag, at most 1
+
+    def words(self) -> str:
+        """Return ``all of it led by broker 3 (rack west)``."""
+        return f"{self._much} of it led by {self._who}"
+
+    def evidence(self) -> str:
+        """Return ``broker 3 (rack west): all of the group's lag``."""
+        return f"{self._who}: {self._much} of the group's lag"
+
+    @property
+    def _who(self) -> str:
+        return f"broker {self.broker}" + (f" (rack {self.rack})" if self.rack else "")
+
+    @property
+    def _much(self) -> str:
+        return "all" if self.part == 1 else f"{int(100 * self.part)} %"  # 99.9 % is not all
 
 
 def brokers(
@@ -65,6 +93,43 @@ def brokers(
     }
     arrays = [columns[field.name].cast(field.type) for field in schemas.BROKERS]
     return pa.table(arrays, schema=schemas.BROKERS)
+
+
+def leads(brokers: Arrow) -> dict[str, Lead]:
+    """Return the broker that leads (nearly) all of a group's lag, where that says something.
+
+    It says something of groups with lag in several partitions, whose partitions have several
+    leaders. Nothing is said of a group with lag in a partition without a known leader.
+
+    Parameters
+    ----------
+    brokers : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.BROKERS`.
+
+    Returns
+    -------
+    dict of str to Lead
+        By group.
+    """
+    table = as_table(brokers)
+    leaders = table.group_by("group_id").aggregate([("leader_id", "count_distinct")])
+    several = leaders.filter(pc.greater(leaders.column("leader_id_count_distinct"), 1))
+    behind = pc.and_kleene(
+        pc.greater(table.column("lag"), 0),
+        pc.is_in(table.column("group_id"), flat(several.column("group_id"))),
+    )
+    each = (
+        table.filter(behind)
+        .group_by(["group_id", "leader_id"])
+        .aggregate([("lag", "sum"), ("lag", "count"), ("leader_rack", "max")])
+    )
+    found = {}
+    for group, rows in rows_by_group(each).items():
+        most, total = max(rows, key=lambda row: row["lag_sum"]), sum(row["lag_sum"] for row in rows)
+        is_known = all(row["leader_id"] is not None for row in rows)
+        if is_known and most["lag_count"] > 1 and most["lag_sum"] >= _NEARLY_ALL * total:
+            found[group] = Lead(most["leader_id"], most["leader_rack_max"], most["lag_sum"] / total)
+    return found
 
 
 def group_coordinators(groups: pa.Array, leaders: Arrow) -> pa.Array:

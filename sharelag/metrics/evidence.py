@@ -37,6 +37,7 @@ class Evidence(Displayable):
     groups: pa.Table = field(default_factory=schemas.GROUPS.empty_table)
     settings: pa.Table = field(default_factory=schemas.SETTINGS.empty_table)
     logs: pa.Table = field(default_factory=schemas.LOGS.empty_table)
+    brokers: pa.Table = field(default_factory=schemas.BROKERS.empty_table)
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
     #: Who holds what, by a broker's log of requests; empty without one of this moment.
     holders: pa.Table = field(default_factory=HOLDERS.empty_table)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.durations import duration
+from sharelag.metrics.brokers import leads
 from sharelag.metrics.causes import Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
@@ -134,6 +135,7 @@ def _ranked(facts: Facts) -> pa.RecordBatch:
 def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[str, Any]]:
     """Return one row for each group and topic to which a cause applies."""
     lag, holders = facts.evidence.lag, held_by(facts.evidence.holders)
+    led = {group: lead.evidence() for group, lead in leads(facts.evidence.brokers).items()}
     hit = np.flatnonzero(where)
     places = (
         lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(hit)).to_pylist()
@@ -143,7 +145,7 @@ def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[s
         together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append(
             (row, place)
         )
-    return [_row(cause, found, key, members, holders) for key, members in together.items()]
+    return [_row(cause, found, key, members, holders, led) for key, members in together.items()]
 
 
 def _row(
@@ -152,6 +154,7 @@ def _row(
     key: tuple[Any, ...],
     members: list[tuple[int, dict[str, Any]]],
     holders: dict[tuple[Any, ...], str],
+    led: dict[str, str],
 ) -> dict[str, Any]:
     rows = np.array([row for row, _ in members])
     held, since = found.held[rows], found.since[rows]
@@ -171,6 +174,8 @@ def _row(
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
     if holder := holders.get((key[0], key[2], place["partition"])):
         words["held_by"] = holder
+    if lead := led.get(key[0]):
+        words["led_by"] = lead
     shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
     return {
         "group_id": key[0],

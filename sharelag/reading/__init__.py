@@ -383,6 +383,7 @@ class Reading(ABC):
             "observed",
             "past_offsets",
             "logs",
+            "brokers",
             "members",
             "groups",
             "settings",

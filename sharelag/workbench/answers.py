@@ -50,7 +50,7 @@ def only(table: pa.Table | None, group: str | None) -> Any:
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
     """What was gathered of one group, or all."""
-    names = ("lag", "windows", "observed", "progress", "members", "groups", "holders")
+    names = ("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers")
     return replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
 
 

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from sharelag.durations import duration
+from sharelag.metrics.brokers import Lead, leads
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import Suspicion, suspected
 from sharelag.metrics.lag import rollup_arrow
@@ -58,14 +59,14 @@ def summarize_groups(
         for row in evidence.groups.to_pylist()
         if row["members"] == 0
     }
-    young = suspected(evidence, patience)
+    young, led = suspected(evidence, patience), leads(evidence.brokers)
     groups = rollup_arrow(evidence.lag, "group").to_pylist()
     for group in sorted(groups, key=lambda one: _badness(one, found[one["group_id"]])):
         name = group["group_id"]
         nobody = "the group has no members" if name in emptied else ""
         if nobody and emptied[name]:
             nobody += f" since {iso(emptied[name])}"
-        state = _state(group, progress[name], nobody)
+        state = _state(group, progress[name], nobody, led.get(name))
         if not found[name]:
             state += f", {_nothing_found(lag[name], nobody, young.get(name), progress[name])}"
         yield GroupSummary(terminal(name), state, tuple(map(_cause_summary, found[name])))
@@ -101,11 +102,15 @@ def explained(
     yield from (line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _state(group: dict[str, Any], progress: list[dict[str, Any]], nobody: str) -> str:
+def _state(
+    group: dict[str, Any], progress: list[dict[str, Any]], nobody: str, lead: Lead | None
+) -> str:
     ages = [row["age_ms"] for row in progress if row["age_ms"] is not None]
     lag = lag_sum(group["lag"], group["unknown_lags"])
     count = group["partitions"]
     parts = [f"lag {lag} in {count} share partition{'s' * (count != 1)}"]
+    if lead:
+        parts.append(terminal(lead.words()))
     if ages and max(ages):
         parts.append(f"oldest {duration(max(ages))}")
     if not nobody and (drain := _drain(progress)):

@@ -1,0 +1,158 @@
+"""Brokers around share partitions: by hand, where anything may be unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sharelag
+from sharelag import schemas
+from sharelag.cli.demo import CAPTURE
+from sharelag.metrics.brokers import Lead, brokers, coordinators, leads
+from sharelag.metrics.explain import explain
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.placement import abs_hash
+from sharelag.workbench.explained import summarize_groups
+
+NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
+RACKS = {1: "east", 2: "west", 3: "<b>\x1b[31m"}
+
+
+def leader_row(topic: str, topic_id: str, partition: int, leader: int | None) -> dict[str, Any]:
+    replicas = [1, 2] if leader is None else [leader, 1 + leader % 3]
+    return {
+        "topic": topic,
+        "topic_id": topic_id,
+        "partition": partition,
+        "leader_id": leader,
+        "replicas": replicas,
+        "in_sync_replicas": replicas[:1],
+        "as_of": NOW,
+    }
+
+
+def nodes() -> pa.Table:
+    rows = [
+        {"broker_id": number, "host": "h", "port": 9090 + number, "rack": rack, "as_of": NOW}
+        for number, rack in RACKS.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.NODES)
+
+
+def lag_rows(lags: list[int | None], group: str = "g") -> pa.Table:
+    rows = [
+        {"group_id": group, "topic": "t", "topic_id": "T", "partition": p, "lag": lag}
+        for p, lag in enumerate(lags)
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.LAG)
+
+
+def found(lags: list[int | None], leaders: list[int | None]) -> pa.Table:
+    rows = [leader_row("t", "T", p, leader) for p, leader in enumerate(leaders)]
+    led = pa.Table.from_pylist(rows, schema=schemas.LEADERS)
+    return brokers(lag_rows(lags), schemas.OFFSETS.empty_table(), led, nodes())
+
+
+def test_what_is_not_known_is_null() -> None:
+    (row,) = brokers(
+        lag_rows([5]),
+        schemas.OFFSETS.empty_table(),
+        schemas.LEADERS.empty_table(),
+        schemas.NODES.empty_table(),
+    ).to_pylist()
+    known = {name for name, value in row.items() if value is not None}
+    assert known == {"group_id", "topic", "topic_id", "partition", "lag"}
+
+
+def test_a_partition_without_a_leader_still_has_replicas() -> None:
+    first, second, third = found([1, 2, 3], [2, None, 9]).to_pylist()
+    assert (first["leader_id"], first["leader_rack"], first["racks"]) == (
+        2, "west", ["west", RACKS[3]],
+    )  # fmt: skip
+    assert (second["leader_id"], second["leader_rack"], second["replicas"]) == (None, None, [1, 2])
+    assert (third["leader_id"], third["leader_rack"], third["racks"]) == (9, None, [None, "east"])
+
+
+def test_coordinators_lead_the_partitions_that_javas_hash_chooses() -> None:
+    groups = ["billing", "audit", "gr\N{CLOUD}", "\N{PILE OF POO}", "a:0:'x'"]
+    rows = [leader_row(GROUP_TOPIC, "G", p, 1 + p % 3) for p in range(7)]
+    rows += [leader_row(STATE_TOPIC, "S", p, 1 + (p + 1) % 3) for p in range(5)]
+    led = pa.Table.from_pylist(rows, schema=schemas.LEADERS)
+    said = coordinators(pa.array(groups), led, nodes()).to_pylist()
+    by_hash = [1 + abs_hash(group) % 7 % 3 for group in groups]
+    assert said == [f"h:{9090 + number} ({number})" for number in by_hash]
+    for group in groups:
+        (row,) = brokers(
+            lag_rows([1], group), schemas.OFFSETS.empty_table(), led, nodes()
+        ).to_pylist()
+        assert row["state_partition"] == abs_hash(f"{group}:T:0") % 5
+        assert row["share_coordinator"] == 1 + (row["state_partition"] + 1) % 3
+        assert row["group_coordinator"] == by_hash[groups.index(group)]
+
+
+@pytest.mark.parametrize(
+    ("lags", "leaders", "words"),
+    [
+        ([0, 40, 20, 0], [1, 3, 3, 2], "all of it led by broker 3"),
+        ([1, 999, 1000], [2, 1, 1], "99 % of it led by broker 1 (rack east)"),
+        ([6, 50, 44], [2, 1, 1], None),  # less than nearly all
+        ([0, 60], [1, 3], None),  # one partition has one leader always
+        ([40, 20], [3, 3], None),  # so has a group whose partitions one broker leads
+        ([0, 40, 20, 1], [1, 3, 3, None], None),  # who leads the rest is not known
+        ([0, 40, 20, None], [1, 3, 3, None], "all of it led by broker 3"),  # as far as it is known
+        ([0, 0, None], [1, 3, 3], None),
+    ],
+)
+def test_one_broker_leads_the_lag(
+    lags: list[int | None], leaders: list[int | None], words: str | None
+) -> None:
+    said = leads(found(lags, leaders))
+    if words is None:
+        assert said == {}
+    else:
+        assert said["g"].words().startswith(words)
+
+
+def led_by_one(folder: Path) -> Path:
+    """Return the demo as if broker 3 led all partitions of orders, and broker 1 the others."""
+    copy = folder / "capture"
+    copytree(CAPTURE, copy)
+    lag = sharelag.open(str(CAPTURE), engine="local").lag().table.to_pylist()
+    places = {(row["topic"], row["topic_id"], row["partition"]) for row in lag}
+    rows = [leader_row(*place, 3 if place[0] == "orders" else 1) for place in sorted(places)]
+    table = pa.Table.from_pylist(rows, schema=schemas.LEADERS)
+    pq.write_table(table, copy / "leaders.parquet")
+    pq.write_table(nodes(), copy / "nodes.parquet")
+    return copy
+
+
+def test_explain_says_which_broker_leads_the_lag(tmp_path: Path) -> None:
+    bench = sharelag.open(str(led_by_one(tmp_path)), engine="local")
+    said = leads(bench.reading.table("brokers"))
+    # Its orders lag and its payments do not; the other groups have partitions of one topic.
+    assert said == {"billing": Lead(3, RACKS[3], 1.0)}
+    evidence = bench.evidence()
+    causes = explain(evidence)
+    states = {one.group: one.state for one in summarize_groups(evidence, causes)}
+    for group, state in states.items():
+        assert ("all of it led by broker 3 (rack <b>\\x1b[31m)" in state) == (group in said)
+    shown = {
+        (row["group_id"], one["value"])
+        for row in causes.to_pylist()
+        for one in row["evidence"]
+        if one["name"] == "led_by"
+    }
+    assert shown == {
+        (group, f"broker 3 (rack {RACKS[3]}): all of the group's lag")
+        for group in said.keys() & {row["group_id"] for row in causes.to_pylist()}
+    }
+    without = replace(evidence, brokers=schemas.BROKERS.empty_table())
+    assert explain(without).column("cause").equals(causes.column("cause"))
+    assert "led by" not in " ".join(one.state for one in summarize_groups(without, causes))
