@@ -25,6 +25,7 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import (
     groups_in,
+    note,
     note_requests,
     read_by,
     reading_of,
@@ -70,7 +71,9 @@ def explain(
 @click.command()
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.option(
-    "--by", type=click.Choice(["partition", "topic", "member"]), help="Only the spread over these."
+    "--by",
+    type=click.Choice(["partition", "topic", "member", "broker"]),
+    help="Only the spread over these; a broker's load is that of the partitions it leads.",
 )
 @click.option(
     "--every",
@@ -101,11 +104,13 @@ def imbalance(
     from sharelag.tables.words import terminal
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
+    from sharelag.workbench.membership import unknown_brokers
 
     if every is not None:
-        if by == "member":
+        if by in ("member", "broker"):
             raise click.UsageError(
-                "--every works with --by partition or topic: past members are not recorded."
+                "--every works with --by partition or topic: past members and leaders are not "
+                "recorded."
             )
         source, moment, choice = source_of(options), moment_of(options), choice_of(options)
         with (
@@ -121,6 +126,7 @@ def imbalance(
     with reading_of(engine, over, options) as (begun, source):
         evidence, skew = begun.evidence, begun.skew()
         rows = [] if verdict else plain_rows(begun.imbalance(by))
+        unknown = unknown_brokers(evidence.brokers) if by == "broker" else ()
     if verdict:
         write(lines(plain_rows(skew), output, views.SKEW.columns))
         read_by(evidence, source, options["as_of"] is not None)
@@ -129,6 +135,7 @@ def imbalance(
     if output == "human":
         for row in skew.to_pylist():
             write([terminal(f"{row['group_id']}: {verdict_words(row)}")])
+    note(unknown)
     read_by(evidence, source, options["as_of"] is not None)
 
 

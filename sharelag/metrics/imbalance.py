@@ -1,13 +1,17 @@
-"""Imbalance of a share group over partitions, topics and members, now and in the past.
+"""Imbalance of a share group over partitions, topics, members and brokers, now and in the past.
 
 Each measure is spread over some items:
 
-    lag         over partitions, topics and members; a partition's lag is divided equally among its
-                members
-    arrived     over partitions and topics: the advance of the end offset since an earlier moment
-    finished    over partitions and topics: work done, offsets per hour
+    lag         over partitions, topics, members and brokers; a partition's lag is divided equally
+                among its members
+    arrived     over partitions, topics and brokers: the advance of the end offset since an earlier
+                moment
+    finished    over partitions, topics and brokers: work done, offsets per hour
     members     over partitions: members assigned to each
-    partitions  over members: partitions assigned to each
+    partitions  over members: partitions assigned to each; over brokers: those that each leads
+
+The load of a broker is that of the share partitions that it leads. Brokers that lead none of a
+group are not items of it.
 
 `sharelag.metrics.spread` defines the figures, `sharelag.metrics.skew` interprets them together.
 """
@@ -24,12 +28,12 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.loads import member_loads, partition_loads, topic_loads
+from sharelag.metrics.loads import broker_loads, member_loads, partition_loads, topic_loads
 from sharelag.metrics.spread import spread_columns
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, keys, one_batch
 
-OVER = ("partition", "topic", "member")
+OVER = ("partition", "topic", "member", "broker")
 
 
 def imbalance_arrow(
@@ -39,6 +43,7 @@ def imbalance_arrow(
     observed: Arrow | None = None,
     past: Arrow | None = None,
     by: str | None = None,
+    brokers: Arrow | None = None,
 ) -> pa.RecordBatch:
     """Return how unevenly each measure is spread in each group and in each of its topics.
 
@@ -49,8 +54,11 @@ def imbalance_arrow(
     members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table, optional
         As for `sharelag.metrics.loads.partition_loads`; measures that need a missing table have no
         rows.
-    by : {"partition", "topic", "member"}, optional
+    by : {"partition", "topic", "member", "broker"}, optional
         Only the rows over these.
+    brokers : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.BROKERS` of all share partitions. Without it, and of groups without a
+        known leader, there are no rows over brokers.
 
     Returns
     -------
@@ -95,6 +103,11 @@ def imbalance_arrow(
         loads = loads.append_column("as_of", whole.keys["as_of"].take(position))
         at = _Segments(loads, "group_id")
         found += [at.rows(loads, "member", measure) for measure in ("lag", "partitions")]
+    if by in (None, "broker") and brokers is not None:
+        loads = broker_loads(partitions, brokers)
+        at = _Segments(loads, "group_id")
+        over_brokers = (*(name for name in measures if name != "members"), "partitions")
+        found += [at.rows(loads, "broker", measure) for measure in over_brokers]
     rows = pa.concat_tables(found)
     rows = rows.append_column("of_topic", rows.column("topic_id").is_valid().cast(pa.int8()))
     keys = ("group_id", "of_topic", "topic", "topic_id", "over", "measure")

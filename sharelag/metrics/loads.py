@@ -1,4 +1,4 @@
-"""Loads of the partitions, topics and members of share groups: the input of the imbalance.
+"""Loads of the partitions, topics, members and brokers of share groups: the input of the imbalance.
 
 Each measure is a column of float64, null where unknown. Members come from the group records, the
 others from the lag table, the history and the offsets; they are joined here by group, topic id and
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, flat, keys
+from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 #: What identifies the rows of `partition_loads`.
 KEYS = ["group_id", "topic", "topic_id", "partition"]
@@ -32,9 +32,12 @@ NEEDED = {
     "observed": _columns(
         schemas.OBSERVED, "group_id", "topic_id", "partition", "begin", "end", "finished"
     ),
+    "brokers": _columns(schemas.BROKERS, "group_id", "topic_id", "partition", "leader_id"),
     "past": _columns(schemas.OFFSETS, "topic_id", "partition", "end_offset"),
 }
 _PARTITION = ("topic_id", "partition")
+#: Measures of partitions that are summed over those of a topic or a broker.
+_SUMMED = ("lag", "arrived", "finished")
 _MS_AN_HOUR = 3_600_000
 
 
@@ -134,8 +137,7 @@ def topic_loads(partitions: pa.Table) -> pa.Table:
         ``group_id``, ``topic``, ``topic_id``, ``as_of``, and as float64 ``lag``, ``arrived`` and
         ``finished``.
     """
-    measures = ("lag", "arrived", "finished")
-    sums = [(name, "sum", pc.ScalarAggregateOptions(min_count=1)) for name in measures]
+    sums = [(name, "sum", pc.ScalarAggregateOptions(min_count=1)) for name in _SUMMED]
     summed = partitions.group_by(["group_id", "topic_id"]).aggregate(
         [("topic", "max"), ("as_of", "min"), *sums]
     )
@@ -145,7 +147,42 @@ def topic_loads(partitions: pa.Table) -> pa.Table:
             "topic": summed.column("topic_max"),
             "topic_id": summed.column("topic_id"),
             "as_of": summed.column("as_of_min"),
-            **{name: summed.column(f"{name}_sum") for name in measures},
+            **{name: summed.column(f"{name}_sum") for name in _SUMMED},
+        }
+    )
+
+
+def broker_loads(partitions: pa.Table, brokers: Arrow) -> pa.Table:
+    """Return the load of each broker: sums over the partitions that it leads, as far as known.
+
+    Parameters
+    ----------
+    partitions : pyarrow.Table
+        The result of `partition_loads`.
+    brokers : pyarrow.RecordBatch or pyarrow.Table
+        ``leader_id`` by share partition (`sharelag.schemas.BROKERS`).
+
+    Returns
+    -------
+    pyarrow.Table
+        ``group_id``, ``leader_id``, ``as_of``, and as float64 ``lag``, ``arrived``, ``finished``
+        and ``partitions``. Share partitions without a known leader are in none of the rows.
+    """
+    schemas.require(brokers, NEEDED["brokers"], "brokers")
+    led = beside(keys(partitions, SHARE_PARTITION), brokers, SHARE_PARTITION)
+    table = partitions.append_column("leader_id", led.column("leader_id"))
+    table = table.filter(table.column("leader_id").is_valid())
+    sums = [(name, "sum", pc.ScalarAggregateOptions(min_count=1)) for name in _SUMMED]
+    summed = table.group_by(["group_id", "leader_id"]).aggregate(
+        [("as_of", "min"), ("partition", "count"), *sums]
+    )
+    return pa.table(
+        {
+            "group_id": summed.column("group_id"),
+            "leader_id": summed.column("leader_id"),
+            "as_of": summed.column("as_of_min"),
+            "partitions": summed.column("partition_count").cast(pa.float64()),
+            **{name: summed.column(f"{name}_sum") for name in _SUMMED},
         }
     )
 

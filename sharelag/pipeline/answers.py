@@ -76,14 +76,15 @@ def imbalance(
     observed: DataFrame | None = None,
     past: DataFrame | None = None,
     by: str | None = None,
+    brokers: DataFrame | None = None,
 ) -> DataFrame:
     """How unevenly the load of each group is spread.
 
     Parameters
     ----------
-    lag, members, groups, observed, past : pyspark.sql.DataFrame
+    lag, members, groups, observed, past, brokers : pyspark.sql.DataFrame
         As for `sharelag.metrics.imbalance.imbalance_arrow`; all but the first are optional.
-    by : {"partition", "topic", "member"}, optional
+    by : {"partition", "topic", "member", "broker"}, optional
         Only the rows over these.
 
     Returns
@@ -94,6 +95,7 @@ def imbalance(
     if by is not None and by not in OVER:
         raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
+    given["brokers"] = brokers
     return _of_loads(given, past, partial(imbalance_arrow, by=by), schemas.IMBALANCE)
 
 

@@ -214,7 +214,7 @@ class Frames:
     @property
     def imbalance(self) -> DataFrame:
         """Spread of load (`IMBALANCE`); one row is a measure over a group or one of its topics."""
-        return answers.imbalance(**self.loads())
+        return self.imbalance_by(None)
 
     @property
     def health(self) -> DataFrame:
@@ -288,6 +288,11 @@ class Frames:
         for one in each[1:]:
             wanted = wanted | one
         return frame.where(wanted)
+
+    def imbalance_by(self, by: str | None) -> DataFrame:
+        """How load is spread over one kind of items; None: over all kinds."""
+        known = self._reading.table("leaders").num_rows > 0
+        return answers.imbalance(**self.loads(), by=by, brokers=self.brokers if known else None)
 
     def loads(self) -> dict[str, Any]:
         """What the figures of balance are made of; None: not known."""

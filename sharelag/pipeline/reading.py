@@ -124,7 +124,7 @@ class SparkReading(OnSpark):
         """How unevenly load is spread."""
 
         def made() -> pa.Table:
-            return collected(answers.imbalance(**self.frames.loads(), by=by), schemas.IMBALANCE)
+            return collected(self.frames.imbalance_by(by), schemas.IMBALANCE)
 
         table = self.once(("imbalance", by), made)
         table = table.append_column("of_topic", table.column("topic_id").is_valid().cast(pa.int8()))

@@ -98,7 +98,9 @@ class QuickReading(Reading):
         """Return how unevenly load is spread."""
         from sharelag.metrics.imbalance import imbalance_arrow
 
-        return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by))
+        known = self.table("leaders").num_rows > 0
+        brokers = self.table("brokers") if known else None
+        return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by, brokers))
 
     def skew(self) -> pa.Table:
         """Return where the lag of each group concentrates."""

@@ -176,7 +176,7 @@ IMBALANCE = pa.schema(
         ("group_id", pa.string()),
         ("topic", pa.string()),  # null: over the whole group
         ("topic_id", pa.string()),
-        ("over", pa.string()),  # partition, topic or member: what it is spread over
+        ("over", pa.string()),  # partition, topic, member or broker: what it is spread over
         ("measure", pa.string()),  # lag, arrived, finished, members, partitions: what is spread
         ("items", pa.int64()),  # partitions, topics or members
         ("unknown", pa.int64()),  # those among them whose measure is not known

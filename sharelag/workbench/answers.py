@@ -291,7 +291,9 @@ def progress(evidence: Evidence, base: Result) -> Result:
     )
 
 
-def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result) -> Result:
+def imbalance(
+    evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result, by: str | None = None
+) -> Result:
     """How unevenly load is spread, and where the lag is concentrated."""
     verdicts = skew.to_pylist()
     return replace(
@@ -303,7 +305,9 @@ def imbalance(evidence: Evidence, table: pa.Table, skew: pa.Table, base: Result)
         order="gini",
         notes=tuple(f"{row['group_id']}: {verdict_words(row)}" for row in verdicts),
         charts=_spread(evidence),
-        unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
+        unknown=(unknown_brokers(evidence.brokers) if by == "broker" else ())
+        + (("members of the groups",) if not evidence.groups.num_rows else ())
+        + base.unknown,
     )
 
 

@@ -319,12 +319,18 @@ class Workbench:
         return answers.progress(self.evidence(group), self._base())
 
     def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
-        """How unevenly load is spread over ``"partition"``, ``"topic"`` or ``"member"``, or all."""
+        """How unevenly load is spread.
+
+        Parameters
+        ----------
+        group : str, optional
+        by : {"partition", "topic", "member", "broker"}, optional
+            Only the spread over these.
+        """
         evidence = self.evidence(group)
         table = self._ask(("imbalance", by), lambda: self.reading.imbalance(by))
-        return answers.imbalance(
-            evidence, answers.only(table, group), answers.only(self.skew(), group), self._base()
-        )
+        of_group = (answers.only(rows, group) for rows in (table, self.skew()))
+        return answers.imbalance(evidence, *of_group, self._base(), by)
 
     def skew(self) -> pa.Table:
         """Where the lag of each group is concentrated, as `sharelag.metrics.skew.SKEW`."""

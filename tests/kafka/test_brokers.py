@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ import sharelag
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import sharelag as command_line
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import (
     accept,
     numbered,
@@ -157,3 +159,34 @@ def test_a_capture_and_spark_answer_the_same(
     then = captured.at((read - timedelta(seconds=5)).isoformat())
     assert then.reading.table("leaders").num_rows == 0
     assert captured.at(read.isoformat()).brokers().table.equals(captured.brokers().table)
+
+
+def test_lag_that_one_broker_leads_is_seen(
+    cluster: KafkaCluster, tmp_path: Path, spark: SparkSession
+) -> None:
+    servers = cluster.bootstrap_servers
+    by_kafka = described(cluster)
+    third = [p for p in range(PARTITIONS) if by_kafka["orders", p]["leader_id"] == 3]
+    produce(servers, "orders", [(p, None, b"late") for p in third * 30])
+    offsets = parse_describe(cluster.brokers[0].share_groups_describe("billing"))
+    lags = Counter({1: 0, 2: 0, 3: 0})
+    for row in offsets:
+        lags[by_kafka["orders", row["partition"]]["leader_id"]] += row["lag"] or 0
+    assert lags == {1: 0, 2: 0, 3: 60}  # by Kafka's own commands
+
+    where = ("--bootstrap-server", servers, "--group", "billing")
+    said = command_line("explain", *where).stdout
+    assert "lag 60 in 6 share partitions, all of it led by broker 3 (rack north)" in said
+    answer = command_line("imbalance", *where, "--by", "broker", "-o", "json")
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert {row["over"] for row in rows} == {"broker"}
+    figures = {row["measure"]: (row["items"], row["total"], row["max"]) for row in rows}
+    assert figures["lag"] == (len(lags), sum(lags.values()), max(lags.values()))
+    assert figures["partitions"] == (3, PARTITIONS, 2)
+
+    folder = tmp_path / "capture"
+    assert command_line("capture", "--bootstrap-server", servers, str(folder)).returncode == 0
+    local = sharelag.open(str(folder), engine="local").imbalance(by="broker").table
+    with sharelag.open(str(folder), engine="spark", spark=spark) as bench:
+        assert bench.imbalance(by="broker").table.equals(local)
+    assert local.num_rows >= 4 * len(GROUPS)

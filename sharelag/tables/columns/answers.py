@@ -55,7 +55,9 @@ COLUMNS = {
     "since": Column(Format.TIME, "when it began; null where not known"),
     "advice": Column(Format.TEXT, "what to do"),
     "evidence": Column(Format.LIST, "what shows it"),
-    "over": Column(Format.TEXT, "what the measure is spread over: partitions, topics or members"),
+    "over": Column(
+        Format.TEXT, "what the measure is spread over: partitions, topics, members or brokers"
+    ),
     "measure": Column(Format.TEXT, "what is spread"),
     "items": Column(Format.COUNT, "partitions, topics or members"),
     "unknown": Column(Format.COUNT, "how many of them have an unknown measure"),

@@ -14,14 +14,17 @@ import pytest
 
 import sharelag
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.brokers import Lead, brokers, coordinators, leads
 from sharelag.metrics.explain import explain
+from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.sources.recorded import folder_of
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.placement import abs_hash
 from sharelag.workbench.explained import summarize_groups
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
+#: A recording of a group whose orders lag, and whose returns do not.
+CAPTURE = folder_of("unassigned")
 RACKS = {1: "east", 2: "west", 3: "<b>\x1b[31m"}
 
 
@@ -121,12 +124,12 @@ def test_one_broker_leads_the_lag(
 
 
 def led_by_one(folder: Path) -> Path:
-    """Return the demo as if broker 3 led all partitions of orders, and broker 1 the others."""
+    """Return a recording as if broker 3 led all partitions of orders, and broker 1 the others."""
     copy = folder / "capture"
     copytree(CAPTURE, copy)
     lag = sharelag.open(str(CAPTURE), engine="local").lag().table.to_pylist()
     places = {(row["topic"], row["topic_id"], row["partition"]) for row in lag}
-    rows = [leader_row(*place, 3 if place[0] == "orders" else 1) for place in sorted(places)]
+    rows = [leader_row(*place, 3 if place[0].endswith("orders") else 1) for place in sorted(places)]
     table = pa.Table.from_pylist(rows, schema=schemas.LEADERS)
     pq.write_table(table, copy / "leaders.parquet")
     pq.write_table(nodes(), copy / "nodes.parquet")
@@ -136,8 +139,7 @@ def led_by_one(folder: Path) -> Path:
 def test_explain_says_which_broker_leads_the_lag(tmp_path: Path) -> None:
     bench = sharelag.open(str(led_by_one(tmp_path)), engine="local")
     said = leads(bench.reading.table("brokers"))
-    # Its orders lag and its payments do not; the other groups have partitions of one topic.
-    assert said == {"billing": Lead(3, RACKS[3], 1.0)}
+    assert said == {"unassigned": Lead(3, RACKS[3], 1.0)}
     evidence = bench.evidence()
     causes = explain(evidence)
     states = {one.group: one.state for one in summarize_groups(evidence, causes)}
@@ -156,3 +158,15 @@ def test_explain_says_which_broker_leads_the_lag(tmp_path: Path) -> None:
     without = replace(evidence, brokers=schemas.BROKERS.empty_table())
     assert explain(without).column("cause").equals(causes.column("cause"))
     assert "led by" not in " ".join(one.state for one in summarize_groups(without, causes))
+
+
+def test_the_load_of_a_broker_is_that_of_what_it_leads() -> None:
+    lags: list[int | None] = [10, 20, 30, None, 5]
+    around = found(lags, [1, 1, 2, 2, None])
+    rows = imbalance_arrow(lag_rows(lags), brokers=around, by="broker").to_pylist()
+    figures = {row["measure"]: (row["items"], row["total"], row["max"]) for row in rows}
+    # What no broker leads is no broker's; an unknown lag is not zero, and leaves the other's.
+    assert figures == {"lag": (2, 60, 30), "partitions": (2, 4, 2)}
+    assert imbalance_arrow(lag_rows(lags), by="broker").num_rows == 0
+    nobody = found(lags, [None] * 5)
+    assert imbalance_arrow(lag_rows(lags), brokers=nobody, by="broker").num_rows == 0

@@ -1,4 +1,4 @@
-"""How load is spread over partitions, topics and members, and where the lag is concentrated."""
+"""How load is spread over partitions, topics, members and brokers, and where lag concentrates."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class ImbalanceView(GroupDashboard):
         "members with many",
         "Measures": "lag in offsets; arrived: offsets over the span; finished: offsets an "
         "hour; members of a "
-        "partition; partitions of a member",
+        "partition; partitions of a member, or that a broker leads",
     } | meanings_of(["gini", "max_mean", "jain", "cv", "top_share"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.measure = choice("Curve of", _MEASURES.items(), self.redraw)
         self.over = choice(
             "Figures over",
-            [("all", ""), *((name, name) for name in ("partition", "topic", "member"))],
+            [("all", ""), *((name, name) for name in ("partition", "topic", "member", "broker"))],
             self.show,
         )
         self.curve = ChartPart(
