@@ -218,6 +218,9 @@ def _table(
         "record_timestamp": table.column("timestamp").take(pa.array(order)),
         "record_kind": _kinds_of(kinds, known["refused"]),
         "replaced": _bits(replaced),
+        "leader_changed": _leader_changed(
+            history.leader_epoch, first, valid["leader_epoch"] & ~_by_no_leader(table, order, kinds)
+        ),
         "from_snapshot": _bits(whole),
         "follows": _bits(follows),
     }
@@ -234,6 +237,30 @@ def _table(
         values[name] = pa.Array.from_buffers(field.type, len(order), buffers)
     arrays = [values[field.name].cast(field.type) for field in schemas.HISTORY]
     return pa.RecordBatch.from_arrays(arrays, schema=schemas.HISTORY)
+
+
+def _by_no_leader(
+    table: pa.RecordBatch, order: NDArray[np.int64], kinds: NDArray[np.int8]
+) -> NDArray[np.bool_]:
+    """Whether each record may be the group coordinator's, which initialises and alters states.
+
+    Its snapshots have leader epoch 0, as those of a topic's first leader, and are written when
+    their state is created (``ShareCoordinatorShard.initializeState``).
+    """
+    is_new = pc.and_(
+        pc.equal(table.column("create_timestamp"), table.column("write_timestamp")),
+        pc.equal(table.column("leader_epoch"), 0),
+    )
+    found = is_new.fill_null(False).to_numpy(zero_copy_only=False)[order]
+    return np.asarray((kinds == k.SNAPSHOT) & found, bool)
+
+
+def _leader_changed(
+    epoch: NDArray[np.int32], first: NDArray[np.bool_], by_leader: NDArray[np.bool_]
+) -> pa.Array:
+    """Whether each state has another leader's epoch than the one before; null: not known."""
+    known = by_leader & np.append(False, by_leader[:-1]) & ~first
+    return pa.array(epoch != np.append(0, epoch[:-1]), mask=~known)
 
 
 def _bitmap(bits: NDArray[np.bool_]) -> pa.Buffer:

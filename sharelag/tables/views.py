@@ -82,9 +82,9 @@ WINDOWS = view(
     "window_end_offset runs"
 )
 HISTORY = view(
-    "record_timestamp group_id topic partition record_kind start_offset effective_start_offset "
-    "window_end_offset window_complete window_available runs max_delivery_count finished released "
-    "archived partial",
+    "record_timestamp group_id topic partition record_kind leader_epoch event start_offset "
+    "effective_start_offset window_end_offset window_complete window_available runs "
+    "max_delivery_count finished released archived partial",
     meanings=meanings_of(("runs",), "history"),
 )
 RECONCILED = view(

@@ -25,6 +25,7 @@ from tests.support.kafka.workload import (
     produce,
     set_group_config,
     share_consume,
+    wait_until,
 )
 
 PARTITIONS = 6
@@ -35,7 +36,10 @@ RACKS = ("east", "west", "north")
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
     """Three brokers in three racks, and groups that have read all of six partitions but one."""
-    settings = {"share.coordinator.state.topic.num.partitions": "12"}
+    settings = {
+        "share.coordinator.state.topic.num.partitions": "12",
+        "broker.session.timeout.ms": "6000",  # until a broker that was killed leads no more
+    }
     with KafkaCluster(properties=settings, racks=RACKS) as cluster:
         servers = cluster.bootstrap_servers
         placed = [[1 + p % 3, 1 + (p + 1) % 3] for p in range(PARTITIONS)]
@@ -190,3 +194,43 @@ def test_lag_that_one_broker_leads_is_seen(
     with sharelag.open(str(folder), engine="spark", spark=spark) as bench:
         assert bench.imbalance(by="broker").table.equals(local)
     assert local.num_rows >= 4 * len(GROUPS)
+
+
+@pytest.mark.row("FND-07")
+def test_a_leader_that_goes_is_an_event_of_the_partitions_that_it_led(
+    cluster: KafkaCluster, spark: SparkSession
+) -> None:
+    servers, before, led = cluster.bootstrap_servers, epochs(cluster), described(cluster)
+    lost = {p for p in range(PARTITIONS) if led["orders", p]["leader_id"] == 3}
+    assert lost
+    cluster.brokers[2].kill()
+    wait_until(
+        lambda: all(row["leader_id"] in (1, 2) for row in described(cluster).values()),
+        "the other brokers lead all partitions",
+    )
+    after = epochs(cluster)
+    moved = {p for p in range(PARTITIONS) if after["orders", p] > before["orders", p]}
+    assert moved == lost
+    where = ("--bootstrap-server", servers)
+    for row in rows_of(*where):
+        # The new leader has not written yet: the state has the epoch of the one before.
+        assert row["current_leader_epoch"] == after["orders", row["partition"]]
+        assert row["leader_epoch"] == before["orders", row["partition"]]
+        assert row["in_sync_replicas"] == [row["leader_id"]] or 3 not in row["replicas"]
+
+    produce(servers, "orders", numbered(10 * PARTITIONS, PARTITIONS))
+    for group in GROUPS:
+        more = 10 * PARTITIONS + 30 * len(lost)
+        share_consume(servers, group, ["orders"], accept, until=more)
+    answer = command_line("history", *where, "-o", "json")
+    events = Counter(
+        (row["group_id"], row["partition"], row["leader_epoch"])
+        for row in map(json.loads, answer.stdout.splitlines())
+        if row["leader_changed"]
+    )
+    assert events == {(g, p, after["orders", p]): 1 for g in GROUPS for p in lost}
+    for row in rows_of(*where):
+        assert row["current_leader_epoch"] == row["leader_epoch"]
+        assert row["leader_id"] != 3
+    shown = command_line("history", *where, "--group", "billing").stdout
+    assert shown.count("new leader") == len(lost)

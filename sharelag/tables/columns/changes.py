@@ -41,6 +41,12 @@ COLUMNS = {
     "replaced": Column(
         Format.FLAG, "true: the record replaced the state: created, reset or altered"
     ),
+    "leader_changed": Column(
+        Format.FLAG,
+        "true: another leader wrote this record than the one before; null where a leader did not "
+        "write both, or one is not known",
+    ),
+    "event": Column(Format.TEXT, "new leader: another leader wrote than before"),
     "follows": Column(
         Format.FLAG, "false: records may be missing before this one; changes are null then"
     ),

@@ -292,3 +292,35 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
 def test_nothing_gives_an_empty_history() -> None:
     assert history_arrow(schemas.RECORDS.empty_table()).schema == schemas.HISTORY
     assert list(histories([])) == []
+
+
+def test_another_leader_is_an_event() -> None:
+    """Records of the group coordinator have leader epoch 0, as those of a topic's first leader."""
+
+    def write(kind: Any, epoch: int, number: int, **changes: Any) -> tuple[bytes, bytes | None]:
+        fields = {"leader_epoch": epoch, "snapshot_epoch": number} | changes
+        return encode_record(kind, row(10 + number, [(12, 13, 2, 1)], **fields))
+
+    records = decode(
+        [
+            write(SHARE_SNAPSHOT, 0, 0, start_offset=-1, state_batches=[]),  # initialised
+            write(SHARE_UPDATE, 4, 0),  # who led before is not known
+            write(SHARE_UPDATE, 4, 0),
+            write(SHARE_SNAPSHOT, 5, 1, write_timestamp=9),
+            write(SHARE_UPDATE, 5, 1),
+            # a reset, which no leader wrote, and its first write
+            write(SHARE_SNAPSHOT, 0, 2, create_timestamp=20, write_timestamp=20, state_epoch=2),
+            write(SHARE_UPDATE, 5, 2),
+            write(SHARE_UPDATE, 6, 2),
+        ]
+    )
+    expected = [None, None, False, True, False, None, None, True]
+    assert column(history_arrow(records), "leader_changed") == expected
+    known, pieces = None, []
+    for n in range(records.num_rows):  # the same, a record at a time
+        history, known = next_history(known, records.slice(n, 1))
+        pieces += column(history, "leader_changed")
+    assert pieces == expected
+    # A topic's first leader has epoch 0, too: it renews a snapshot later than it was created.
+    first = decode([write(SHARE_UPDATE, 0, 1), write(SHARE_SNAPSHOT, 0, 2, write_timestamp=9)])
+    assert column(history_arrow(first), "leader_changed") == [None, False]
