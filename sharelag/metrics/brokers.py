@@ -158,6 +158,21 @@ def racks_of(ids: pa.Array, nodes: Arrow) -> pa.Array:
     return flat(table.column("rack")).take(pc.index_in(ids, flat(table.column("broker_id"))))
 
 
+def replica_racks(brokers: Arrow) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Return the racks of each topic partition's replicas, each rack once, without unknown ones.
+
+    The topic partitions are given by topic id and number; ``brokers`` is
+    `sharelag.schemas.BROKERS`.
+    """
+    rows = as_table(brokers).select(["topic_id", "partition", "racks"]).to_pylist()
+    return {
+        (row["topic_id"], row["partition"]): tuple(
+            dict.fromkeys(rack for rack in row["racks"] or () if rack is not None)
+        )
+        for row in rows
+    }
+
+
 def _racks_in_lists(replicas: pa.Array, nodes: Arrow) -> pa.Array:
     racks = racks_of(replicas.flatten(), nodes)
     lengths = pc.fill_null(pc.list_value_length(replicas), 0).to_numpy()

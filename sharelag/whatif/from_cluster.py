@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError, unknown_group
+from sharelag.metrics.brokers import replica_racks
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.progress import usual_rates
 from sharelag.model import SharePartition, Window
@@ -114,9 +115,9 @@ def scenario_from(
     settings = replace(settings, max_size=int(str(found["group.share.max.size"].value)))
     polled = max_poll_records or estimates.polled(service, settings.limits.lock_duration_ms)
     assumed.append(
-        f"record batches of {batch_records} and polls of {polled} records; "
-        f"one broker without racks, with latencies as "
-        "by default"
+        f"record batches of {batch_records} and polls of {polled} records; one broker"
+        f"{'' if any(topic.racks for topic in topics) else ' without racks'}, "
+        "with latencies as by default"
     )
     _note_what_is_not_taken_over(
         evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed
@@ -180,6 +181,7 @@ def _topics(
 ) -> list[Topic]:
     windows = dict(window_items(evidence.windows))
     logs = {(row["topic_id"], row["partition"]): row for row in evidence.logs.to_pylist()}
+    racks = replica_racks(evidence.brokers)
     by_topic: dict[tuple[str, str], dict[int, PartitionStart]] = {}
     for row in lag:
         if row["topic"] is None or row["end_offset"] is None:
@@ -208,6 +210,7 @@ def _topics(
             assumed.append(
                 f"{count - len(starts)} partitions of {name} have no state: nothing arrives there"
             )
+        of_topic = tuple(racks.get((id_, number), ()) for number in range(count))
         retention = logs.get((id_, min(starts)), {}).get("retention_ms")
         topics.append(
             Topic(
@@ -215,6 +218,7 @@ def _topics(
                 count,
                 id_,
                 starts=tuple(starts.get(number, PartitionStart()) for number in range(count)),
+                racks=of_topic if any(of_topic) else (),
                 retention_ms=retention if retention is not None and retention > 0 else None,
             )
         )

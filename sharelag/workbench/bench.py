@@ -329,8 +329,8 @@ class Workbench:
         """
         evidence = self.evidence(group)
         table = self._ask(("imbalance", by), lambda: self.reading.imbalance(by))
-        of_group = (answers.only(rows, group) for rows in (table, self.skew()))
-        return answers.imbalance(evidence, *of_group, self._base(), by)
+        rows, skew = (answers.only(found, group) for found in (table, self.skew()))
+        return answers.imbalance(evidence, rows, skew, self._base(), by)
 
     def skew(self) -> pa.Table:
         """Where the lag of each group is concentrated, as `sharelag.metrics.skew.SKEW`."""

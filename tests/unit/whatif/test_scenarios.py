@@ -254,6 +254,31 @@ def test_a_scenario_begins_with_the_lag_of_the_cluster(name: str) -> None:
     assert any("record batches of 1 and polls of" in sentence for sentence in scenario.assumed)
 
 
+@pytest.mark.parametrize("racks", [("east", "west"), ("west", "east")])
+def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str, str]) -> None:
+    known = evidence("slow")
+    place = known.members.schema.get_field_index("rack_id")
+    members = known.members.set_column(place, "rack_id", pa.array(racks))
+    rows = known.lag.select(["group_id", "topic", "topic_id", "partition"]).to_pylist()
+    for row in rows:
+        row["racks"] = ["east", None, "east"] if row["partition"] < 2 else ["west"]
+    around = pa.Table.from_pylist(rows, schema=schemas.BROKERS)
+    scenario = scenario_from(replace(known, members=members, brokers=around), duration_ms=60_000)
+    (topic,) = scenario.topics
+    assert topic.racks == (("east",), ("east",), ("west",), ("west",))
+    rack_of = {member.name: member.rack for member in scenario.members}
+    assert sorted(map(str, rack_of.values())) == ["east", "west"]
+    assert "without racks" not in " ".join(scenario.assumed)
+    assert "without racks" in " ".join(scenario_from(known).assumed)
+
+    # The first that joins has all partitions until the other comes; then each has those nearby.
+    ran = simulate(replace(scenario, assignor="rack-aware", settled=False)).deliveries.to_pylist()
+    near = [row for row in ran if rack_of[row["member"]] in topic.racks[row["partition"]]]
+    assert len(near) == 4
+    total = sum(row["deliveries"] for row in ran)
+    assert sum(row["deliveries"] for row in near) > 0.9 * total
+
+
 def test_rates_and_windows_go_on() -> None:
     known = evidence("hot_partition")
     scenario = scenario_from(known)
