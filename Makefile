@@ -57,8 +57,9 @@ rows: ## which requirement rows have passing tests, and which have none
 	-@test -f out/rows.json || $(MAKE) test
 	@$(BIN)/python -m tests.rows
 
-capture-data: test-parts ## record data/captures again from real brokers: ten minutes
-	@$(BIN)/python -m tests.support.kafka.record_capture data/captures/demo
+capture-data: test-parts ## record data/captures again from real brokers: an hour
+	@$(BIN)/python -m tests.support.kafka.record_capture data/captures/chapters
+	@$(BIN)/python -m tests.support.kafka.record_shop data/captures/demo
 	@$(BIN)/python -m tests.support.kafka.record_scenarios data/captures/scenarios
 
 screenshots: test-parts ## pictures of notebooks, dashboards, widgets and reports in docs/: five minutes

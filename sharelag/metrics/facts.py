@@ -17,6 +17,7 @@ from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import PARTITION, known_ends, time_of
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.loads import exploded
+from sharelag.metrics.observed import parts_of
 from sharelag.model import DeliveryState, milliseconds
 from sharelag.model.settings import each_in_force
 from sharelag.schemas import SHARE_PARTITION
@@ -73,6 +74,21 @@ class Facts:
     def observed(self, name: str) -> Floats:
         """Return a column of the observed table; times in milliseconds."""
         return _floats(self._observed, name)
+
+    def since_each_part(self, name: str) -> Floats:
+        """Return how much was finished or released from each tenth of the span to its end.
+
+        Parameters
+        ----------
+        name : {"finished_bins", "released_bins"}
+
+        Returns
+        -------
+        numpy.ndarray
+            ``[rows, BINS]``: the first column is of the whole span, the last of its last tenth.
+        """
+        parts = parts_of(self._observed, name)
+        return np.asarray(np.cumsum(parts[:, ::-1], axis=1)[:, ::-1])
 
     @cached_property
     def groups(self) -> NDArray[Any]:

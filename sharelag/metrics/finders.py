@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sharelag.metrics.facts import Bools, Facts, Floats, sums
+from sharelag.metrics.observed import BINS
 from sharelag.tables.reasons import NO_START_OFFSET
 
 
@@ -188,18 +189,24 @@ def poison_records(facts: Facts) -> Found:
 
 
 def redelivery_storm(facts: Facts) -> Found:
-    """Find share partitions where more deliveries fail than succeed."""
-    finished, released = facts.observed("finished"), facts.observed("released")
-    where = facts.behind & (released >= 10) & (released > finished) & _recent(facts, facts.patience)
+    """Find share partitions where more deliveries fail than succeed: in all, or of late.
+
+    What is judged is the end of the span, at least two tenths of it, in which failures exceed
+    successes the most: an hour in which all went well must not hide the ten minutes since a server
+    broke down.
+    """
+    finished, released = (
+        facts.since_each_part(name)[:, :-1] for name in ("finished_bins", "released_bins")
+    )
+    fails = (released >= 10) & (released > finished)
+    part = np.argmax(np.where(fails, released - finished, -np.inf), axis=1)
+    row = np.arange(len(part))
+    begin, end = facts.observed("begin"), facts.observed("end")
     return Found(
-        where,
+        facts.behind & fails.any(axis=1) & _recent(facts, facts.patience),
         facts.lag("effective_lag"),
-        facts.observed("begin"),
-        {
-            "given back": released,
-            "finished": finished,
-            "deliveries beyond the first": facts.observed("redelivered"),
-        },
+        begin + (end - begin) * part // BINS,
+        {"given back": released[row, part], "finished": finished[row, part]},
     )
 
 

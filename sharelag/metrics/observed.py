@@ -109,6 +109,7 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
             for name, v, k in zip(_CHANGES, values, known, strict=True)
         },
         "finished_bins": _bins(rows, values[0], finished, begin, until),
+        "released_bins": _bins(rows, values[2], released, begin, until),
         "last_finished": rows.time_of_last(known[0] & (values[0] > 0)),
         "last_released": rows.time_of_last(known[2] & (values[2] > 0)),
         "release_every_ms": _median_distance(rows, released),
@@ -119,6 +120,27 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     columns = [arrays[field.name].cast(field.type) for field in schemas.OBSERVED]
     exists = pa.array(rows.numbers("snapshot_epoch")[1][rows.last])
     return pa.RecordBatch.from_arrays(columns, schema=schemas.OBSERVED).filter(exists)
+
+
+def parts_of(observed: Arrow, name: str) -> NDArray[np.float64]:
+    """Return changes in each part of the span; 0 where nothing was observed.
+
+    Parameters
+    ----------
+    observed : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OBSERVED`.
+    name : {"finished_bins", "released_bins"}
+
+    Returns
+    -------
+    numpy.ndarray
+        ``[rows, BINS]``.
+    """
+    column = flat(observed.column(name))
+    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
+    parts = np.zeros((len(column), BINS))
+    parts[known] = column.drop_null().flatten().to_numpy().reshape(-1, BINS)
+    return parts
 
 
 class _Rows:
@@ -183,17 +205,17 @@ def _lead(rows: _Rows) -> NDArray[np.int64]:
 
 def _bins(
     rows: _Rows,
-    finished: NDArray[np.int64],
+    changes: NDArray[np.int64],
     chosen: NDArray[np.bool_],
     begin: NDArray[np.int64],
     until: int,
 ) -> pa.Array:
-    """Return the offsets finished in each part of the span; a part excludes its beginning."""
+    """Sum changes over the parts of the span; a part excludes its beginning."""
     share = rows.share[chosen]
     span = np.maximum(until - begin, 1)[share]
     part = -((begin[share] - rows.time[chosen]) * BINS // span) - 1
     sums = np.zeros((len(begin), BINS), np.int64)
-    np.add.at(sums, (share, np.clip(part, 0, BINS - 1)), finished[chosen])
+    np.add.at(sums, (share, np.clip(part, 0, BINS - 1)), changes[chosen])
     return pa.ListArray.from_arrays(
         pa.array(np.arange(len(begin) + 1, dtype=np.int32) * BINS), pa.array(sums.ravel())
     )

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 from sharelag.metrics.age import Oldest
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import Ends, end_at, first_time
-from sharelag.metrics.observed import BINS
+from sharelag.metrics.observed import BINS, parts_of
 from sharelag.metrics.regime import last_change, mean_since
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat
 
 DRAINED = "drained"  # no record is left to deliver
 DRAINS = "drains"
@@ -99,7 +98,7 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) ->
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
     span = np.where(seen, end - begin, 1)
-    parts = _parts(observed) * (1000 * BINS / span)[:, np.newaxis]
+    parts = parts_of(observed, "finished_bins") * (1000 * BINS / span)[:, np.newaxis]
     has_usual = _arrivals(lag, ends, begin)[1]
     since = np.zeros(len(span), np.int64)
     if since_change:
@@ -215,15 +214,6 @@ def _arriving(ends: Ends, begin: NDArray[np.int64], span: NDArray[np.int64]) -> 
     edges = [end_at(ends, begin + span * n // BINS) for n in range(BINS + 1)]
     values = np.stack([np.where(known, end, np.nan) for end, known in edges], axis=1)
     return np.diff(values, axis=1)
-
-
-def _parts(observed: Arrow) -> _Floats:
-    """Return offsets finished in each part of the span; 0 where nothing was observed."""
-    column = flat(observed.column("finished_bins"))
-    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
-    parts = np.zeros((len(column), BINS))
-    parts[known] = column.drop_null().flatten().to_numpy().reshape(-1, BINS)
-    return parts
 
 
 def _duration(left: NDArray[np.int64], completion: _Floats, arrival: _Floats) -> _Floats:

@@ -99,6 +99,7 @@ OBSERVED = pa.schema(
         ("redelivered", pa.int64()),
         # finished in ten equal parts of the span, for its variation
         ("finished_bins", pa.list_(pa.int64())),
+        ("released_bins", pa.list_(pa.int64())),  # likewise, for when it began
         # of the last row that finished anything; also before the span
         ("last_finished", TIMESTAMP),
         ("last_released", TIMESTAMP),

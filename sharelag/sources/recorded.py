@@ -10,10 +10,17 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _PLACES = (_PACKAGE / "captures", _PACKAGE.parent / "data" / "captures")
 CAPTURES = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
 DEMO = "demo"
-_STORY = (
-    "A shop with eight share groups: releases, rejects, time-outs, a poison record, resets, "
-    "and a deleted group."
-)
+#: Those that have more than one group, and what happens in each.
+_SHOPS = {
+    DEMO: (
+        "Forty minutes of a shop on three brokers, recorded while its members worked: eight share "
+        "groups, of which seven are in trouble, each in another way."
+    ),
+    "chapters": (
+        "Two minutes of a small shop: releases, rejects, time-outs, a poison record, resets, and a "
+        "deleted group, with what Kafka said at the end of each chapter."
+    ),
+}
 
 
 def samples() -> dict[str, str]:
@@ -25,11 +32,11 @@ def samples() -> dict[str, str]:
         The demo first.
     """
     stories = sorted(CAPTURES.glob("scenarios/*/expected.json"))
-    return {DEMO: _STORY} | {
+    return _SHOPS | {
         path.parent.name: json.loads(path.read_text("utf-8"))["story"] for path in stories
     }
 
 
 def folder_of(name: str) -> Path:
     """The capture of a sample, which need not be there."""
-    return CAPTURES / name if name == DEMO else CAPTURES / "scenarios" / name
+    return CAPTURES / name if name in _SHOPS else CAPTURES / "scenarios" / name

@@ -204,7 +204,7 @@ def test_what_is_not_known_has_no_point(opened: Opened) -> None:
 
 
 def test_unknown_stretches_are_hatched(opened: Opened) -> None:
-    figure = charts.window_heat_figure(records("demo")["window_heat"])
+    figure = charts.window_heat_figure(records("chapters")["window_heat"])
     page = opened([figure]).page
     bars = page.eval_on_selector_all(
         "#chart-0 .barlayer .point path",
@@ -215,7 +215,7 @@ def test_unknown_stretches_are_hatched(opened: Opened) -> None:
 
 
 def test_hovering_explains_in_kafkas_terms(opened: Opened) -> None:
-    page = opened([charts.decomposition_figure(records("demo")["decomposition"])]).page
+    page = opened([charts.decomposition_figure(records("chapters")["decomposition"])]).page
     result = page.locator("#chart-0").evaluate(HOVERED)
     assert any("unread" in one and "beyond the window: never delivered" in one for one in result)
     assert any(

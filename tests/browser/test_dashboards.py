@@ -19,7 +19,7 @@ from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import *
 from tests.support.written_input import WrittenInput, Write
 from tests.support.widgets.samples import HOSTILE
-demo, picked = sharelag.open(engine='local'), Selection()
+demo, picked = sharelag.open('chapters', engine='local'), Selection()
 kinds = (FleetView, GroupView, WindowExplorer, PoisonHunt, ImbalanceView, StateTopicHealth, WhatIfLab, Now)
 writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
 hostile = Workbench(WrittenInput(writes), engine="local")
@@ -82,7 +82,7 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
 def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -> None:
     page = opened.page
     said = head(page, GROUP).inner_text()
-    demo = sharelag.open(engine="local")
+    demo = sharelag.open("chapters", engine="local")
     at = demo.lag().as_of
     assert at is not None
     berlin = at.astimezone(ZoneInfo("Europe/Berlin"))

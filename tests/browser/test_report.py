@@ -18,7 +18,6 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import Browser, Page
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.reports import blocks, cells, report
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
 from sharelag.reports.figures import draw
@@ -28,6 +27,7 @@ from sharelag.reports.page import page
 from sharelag.version import __version__
 from tests.support.browser.chromium import open_page
 from tests.support.browser.desk import ROOT, axe_violations
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.nightly import without_kernel
 

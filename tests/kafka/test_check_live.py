@@ -22,8 +22,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.cluster import follower

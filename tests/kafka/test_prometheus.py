@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.monitoring.exports.server import application
 from sharelag.sources.inputs import CaptureInput
+from tests.support.chapters import CAPTURE
 from tests.support.kafka.prometheus import prometheus, prometheus_bin
 from tests.support.scrapes import ask, gathered, running
 from tests.support.written_input import Write, WrittenInput

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
+from tests.support.chapters import CAPTURE
 from tests.support.connect import no_session
 from tests.support.notebooks.shipped import complaints, papermill, texts
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.sources.spark import class_data
+from tests.support.chapters import CAPTURE
 from tests.support.connect import no_session
 from tests.support.kafka.jvm import find_java
 

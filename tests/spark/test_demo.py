@@ -6,29 +6,54 @@ import re
 from pathlib import Path
 
 from sharelag.cli.demo import CAPTURE
+from tests.support import chapters
 from tests.support.command import sharelag
 from tests.support.kafka.describe import parse_describe
 
 HEADINGS = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
+Place = tuple[str, str, int]
 
 
-def recorded() -> list[tuple[str, ...]]:
-    """Kafka's own words at the moment of the recording, sorted as we sort."""
-    lines = (CAPTURE / "expected" / "describe.txt").read_text().splitlines()
-    rows = [tuple(line.split()) for line in lines if line and not line.startswith("GROUP")]
-    assert len(rows) == len(parse_describe("\n".join(lines))) >= 24
-    return sorted(rows, key=lambda row: (row[0], row[1], int(row[2])))
+def shown(table: str) -> dict[Place, list[str]]:
+    """Return leader epoch, start offset and lag of each share partition of a printed table."""
+    heading, *lines = [line.split() for line in table.splitlines()]
+    assert heading[:6] == HEADINGS
+    rows = {(line[0], line[1], int(line[2])): line[3:6] for line in lines}
+    assert len(rows) == len(lines)
+    return rows
 
 
-def test_the_demo_prints_what_kafka_printed_row_for_row_and_names_its_report(
+def test_the_chapters_are_printed_as_kafka_printed_them() -> None:
+    words = (chapters.CAPTURE / "expected" / "describe.txt").read_text()
+    lines = [line.split() for line in words.splitlines() if line and line.split()[:6] != HEADINGS]
+    assert len(lines) == len(parse_describe(words)) >= 24
+    done = sharelag("lag", "--capture", "chapters", "--engine", "spark")
+    assert done.returncode == 0, done.stderr
+    assert shown(done.stdout) == {(one[0], one[1], int(one[2])): one[3:6] for one in lines}
+
+
+def test_the_demo_is_between_what_kafka_said_before_and_after_and_names_its_report(
     tmp_path: Path,
 ) -> None:
     done = sharelag("demo", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     table, last, following = done.stdout.split("\n\n")
-    heading, *lines = table.splitlines()
-    assert heading.split()[:6] == HEADINGS
-    assert [tuple(line.split()[:6]) for line in lines] == recorded()
+    rows = shown(table)
+    before, after = (
+        {
+            (row["group"], row["topic"], row["partition"]): row
+            for row in parse_describe((CAPTURE / f"describe_{when}.txt").read_text())
+        }
+        for when in ("before", "after")
+    )
+    assert rows.keys() == before.keys() == after.keys()
+    moved = 0
+    for place, (epoch, start, _) in rows.items():
+        first, then = before[place], after[place]
+        assert int(epoch) == first["leader_epoch"] == then["leader_epoch"]
+        assert (first["start_offset"] or 0) <= int(start) <= (then["start_offset"] or 0)
+        moved += first["start_offset"] != then["start_offset"]
+    assert moved, "members worked"
     page = tmp_path / "reports" / "daily" / "latest" / "report.html"
     assert last.startswith("The daily report, ")
     assert last.splitlines()[0].endswith(f": {page}")

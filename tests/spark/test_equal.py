@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.explain import explain
 from sharelag.pipeline.reading import SparkReading
 from sharelag.pipeline.tasks import REPLAYED, whole_parts
@@ -27,6 +26,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
 from tests.support import generators
+from tests.support.chapters import CAPTURE
 from tests.support.records import raw
 
 STORIES = sorted(path.parent.name for path in CAPTURE.parent.glob("scenarios/*/capture.json"))

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.pipeline.collecting import collected
 from sharelag.pipeline.reading import SparkReading
@@ -27,6 +26,7 @@ from sharelag.replay.moment import parse_time
 from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.spark.frames import FrameInput
 from tests.support import readings
+from tests.support.chapters import CAPTURE
 
 THEN = "2026-11-21T11:44:31Z"
 #: Tables of a row a share partition, or a summary, and where the same stands on the other engine.
@@ -78,8 +78,8 @@ def rows(table: pa.Table) -> list[str]:
 def benches(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Any, Any]:
     """The demo on Spark, and in one process."""
     return (
-        sharelag.open("demo", as_of=request.param, spark=spark),
-        sharelag.open("demo", as_of=request.param, engine="local"),
+        sharelag.open("chapters", as_of=request.param, spark=spark),
+        sharelag.open("chapters", as_of=request.param, engine="local"),
     )
 
 
@@ -101,7 +101,7 @@ def test_every_answer_is_the_same_row_for_row(benches: tuple[Any, Any], question
 
 
 def test_raw_is_records_and_rejects_and_what_is_skipped(spark: SparkSession) -> None:
-    frames = sharelag.open("demo", spark=spark).frames
+    frames = sharelag.open("chapters", spark=spark).frames
     assert (
         frames.raw.count()
         == frames.records.count() + frames.group_records.count() + frames.rejects.count()
@@ -115,7 +115,7 @@ def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: Spark
         [("billing", "Ada"), ("fraud-check", "Bob")], "group_id string, owner string"
     ).createOrReplaceTempView("owners")
     try:
-        bench = sharelag.open("demo", spark=spark)
+        bench = sharelag.open("chapters", spark=spark)
         sums = {
             row.group_id: row.total
             for row in bench.sql("select group_id, sum(lag) as total from lag group by 1").collect()
@@ -143,7 +143,7 @@ def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: Spark
 
 def test_an_unknown_table_is_named_with_those_there_are(spark: SparkSession) -> None:
     with pytest.raises(InputError, match=r"unknown table 'lags': choose one of raw, records"):
-        sharelag.open("demo", spark=spark).frames["lags"]
+        sharelag.open("chapters", spark=spark).frames["lags"]
 
 
 # ---- DataFrames of the user's own ----------------------------------------------------------------
@@ -157,7 +157,7 @@ def own(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
 def test_dataframes_of_ones_own_give_the_lag_of_the_capture(spark: SparkSession) -> None:
     raw, ends = own(spark)
     bench = sharelag.open(raw=raw, offsets=ends)
-    wanted = sharelag.open("demo", engine="local").reading.table("lag")
+    wanted = sharelag.open("chapters", engine="local").reading.table("lag")
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
     assert bench.lag().engine == "spark"
     assert "a DataFrame of raw records" in repr(bench)
@@ -173,7 +173,7 @@ def test_tables_of_this_process_are_taken_like_those_of_spark(
     raw, ends = (pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet"))
     given = [raw.to_pandas(), ends.to_pandas()] if kind == "pandas" else [raw, ends]
     bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
-    wanted = sharelag.open("demo", engine="local").reading.table("lag")
+    wanted = sharelag.open("chapters", engine="local").reading.table("lag")
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
     with pytest.raises(InputError, match="cannot read records of list: give a DataFrame of Spark"):
         sharelag.open(raw=[1, 2])  # type: ignore[arg-type]
@@ -186,7 +186,7 @@ def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) ->
     at = datetime(2026, 11, 21, 11, 44, 40, tzinfo=UTC)
     names = ["group_id", "topic_id", "partition", "start_offset", "end_offset", "lag"]
     then = sharelag.open(raw=raw, offsets=both, as_of=at).reading.table("lag").select(names)
-    wanted = sharelag.open("demo", as_of=at, engine="local").reading.table("lag").select(names)
+    wanted = sharelag.open("chapters", as_of=at, engine="local").reading.table("lag").select(names)
     assert then.to_pylist() == wanted.to_pylist()
     assert pc.sum(then.column("lag")).as_py() > 0
 
@@ -201,7 +201,7 @@ def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
         "end_offset", F.lit(0)
     )
     both = older.unionByName(later).unionByName(older)
-    wanted = sharelag.open("demo", engine="local").reading.table("lag")
+    wanted = sharelag.open("chapters", engine="local").reading.table("lag")
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), both)
     assert rows(collected(lag, schemas.LAG)) == rows(wanted)
@@ -243,7 +243,7 @@ def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, tmp_path: Pat
 
 
 def test_a_closed_workbench_leaves_nothing_in_sparks_cache(spark: SparkSession) -> None:
-    with sharelag.open("demo", spark=spark) as bench:
+    with sharelag.open("chapters", spark=spark) as bench:
         bench.lag()
         assert isinstance(bench.reading, SparkReading)
         kept = list(bench.reading.frames.kept)
@@ -266,14 +266,16 @@ def test_files_that_an_archive_has_replaced_are_a_sentence(
         bench.history()
     del bench
     gc.collect()
-    assert len(sharelag.open("demo", spark=spark).lag()) == 32  # releases what the other one kept
+    assert (
+        len(sharelag.open("chapters", spark=spark).lag()) == 32
+    )  # releases what the other one kept
 
 
 def test_of_many_records_each_group_has_its_own_latest(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 50)
-    for of in (sharelag.open("demo", spark=spark), sharelag.open("demo", engine="local")):
+    for of in (sharelag.open("chapters", spark=spark), sharelag.open("chapters", engine="local")):
         every = (
             readings.history(CaptureInput(CAPTURE), "local").table.column("group_id").to_pylist()
         )
@@ -301,7 +303,7 @@ def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
     with pytest.raises(InputError, match=r"raw records: .*key: expected binary"):
         sharelag.open(raw=ends)
     with pytest.raises(InputError, match="give either what to open or raw=DataFrame"):
-        sharelag.open("demo", raw=raw)
+        sharelag.open("chapters", raw=raw)
     with pytest.raises(InputError, match="offsets=DataFrame can only be given together with raw"):
         sharelag.open(offsets=ends)
     with pytest.raises(InputError, match="can only be read on Spark: remove engine='local'"):
@@ -312,13 +314,13 @@ def test_a_result_becomes_the_dataframe_of_all_its_rows(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 100)
-    bench = sharelag.open("demo", spark=spark)
+    bench = sharelag.open("chapters", spark=spark)
     history = bench.history()
     assert len(history) == 100
     assert history.to_spark().count() == 1780
     assert "the latest 100 of 1,780 rows" in history.to_text()
     last = (
-        sharelag.open("demo", engine="local")
+        sharelag.open("chapters", engine="local")
         .history()
         .table.sort_by([("record_timestamp", "descending")])
     )
@@ -338,14 +340,17 @@ def test_a_result_becomes_the_dataframe_of_all_its_rows(
 def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = sharelag.open("demo", engine="local").timeline(every=10.0)
-    on_spark = sharelag.open("demo", spark=spark).timeline(every=10.0)
+    whole = sharelag.open("chapters", engine="local").timeline(every=10.0)
+    on_spark = sharelag.open("chapters", spark=spark).timeline(every=10.0)
     assert not whole.notes
     assert rows(collected(on_spark.to_spark(), schemas.TIMELINE)) == rows(whole.table)
     monkeypatch.setattr(
         "sharelag.workbench.bench.MOST_TIMELINE_ROWS", len(pc.unique(whole.table["as_of"])) * 5
     )
-    for bench in (sharelag.open("demo", spark=spark), sharelag.open("demo", engine="local")):
+    for bench in (
+        sharelag.open("chapters", spark=spark),
+        sharelag.open("chapters", engine="local"),
+    ):
         worst = bench.reading.table("lag").sort_by([("lag", "descending")]).slice(0, 5)
         cut = bench.timeline(every=10.0)
         assert set(cut.table.column("topic_id").to_pylist()) == set(

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sharelag
-from sharelag.cli.demo import CAPTURE
+from tests.support.chapters import CAPTURE
 
 IDLE = CAPTURE.parent / "scenarios" / "idle_members"
 

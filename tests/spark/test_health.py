@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sharelag import pipeline, schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.health import gather, health_arrow
 from sharelag.replay.history import history_arrow
@@ -19,6 +18,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
+from tests.support.chapters import CAPTURE
 from tests.support.records import raw
 
 

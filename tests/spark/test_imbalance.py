@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import pipeline, schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
@@ -19,6 +18,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import engine
+from tests.support.chapters import CAPTURE
 
 #: Two members of one group, one of which has just come.
 MOMENT = datetime(2026, 11, 21, 11, 44, 30, 604_000, tzinfo=UTC)

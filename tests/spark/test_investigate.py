@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 import sharelag as api
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.replay.moment import Choice
@@ -19,6 +18,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine, investigate
 from tests.support import readings
+from tests.support.chapters import CAPTURE
 
 SOURCE = CaptureInput(CAPTURE)
 THEN = datetime(2026, 11, 21, 11, 44, 31, tzinfo=UTC)

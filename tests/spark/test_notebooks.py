@@ -32,7 +32,7 @@ def run(name: str, **parameters: Any) -> dict[str, Any]:
 )  # not begun, without records, healthy
 @pytest.mark.parametrize("name", ["02_inside_a_window", "04_poison_and_stuck_records"])
 def test_it_runs_where_there_is_no_window(name: str, group: str) -> None:
-    names = run(name, where="demo", group=group)
+    names = run(name, where="chapters", group=group)
     if name.startswith("02"):
         start = dict.fromkeys(names["bench"].lag(group).table.column("start_offset").to_pylist())
         assert (
@@ -89,7 +89,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, whatif.Scenario]]:
 GROUPS = [
     ("hot_partition", "hot-partition", 3),
     ("head_of_line", "head-of-line", 4),
-    ("demo", "billing", 0),
+    ("chapters", "billing", 0),
 ]
 
 

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
@@ -31,6 +30,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
 from sharelag.workbench import charts, engine
 from tests.support import generators
+from tests.support.chapters import CAPTURE
 from tests.support.records import offsets, raw, row
 
 

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.pipeline import stream
@@ -26,6 +25,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from tests.support.chapters import CAPTURE
 from tests.support.records import offsets, raw, row
 
 

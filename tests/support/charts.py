@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.evidence import Evidence
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import charts, engine, investigate
 from sharelag.workbench.charts import palette
 from tests.support import readings
+from tests.support.chapters import CAPTURE
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,7 +75,7 @@ def health(name: str) -> pa.Table:
 
 
 def folder(name: str) -> Path:
-    return CAPTURE if name == "demo" else SCENARIOS / name
+    return CAPTURE if name == "chapters" else SCENARIOS / name
 
 
 def records(name: str) -> dict[str, pa.Table]:

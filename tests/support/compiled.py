@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import sharelag
-from sharelag.cli.demo import CAPTURE
 from sharelag.whatif.compiled.ready import make_ready
+from tests.support.chapters import CAPTURE
 
 ROOT = Path(__file__).parents[2]
 

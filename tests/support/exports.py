@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as openmetrics_families,
 )
 
-from sharelag.cli.demo import CAPTURE
+from tests.support.chapters import CAPTURE
 
 EXAMPLES = CAPTURE.parents[1] / "examples"
 

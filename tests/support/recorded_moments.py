@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.sources.inputs import CaptureInput
+from tests.support.chapters import CAPTURE
 
 MOMENTS = sorted((CAPTURE / "expected" / "moments").glob("*.txt"))
 

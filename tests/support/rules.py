@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.monitoring.check import Checked, check
 from sharelag.monitoring.checks.rules import Rules, parse_rules
+from tests.support.chapters import CAPTURE
 from tests.support.written_input import Write
 
 EXAMPLES = CAPTURE.parents[1] / "examples"

@@ -171,7 +171,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def recorded() -> pa.RecordBatch:
     import pyarrow.parquet as pq
 
-    (path,) = (folder_of("demo") / "records").glob("*.parquet")
+    (path,) = (folder_of("chapters") / "records").glob("*.parquet")
     batches: list[pa.RecordBatch] = pq.read_table(path).combine_chunks().to_batches()
     return batches[0]
 

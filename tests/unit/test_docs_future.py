@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.causes import CAUSES
 from sharelag.model import DeliveryState
 from sharelag.monitoring.exports.gathered import Gathered
@@ -17,6 +16,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.whatif.consumer_group import RUNS
 from sharelag.whatif.simulation.summary import SUMMARY
 from sharelag.workbench.investigate import gather
+from tests.support.chapters import CAPTURE
 
 DOCS = Path(__file__).parents[2] / "docs"
 

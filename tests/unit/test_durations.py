@@ -23,7 +23,7 @@ from sharelag.whatif.named import named
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.workbench.spans import span
 
-DEMO = Path(__file__).parents[2] / "data" / "captures" / "demo"
+DEMO = Path(__file__).parents[2] / "data" / "captures" / "chapters"
 WRONG = ("5 parsecs", "", " ", "m", "1h1h", "30m1h", "-5s", "+5s", "5", "1e3s", "1,5h", "nan", "5M")
 
 

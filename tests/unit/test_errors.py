@@ -7,18 +7,20 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import sharelag
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError, unknown_group
 from sharelag.monitoring.check import check
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.sources.inputs import CaptureInput
 from sharelag.whatif.from_cluster import scenario_from
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as run
 
 
 def test_a_cell_that_fails_shows_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
-    failed = shell.run_cell("import sharelag; sharelag.open(engine='local').lag('nobody')")
+    failed = shell.run_cell(
+        "import sharelag; sharelag.open('chapters', engine='local').lag('nobody')"
+    )
     said = "".join(capsys.readouterr())
     assert said.strip() == f"InputError: {failed.error_in_exec}"
     assert "there is no state of share group 'nobody'" in said

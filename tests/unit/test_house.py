@@ -59,7 +59,7 @@ def told(status):
     print("\\n", *sys.modules)
     sys.exit(status)
 sharelag.cli.leave = output.leave = told
-sys.argv[1:] = ["lag", "--capture", {str(ROOT / "data" / "captures" / "demo")!r}]
+sys.argv[1:] = ["lag", "--capture", {str(ROOT / "data" / "captures" / "chapters")!r}]
 sys.argv += ["--engine", "local"]
 main()
 """

@@ -66,7 +66,7 @@ def test_it_holds_both_packages_and_their_data(wheel: Path) -> None:
         "sharelag_widgets/py.typed",
     } <= names
     assert not [name for name in names if name.startswith(("tests/", "data/", "widgets/"))]
-    assert wheel.stat().st_size < 2_000_000
+    assert wheel.stat().st_size < 5_000_000
 
 
 @pytest.mark.exhaustive
@@ -80,12 +80,12 @@ def test_its_samples_open_in_an_empty_folder(installed: Path, tmp_path: Path) ->
         installed / "python", "-c", code, folder=tmp_path
     ).splitlines()
     assert installed.parent in Path(where).parents
-    assert (samples, rows, explained) == ("22", "32", "True")
+    assert (samples, rows, explained) == ("23", "28", "True")
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 def test_its_demo_runs_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     result = run(installed / "sharelag", "demo", "--out", "x", folder=tmp_path)
-    assert "notifications shipments" in result
+    assert "fulfilment    shipments" in result
     assert (tmp_path / "x" / "reports" / "daily" / "latest" / "report.html").is_file()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sharelag.cli.demo import CAPTURE
+from tests.support.chapters import CAPTURE
 
 pytestmark = pytest.mark.slow
 
@@ -73,10 +73,10 @@ def test_a_command_on_spark_says_what_to_install(command: list[str]) -> None:
 
 def test_whatever_is_on_spark_says_what_to_install() -> None:
     requested = (
-        "sharelag.open('demo').lag()",
-        "sharelag.open('demo').frames",
-        "sharelag.open('demo', spark=object()).lag()",
-        "sharelag.open('demo', engine='local').frames",
+        "sharelag.open('chapters').lag()",
+        "sharelag.open('chapters').frames",
+        "sharelag.open('chapters', spark=object()).lag()",
+        "sharelag.open('chapters', engine='local').frames",
         "here.to_spark()",
         "sharelag.decode",
         "sharelag.stream",
@@ -84,7 +84,7 @@ def test_whatever_is_on_spark_says_what_to_install() -> None:
     )
     code = f"""
 import sharelag
-here = sharelag.open('demo', engine='local').lag()
+here = sharelag.open('chapters', engine='local').lag()
 for each in {requested}:
     try:
         eval(each)

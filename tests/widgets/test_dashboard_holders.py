@@ -28,8 +28,8 @@ def test_the_strip_names_who_holds_offsets(
             for one in lines
         ],
     ).log.path
-    known = kind(sharelag.open(engine="local", requests=log), "billing")
+    known = kind(sharelag.open("chapters", engine="local", requests=log), "billing")
     (said,) = known.strip.header.notes
     assert said.startswith("orders:0: 680-699 acquired by m-<b>7</b> since 2026-11-21 11:45:00 UTC")
-    without = kind(sharelag.open(engine="local"), "billing")
+    without = kind(sharelag.open("chapters", engine="local"), "billing")
     assert without.strip.header.notes == []

@@ -59,7 +59,7 @@ OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab, N
 
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
-    return sharelag.open(engine="local")
+    return sharelag.open("chapters", engine="local")
 
 
 @pytest.fixture(scope="module")

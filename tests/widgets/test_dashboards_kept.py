@@ -25,7 +25,7 @@ WRITES = [
 
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
-    return sharelag.open(engine="local")
+    return sharelag.open("chapters", engine="local")
 
 
 def looking(kind: Any) -> tuple[Any, Any, WrittenInput]:

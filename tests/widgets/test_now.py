@@ -17,7 +17,7 @@ from tests.support.written_input import Write, WrittenInput
 
 @pytest.fixture(scope="module", name="demo")
 def opened_demo() -> Workbench:
-    return sharelag.open("demo", engine="local")
+    return sharelag.open("chapters", engine="local")
 
 
 @pytest.fixture(scope="module", name="storm")

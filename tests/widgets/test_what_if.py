@@ -35,7 +35,7 @@ def uneven() -> Workbench:
 
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
-    return sharelag.open(engine="local")
+    return sharelag.open("chapters", engine="local")
 
 
 def lab_of(

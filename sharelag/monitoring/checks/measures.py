@@ -77,8 +77,11 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
     mine = [[row for row in rows if row["group_id"] == group] for group in groups]
     # Where something is unknown, no cause is found there and none is excluded.
     unsure = _unsure(rule, now.facts)
-    # A cause of unknown size counts all the same.
-    held = [sum(np.inf if row["held"] is None else row["held"] for row in found) for found in mine]
+    # A cause of unknown size counts all the same, and one that holds no offsets as if it held one.
+    held = [
+        sum(np.inf if row["held"] is None else max(row["held"], 1) for row in found)
+        for found in mine
+    ]
     since = [
         max((row["since"].timestamp() * 1000 for row in found if row["since"]), default=np.nan)
         for found in mine

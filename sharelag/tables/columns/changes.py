@@ -56,7 +56,8 @@ COLUMNS = {
         Format.COUNT, "records before which others may be missing, or whose state is partial"
     ),
     "replacements": Column(Format.COUNT, "times the state was created or reset"),
-    "finished_bins": Column(Format.LIST, "the same in ten equal parts of the span"),
+    "finished_bins": Column(Format.LIST, "`finished` in ten equal parts of the span"),
+    "released_bins": Column(Format.LIST, "`released` in ten equal parts of the span"),
     "last_finished": Column(Format.TIME, "when anything was finished last"),
     "last_released": Column(Format.TIME, "when anything was given back last"),
     "first_released": Column(Format.TIME, "when anything was given back first"),

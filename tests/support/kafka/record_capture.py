@@ -1,6 +1,6 @@
-"""Record the demo capture from a real broker, with Kafka's own answers beside it.
+"""Record the chapters of a small shop from a real broker, with Kafka's own answers beside it.
 
-``python -m tests.support.kafka.record_capture data/captures/demo`` takes about two minutes and writes
+``python -m tests.support.kafka.record_capture data/captures/chapters`` takes about two minutes and writes
 the capture, ``expected/`` in it, and ``golden/state_records.jsonl`` two folders up.
 """
 
@@ -140,6 +140,6 @@ def _write_expected(folder: Path, moments: list[dict[str, Any]], last: Moment) -
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Record the demo capture from a real broker.")
+    parser = argparse.ArgumentParser(description="Record the chapters from a real broker.")
     parser.add_argument("folder", type=Path)
     record(parser.parse_args().folder)

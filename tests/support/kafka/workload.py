@@ -43,23 +43,24 @@ class Delivery(NamedTuple):
 
 
 def create_topics(
-    bootstrap: str, partitions: Mapping[str, int], config: Mapping[str, str] | None = None
+    bootstrap: str,
+    partitions: Mapping[str, int],
+    config: Mapping[str, str] | None = None,
+    copies: int = 1,
 ) -> None:
     """Create topics with the given numbers of partitions, and wait until they have leaders."""
     admin = _admin(bootstrap)
     topics = [
-        NewTopic(name, count, 1, config=dict(config or {})) for name, count in partitions.items()
+        NewTopic(name, count, copies, config=dict(config or {}))
+        for name, count in partitions.items()
     ]
     for done in admin.create_topics(topics).values():
         done.result(timeout=30)
     wait_until(
         lambda: all(
-            {
-                part.leader
-                for part in admin.list_topics(name, timeout=10).topics[name].partitions.values()
-            }
-            == {1}
-            for name in partitions
+            sorted(part.leader > 0 for part in found.values()) == [True] * count
+            for name, count in partitions.items()
+            for found in [admin.list_topics(name, timeout=10).topics[name].partitions]
         ),
         "the new topics have leaders",
     )

@@ -16,10 +16,10 @@ import nbformat
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.reports import report
 from tests.support.browser.chromium import FLAGS, find_chromium
 from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
+from tests.support.chapters import CAPTURE
 from tests.support.connect import QUICK, connect_server
 from tests.support.notebooks.gallery import CELLS, REPORT, WORDS, setup
 from tests.support.notebooks.running import DRAWN, Running

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sharelag.cli.demo import CAPTURE
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 
 _LOCK, _LOCK_MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"

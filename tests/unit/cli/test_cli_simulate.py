@@ -13,12 +13,12 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.cli.simulate import simulate
 from sharelag.model import Window
 from sharelag.whatif.comparison.size import size
 from sharelag.whatif.named import named, names
 from sharelag.whatif.scenario import Burst, Member, PartitionStart, Producer, Scenario, Topic
+from tests.support.chapters import CAPTURE
 
 SLOW = str(CAPTURE.parent / "scenarios" / "slow")
 

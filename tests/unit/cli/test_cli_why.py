@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.kafka.describe import parse_describe
 from tests.support.recorded_moments import MOMENTS

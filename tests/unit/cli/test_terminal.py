@@ -46,7 +46,7 @@ def shown_on_a_terminal(columns: int, *arguments: str) -> str:
 
 
 def test_the_largest_lag_comes_first_and_numbers_are_aligned() -> None:
-    done = command("lag", "--capture", "demo")
+    done = command("lag", "--capture", "chapters")
     heading, *rows = done.stdout.splitlines()
     place = heading.index(" LAG") + 4
     texts = [row[:place].split()[-1] for row in rows]
@@ -54,13 +54,13 @@ def test_the_largest_lag_comes_first_and_numbers_are_aligned() -> None:
     known = [int(text) for text in texts if text != "-"]
     assert known == sorted(known, reverse=True)
     assert texts[len(known) :] == ["-"] * (len(rows) - len(known))  # unknown ones come last
-    total = sharelag.open("demo", engine="local").lag().to_pandas()["lag"]
+    total = sharelag.open("chapters", engine="local").lag().to_pandas()["lag"]
     said = f"lag {int(total.sum()):,} (+{total.isna().sum()} unknown)"
     assert f"sharelag: {len(rows)} share partitions, {said}, as of " in done.stderr
 
 
 def test_the_order_and_the_number_of_rows_can_be_chosen() -> None:
-    asked = ("lag", "--capture", "demo", "-o", "json")
+    asked = ("lag", "--capture", "chapters", "-o", "json")
     plain = [json.loads(line) for line in command(*asked).stdout.splitlines()]
     assert [(row["group_id"], row["partition"]) for row in plain[:2]] == [
         ("analytics", 0),
@@ -79,14 +79,14 @@ def test_the_order_and_the_number_of_rows_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("columns", [80, 60])
 def test_eighty_columns_hold(columns: int) -> None:
-    lines = shown_on_a_terminal(columns, "lag", "--capture", "demo").splitlines()
+    lines = shown_on_a_terminal(columns, "lag", "--capture", "chapters").splitlines()
     assert "LEADER-EPOCH" not in lines[0]
     assert " LAG " in lines[0]
     if columns == 80:
         assert max(map(len, lines)) <= 80
     if columns == 60:
         assert any(line.startswith("notificatio\u2026 ") for line in lines)
-    wide = shown_on_a_terminal(200, "lag", "--capture", "demo").splitlines()
+    wide = shown_on_a_terminal(200, "lag", "--capture", "chapters").splitlines()
     assert "LEADER-EPOCH" in wide[0]
     assert any(line.startswith("notifications ") for line in wide)
 
@@ -94,11 +94,11 @@ def test_eighty_columns_hold(columns: int) -> None:
 def test_the_worst_group_is_explained_first() -> None:
     groups = [
         line.split("  ")
-        for line in command("explain", "--capture", "demo").stdout.splitlines()
+        for line in command("explain", "--capture", "chapters").stdout.splitlines()
         if line[:1].strip()
     ]
     lags = [int(re.sub(r"\D", "", state.split(" in ")[0]) or 0) for _, state in groups]
-    critical = sharelag.open("demo", engine="local").explain().to_pandas()
+    critical = sharelag.open("chapters", engine="local").explain().to_pandas()
     worst = set(critical[critical["severity"] == "critical"]["group_id"])
     names = [name for name, _ in groups]
     assert set(names[: len(worst)]) == worst

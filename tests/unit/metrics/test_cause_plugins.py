@@ -7,13 +7,13 @@ import json
 import pytest
 
 import sharelag
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.known_causes import known_causes
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
 from tests.support.packages import Packages
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import sharelag
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
@@ -25,6 +25,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import investigate
 from sharelag.workbench.explained import explained, summarize_groups
+from tests.support.chapters import CAPTURE
 
 SCENARIOS = sorted(path.parent for path in (CAPTURE.parent / "scenarios").glob("*/expected.json"))
 #: Hours are pressed into seconds in the stories, so the length of a lock says nothing there.
@@ -227,3 +228,18 @@ def test_nothing_wrong_never_stands_beside_growing_lag() -> None:
         assert not causes.num_rows
         (group,) = summarize_groups(evidence, causes, patience)
         assert group.state.endswith(words)
+
+
+def test_a_storm_that_began_lately_is_found_after_a_long_good_time() -> None:
+    """Twelve minutes of refused deliveries, of an hour in which most went well."""
+    bench = sharelag.open("demo", engine="local")
+    seen = bench.evidence("notifications").observed.to_pylist()
+    assert all(row["released"] < row["finished"] for row in seen)
+    explained = bench.explain("notifications")
+    (storm,) = explained.table.to_pylist()
+    assert storm["cause"] == "redelivery_storm"
+    given = {one["name"]: one["value"] for one in storm["evidence"]}
+    assert int(given["given back"]) > int(given["finished"]) > 1000
+    assert explained.as_of is not None
+    began = explained.as_of - storm["since"]
+    assert timedelta(minutes=10) < began < timedelta(minutes=14)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.health import gather, health_arrow, health_counts
 from sharelag.metrics.placement import findings, state_partitions
 from sharelag.replay import replay_arrow
@@ -22,6 +21,7 @@ from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.wire.placement import abs_hash
+from tests.support.chapters import CAPTURE
 from tests.support.records import KEY, row
 
 _UNKNOWN_KIND = (b"\x00\x07", b"")  # skipped, as Kafka does

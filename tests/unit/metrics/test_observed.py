@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
 from sharelag.quick.reading import decoded
@@ -21,6 +20,7 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.chapters import CAPTURE
 
 MS = timedelta(milliseconds=1)
 MIDNIGHT = datetime(2026, 11, 21, tzinfo=UTC)
@@ -281,13 +281,14 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
     begin = max(end - over, lead["record_timestamp"])
     span = [row for row in seen if row["record_timestamp"] > end - over]
     after = [row for row in span if row["number"] > lead["number"]]
-    bins = [0] * BINS
+    bins, back = [0] * BINS, [0] * BINS
     for row in span:
         width = (end - begin) / BINS
         at_part = next(
             (i for i in range(BINS) if row["record_timestamp"] <= begin + (i + 1) * width), BINS - 1
         )
         bins[at_part] += row["finished"] or 0
+        back[at_part] += row["released"] or 0
     given_back = [row["record_timestamp"] for row in span if row["released"]]
     distances = [abs(b - a) // MS for a, b in pairwise(given_back)]
     head = [seen[-1]]
@@ -324,6 +325,7 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
         "replacements": sum(row["replaced"] for row in span),
         **{name: sum(row[name] or 0 for row in span) for name in CHANGES},
         "finished_bins": bins,
+        "released_bins": back,
         "last_finished": last("finished"),
         "last_released": last("released"),
         "release_every_ms": int(median(distances)) if len(distances) > 1 else None,

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.age import oldest_offsets
 from sharelag.metrics.lag import lag_arrow
@@ -26,6 +25,7 @@ from sharelag.replay.history import history_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
 from tests.support import generators
+from tests.support.chapters import CAPTURE
 from tests.support.observed_rows import lag_of, log, observed, one, progress
 from tests.support.progress_rows import DAY, HOUR, ID, MINUTE, MS, NOON, ago, end, lag, time
 from tests.support.recorded_moments import ends as noted_ends

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.reclaim import RECLAIMABLE, reclaimable_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
+from tests.support.chapters import CAPTURE
 from tests.support.progress_rows import NOON
 from tests.support.progress_rows import lag as lag_row
 

@@ -74,7 +74,7 @@ def test_random_windows_and_targets_are_counted_offset_by_offset() -> None:
 
 
 def test_a_plan_is_of_one_group_and_comes_with_kafkas_command() -> None:
-    bench = sharelag.open("demo", engine="local")
+    bench = sharelag.open("chapters", engine="local")
     plan = bench.plan_reset("billing", "earliest", topic="payments")
     assert set(plan.table.column("topic").to_pylist()) == {"payments"}
     assert plan.table.column("again").to_pylist() == [500] * 4
@@ -88,7 +88,7 @@ def test_a_plan_is_of_one_group_and_comes_with_kafkas_command() -> None:
 
 
 def test_a_time_goes_to_the_first_record_then_or_later() -> None:
-    bench = sharelag.open("demo", engine="local")
+    bench = sharelag.open("chapters", engine="local")
     as_of = bench.evidence().as_of
     late = bench.plan_reset("billing", as_of + timedelta(seconds=1), topic="payments")
     ends = bench.lag("billing").table.to_pylist()
@@ -121,7 +121,7 @@ def test_what_is_no_reset_is_an_error(given: dict[str, Any], words: str) -> None
 def test_a_time_is_read_and_written_as_kafkas_command_has_it() -> None:
     """GL-19c."""
     at = "1999-12-31T23:57:00.000"
-    options = ("--capture", "demo", "--group", "billing", "--topic", "orders")
+    options = ("--capture", "chapters", "--group", "billing", "--topic", "orders")
     done = command("plan-reset", *options, "--to-datetime", at, "-o", "json")
     assert done.returncode == 0
     wanted = f"--group billing --topic orders --reset-offsets --to-datetime {at} --execute"
@@ -143,7 +143,7 @@ def test_names_are_quoted_for_a_shell() -> None:
 
 
 def test_the_terminal_says_the_same() -> None:
-    done = command("plan-reset", "--capture", "demo", "--group", "billing", "--to-earliest")
+    done = command("plan-reset", "--capture", "chapters", "--group", "billing", "--to-earliest")
     assert done.returncode == 0
     lines = [line.split() for line in done.stdout.splitlines()]
     assert lines[0][:5] == ["GROUP", "TOPIC", "PARTITION", "START-OFFSET", "NEW-START"]
@@ -152,7 +152,7 @@ def test_the_terminal_says_the_same() -> None:
     ]
     assert "--reset-offsets --to-earliest --execute" in done.stderr
     both = command(
-        "plan-reset", "--capture", "demo", "--group", "x", "--to-earliest", "--to-latest"
+        "plan-reset", "--capture", "chapters", "--group", "x", "--to-earliest", "--to-latest"
     )
     assert both.returncode == 2
     assert "Choose one of --to-earliest" in both.stderr

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.timeline import RECORDS_MISSING, timeline_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import CaptureInput
 from tests.support import readings
+from tests.support.chapters import CAPTURE
 from tests.support.kafka.describe import parse_describe
 from tests.support.recorded_moments import MOMENTS, ends
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.monitoring.check import CHECKED, check
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.sources.inputs import CaptureInput
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.rules import EXAMPLES, STOPPED, judged, outcome, rules
 from tests.support.written_input import NOW, Write, WrittenInput

@@ -23,13 +23,13 @@ import pytest
 from prometheus_client import openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.monitoring.exports.gathered import Gathered, gathering
 from sharelag.monitoring.exports.server import application, is_loopback, server, write_ahead
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import investigate
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.exports import EXAMPLES, SCENARIOS, Samples, labels, samples
 from tests.support.scrapes import ask, gathered, running

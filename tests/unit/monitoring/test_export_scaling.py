@@ -17,7 +17,6 @@ import yaml
 from deltalake import DeltaTable
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.monitoring.exports.gathered import Gathered
 from sharelag.monitoring.exports.lake import append_run, write_run
@@ -26,6 +25,7 @@ from sharelag.monitoring.exports.scaling import scaling
 from sharelag.monitoring.exports.server import application
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine, investigate
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.exports import EXAMPLES, SCENARIOS, labels, samples
 from tests.support.scrapes import ask, gathered

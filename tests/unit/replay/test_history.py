@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pytest
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.model import TERMINAL_STATES, SharePartition, Window
 from sharelag.quick.reading import decoded
 from sharelag.replay import replay, replay_arrow
@@ -21,6 +20,7 @@ from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support import generators
+from tests.support.chapters import CAPTURE
 from tests.support.records import decode, row
 
 STATE = {

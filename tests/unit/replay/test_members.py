@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.drift import drift_arrow
 from sharelag.replay.members import (
@@ -24,6 +23,7 @@ from sharelag.replay.members import (
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
+from tests.support.chapters import CAPTURE
 from tests.support.group_records import (
     ASSIGNMENT_EPOCH,
     CURRENT,

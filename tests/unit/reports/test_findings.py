@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
 from sharelag.reports.capacity import keeping_up, propose
@@ -24,6 +23,7 @@ from sharelag.reports.verdict import verdict
 from sharelag.workbench.investigate import gather
 from sharelag.workbench.judged import drain
 from sharelag.workbench.unknown_lags import unknown_lags
+from tests.support.chapters import CAPTURE
 from tests.support.made_runs import groups
 from tests.support.written_input import NOW, Write, WrittenInput
 

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.signs import signs_arrow
 from sharelag.reports import cells, history
 from sharelag.reports.blocks import VERDICT_MIME
@@ -24,6 +23,7 @@ from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
 from sharelag.sources.recorded import folder_of, samples
 from sharelag.tables.lines import plain_rows
+from tests.support.chapters import CAPTURE
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"
 NOTHING = "o offset was released or archived, and no share partition was reset. "

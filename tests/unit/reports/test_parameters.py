@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.reports import notebooks, report
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 
 #: Kernels, processes or many random runs: left out of `make check`.

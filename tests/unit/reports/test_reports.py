@@ -14,11 +14,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.reports import ledger, report
 from sharelag.reports.execute import execute
 from sharelag.version import __version__
 from tests.support import nightly
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.made_runs import groups, made_run
 from tests.support.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel

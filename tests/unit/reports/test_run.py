@@ -18,13 +18,13 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from sharelag import reports
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import SetupError
 from sharelag.reports import ledger, report
 from sharelag.reports.blocks import PLOTLY_MIME, VERDICT_MIME
 from sharelag.reports.execute import execute
 from sharelag.reports.notebooks import notebook
 from tests.support import nightly
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.connect import no_session
 from tests.support.nightly import lag_of, night

@@ -12,13 +12,13 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from sharelag.cli.demo import CAPTURE
 from sharelag.replay.moment import parse_time
 from sharelag.reports import report
 from sharelag.reports.blocks import PLOTLY_MIME
 from sharelag.reports.scrub import scrubbed_notebook
 from sharelag.reports.secrets import MASK, PROPERTIES, scrubbed, secrets_of
 from sharelag.tables.level import CHECKED
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 
 #: Kernels, processes or many random runs: left out of `make check`.

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.causes import CAUSES
 from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME
@@ -25,6 +24,7 @@ from sharelag.tables.reasons import NO_START_OFFSET
 from sharelag.workbench.charts import lag_over_time_figure, lag_over_time_records
 from sharelag.workbench.investigate import gather
 from sharelag.workbench.judged import CLUSTER
+from tests.support.chapters import CAPTURE
 from tests.support.written_input import NOW, Write, WrittenInput
 
 RUN = Run(

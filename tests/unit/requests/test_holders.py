@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import sharelag
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.holders import NEVER_DELIVERED
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
 from tests.support.request_lines import TOPIC, fetch, log_of, rows, state_call
 
@@ -35,7 +35,7 @@ def _of_demo(line: str) -> str:
 
 
 def test_what_is_unread_is_held_or_was_never_delivered(log: Path) -> None:
-    bench = sharelag.open("demo", engine="local", requests=log)
+    bench = sharelag.open("chapters", engine="local", requests=log)
     evidence = bench.evidence("billing")
     assert rows(evidence.holders, *RUN) == [
         (680, 699, "acquired", "m-7"),
@@ -50,12 +50,12 @@ def test_what_is_unread_is_held_or_was_never_delivered(log: Path) -> None:
 
 
 def test_a_cause_names_who_holds_offsets(log: Path) -> None:
-    bench = sharelag.open("demo", engine="local", requests=log)
+    bench = sharelag.open("chapters", engine="local", requests=log)
     evidence = bench.explain("billing").table.column("evidence").to_pylist()
     # The evidence of a cause is of the share partition with the most offsets: here partition 3.
     assert "held_by" not in {one["name"] for one in evidence[0]}
     log.write_text(log.read_text().replace('"partitionIndex":0', '"partitionIndex":3'))
-    bench = sharelag.open("demo", engine="local", requests=log)
+    bench = sharelag.open("chapters", engine="local", requests=log)
     (found,) = bench.explain("billing").table.column("evidence").to_pylist()
     (held,) = [one["value"] for one in found if one["name"] == "held_by"]
     assert held.startswith("680-699 acquired by m-7 since")
@@ -63,14 +63,14 @@ def test_a_cause_names_who_holds_offsets(log: Path) -> None:
 
 def test_a_log_that_ended_before_says_nothing(log: Path) -> None:
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
-    evidence = sharelag.open("demo", engine="local", requests=log).evidence()
+    evidence = sharelag.open("chapters", engine="local", requests=log).evidence()
     assert evidence.holders.num_rows == 0
     assert "acquired" not in str(evidence.lag.column("notes").to_pylist())
 
 
 def test_nothing_is_called_never_delivered_where_the_log_began_later(log: Path) -> None:
     log.write_text("".join(log.read_text().splitlines(keepends=True)[1:]))
-    evidence = sharelag.open("demo", engine="local", requests=log).evidence()
+    evidence = sharelag.open("chapters", engine="local", requests=log).evidence()
     assert rows(evidence.holders, *RUN) == [(680, 699, "acquired", "m-7")]
 
 

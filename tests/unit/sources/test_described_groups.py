@@ -159,7 +159,7 @@ def test_a_text_that_is_cut_anywhere_is_read_or_an_error() -> None:
 def test_options_of_an_input_do_not_go_with_it(tmp_path: Path) -> None:
     file = tmp_path / "printed.txt"
     file.write_text(LISTED, "utf-8")
-    for option in (["--capture", "demo"], ["--as-of", "0:1"], ["--engine", "local"]):
+    for option in (["--capture", "chapters"], ["--as-of", "0:1"], ["--engine", "local"]):
         done = sharelag("groups", "--kafka-output", str(file), *option)
         assert done.returncode == 2
         assert f"{option[0]} with --kafka-output: remove one of them" in done.stderr

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from sharelag.cli import cli
-from sharelag.cli.demo import CAPTURE
 from sharelag.cli.examples import example
 from sharelag.reports.ledger import Run, append
+from tests.support.chapters import CAPTURE
 from tools import json_schemas
 
 #: Properties of a consumer, which share consumers refuse.

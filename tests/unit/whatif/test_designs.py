@@ -95,7 +95,7 @@ def test_deltas_of_a_busy_window_take_fewer_bytes_than_checkpoints() -> None:
 
 
 def test_the_costs_of_a_group_are_those_of_its_share_partitions() -> None:
-    bench = sharelag.open("demo", engine="local")
+    bench = sharelag.open("chapters", engine="local")
     table = bench.designs("billing").table
     rows = {row["design"]: row for row in table.to_pylist()}
     assert {row["group_id"] for row in table.to_pylist()} == {"billing"}

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice
@@ -25,6 +24,7 @@ from sharelag.whatif.scenario import Behaviour, Producer, Service
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.logs import logs
 from sharelag.workbench import investigate
+from tests.support.chapters import CAPTURE
 
 RECORDED = CAPTURE.parent / "scenarios"
 

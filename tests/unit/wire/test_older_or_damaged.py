@@ -26,7 +26,7 @@ from tests.support.older_records import control
 from tests.support.records import raw, row
 
 CAPTURES = Path(__file__).parents[3] / "data" / "captures"
-RECORDED = [CAPTURES / "demo", *sorted((CAPTURES / "scenarios").iterdir())]
+RECORDED = [CAPTURES / "chapters", *sorted((CAPTURES / "scenarios").iterdir())]
 
 Pair = tuple[bytes, bytes | None]
 
@@ -112,7 +112,7 @@ def test_a_damaged_record_does_not_move_a_window(cut: Pair, end: int) -> None:
 def damaged(folder: Path, end: int) -> Path:
     """A copy of the demo capture with every seventh record cut, at the latest before its end."""
     target = folder / "capture"
-    shutil.copytree(CAPTURES / "demo", target)
+    shutil.copytree(CAPTURES / "chapters", target)
     table = pq.read_table(target / "records")
     values = table.column("value").to_pylist()
     topics = table.column("topic").to_pylist()

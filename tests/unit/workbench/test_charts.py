@@ -244,7 +244,7 @@ def test_names_that_look_the_same_when_short_keep_their_own_rows() -> None:
 
 
 def test_points_name_their_share_partitions_for_picking() -> None:
-    known = evidence("demo").lag
+    known = evidence("chapters").lag
     bars = charts.decomposition_figure(charts.decomposition_records(known), most=3).data
     first = charts.decomposition_records(known).sort_by([("lag", "descending")]).to_pylist()[0]
     place = [first[name] for name in ("group_id", "topic_id", "partition")]

@@ -28,7 +28,7 @@ from tests.support.charts import (
 
 
 def test_parts_add_up_to_the_distance() -> None:
-    lag = evidence("demo").lag
+    lag = evidence("chapters").lag
     parts = charts.decomposition_records(lag).column("offsets").to_pylist()
     for n, row in enumerate(lag.to_pylist()):
         mine = parts[4 * n : 4 * n + 4]
@@ -40,7 +40,7 @@ def test_parts_add_up_to_the_distance() -> None:
 
 @pytest.mark.parametrize("by", ["group", "topic"])
 def test_sums_are_those_of_the_roll_up(by: str) -> None:
-    lag = evidence("demo").lag
+    lag = evidence("chapters").lag
     table = charts.decomposition_records(lag, by)
     rolled = rollup_arrow(lag, by).to_pylist()
     unread = table.filter(pc.equal(table.column("part"), "unread")).to_pylist()
@@ -177,7 +177,7 @@ def test_a_full_window_reaches_its_limit() -> None:
     figure = charts.window_span_figure(made)
     assert "the window is full" in figure.layout.meta["title"]
     assert list(figure.data[1].x) == [100]
-    assumed = charts.window_span_records(evidence("demo").lag, schemas.SETTINGS.empty_table())
+    assumed = charts.window_span_records(evidence("chapters").lag, schemas.SETTINGS.empty_table())
     assert set(assumed.column("limit_from").to_pylist()) == {"assumed"}
     figure = charts.window_span_figure(assumed)
     assert "Not known: the span of 5 windows, marked with ?." in figure.layout.meta["facts"]
@@ -192,7 +192,7 @@ def test_a_full_window_reaches_its_limit() -> None:
 
 
 def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
-    made = charts.lorenz_records(evidence("demo").lag)
+    made = charts.lorenz_records(evidence("chapters").lag)
     for group in pc.unique(made.column("group_id")).to_pylist():
         mine = made.filter(pc.equal(made.column("group_id"), group)).to_pylist()
         if mine[0]["gini"] is None:
@@ -212,11 +212,11 @@ def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
         == "billing: half of the lag is in 3 of 10 share partitions (Gini 0.42)"
     )
     with pytest.raises(InputError, match="no column 'lags'"):
-        charts.lorenz_records(evidence("demo").lag, "lags")
+        charts.lorenz_records(evidence("chapters").lag, "lags")
 
 
 def test_share_partitions_of_unknown_lag_are_not_on_the_curve() -> None:
-    lag = evidence("demo").lag
+    lag = evidence("chapters").lag
     made = charts.lorenz_records(lag)
     assert len(made) == len(lag) - lag.column("lag").null_count
     assert "analytics" not in made.column("group_id").to_pylist()
@@ -281,7 +281,7 @@ def test_members_stand_beside_their_share_partitions() -> None:
 
 
 def test_kinds_of_state_records_add_up_and_prunable_ones_are_reported() -> None:
-    known = health("demo")
+    known = health("chapters")
     made = charts.state_record_records(known)
     assert made.column("partition").to_pylist() == [n for n in range(4) for _ in range(4)]
     assert pc.sum(made.column("records")).as_py() == pc.sum(known.column("records")).as_py() > 100

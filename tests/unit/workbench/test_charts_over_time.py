@@ -175,9 +175,10 @@ def test_heat_ends_with_the_windows_as_they_are_now() -> None:
     }
     assert last == observed
     assert max(last.values()) == 4
-    spans = charts.window_heat_records(history("demo"))
+    spans = charts.window_heat_records(history("chapters"))
     known = {
-        (r["group_id"], r["topic_id"], r["partition"]): r for r in evidence("demo").lag.to_pylist()
+        (r["group_id"], r["topic_id"], r["partition"]): r
+        for r in evidence("chapters").lag.to_pylist()
     }
     now = {(row["group_id"], row["topic_id"], row["partition"]): row for row in spans.to_pylist()}
     for place, row in known.items():
@@ -190,7 +191,7 @@ def test_heat_ends_with_the_windows_as_they_are_now() -> None:
 
 
 def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> None:
-    table = charts.window_heat_records(history("demo"))
+    table = charts.window_heat_records(history("chapters"))
     trial = table.filter(
         pc.and_(pc.equal(table.column("group_id"), "trial"), pc.equal(table.column("partition"), 0))
     )
@@ -211,7 +212,7 @@ def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> No
     assert gaps.marker.pattern.shape == "\\"
     assert "Not known: the hatched stretches" in figure.layout.meta["facts"][1]
     now = pc.max(table.column("as_of")).as_py() + timedelta(seconds=30)
-    later = charts.window_heat_records(history("demo"), as_of=now)
+    later = charts.window_heat_records(history("chapters"), as_of=now)
     assert (
         charts.window_heat_figure(later)
         .layout.meta["facts"][0]
@@ -220,7 +221,7 @@ def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> No
     last = slice(119, None, 120)
     assert later.column("value").to_pylist()[last] == table.column("value").to_pylist()[last]
     with pytest.raises(InputError, match="unknown measure 'width'"):
-        charts.window_heat_records(history("demo"), "width")
+        charts.window_heat_records(history("chapters"), "width")
 
 
 def test_rates_over_time_add_up_to_what_moved() -> None:
@@ -470,7 +471,7 @@ def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -
 
 
 def test_causes_of_a_capture_are_all_drawn() -> None:
-    known = evidence("demo")
+    known = evidence("chapters")
     causes = explain(known)
     figure = charts.cause_figure(charts.cause_records(causes, known.as_of))
     assert len(figure.layout.yaxis.ticktext) == causes.num_rows > 0

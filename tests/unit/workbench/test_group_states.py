@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import sharelag
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError
 from sharelag.model.group_state import GroupState
 from sharelag.workbench import Workbench
+from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
 from tests.support.with_members import GROUP, TARGET_EPOCH, TOPICS, WithMembers, joined
 from tests.support.written_input import TOPIC_ID, Write
@@ -140,7 +140,9 @@ def test_the_command_says_what_python_says(name: str) -> None:
 
 
 def test_the_command_filters_by_state() -> None:
-    assert command("groups", "--capture", "demo", "--state", "stable").stdout == ""
-    assert len(command("groups", "--capture", "demo", "--state", "EMPTY").stdout.splitlines()) == 8
-    wrong = command("groups", "--capture", "demo", "--state", "Foo")
+    assert command("groups", "--capture", "chapters", "--state", "stable").stdout == ""
+    assert (
+        len(command("groups", "--capture", "chapters", "--state", "EMPTY").stdout.splitlines()) == 8
+    )
+    wrong = command("groups", "--capture", "chapters", "--state", "Foo")
     assert (wrong.returncode, "unknown state 'Foo'" in wrong.stderr) == (1, True)

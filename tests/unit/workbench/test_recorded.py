@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.cli.demo import CAPTURE
 from sharelag.metrics.lag import lag_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from sharelag.workbench import engine
+from tests.support.chapters import CAPTURE
 from tests.support.kafka.describe import parse_describe
 from tests.support.recorded_moments import MOMENTS, ends
 

@@ -247,7 +247,7 @@ def test_each_shows_itself_as_its_summary() -> None:
     """In a notebook: a table, and the same as text for who does not see it."""
     scenario = replace(named("uneven"), duration_ms=2000, assumed=(f"{HOSTILE} is fast",))
     run = simulate(scenario)
-    evidence = sharelag.open(engine="local").evidence()
+    evidence = sharelag.open("chapters", engine="local").evidence()
     for one in (
         scenario,
         run,
