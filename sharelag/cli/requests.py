@@ -15,7 +15,7 @@ from sharelag.tables import views
 _TABLES = (
     *("held", "holds", "findings", "requests", "acquisitions", "acknowledgements"),
     *("heartbeats", "state_calls", "offset_calls", "descriptions"),
-    *("described_members", "rejects"),
+    *("described_members", "current_leaders", "rejects"),
 )
 
 

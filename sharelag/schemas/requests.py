@@ -141,6 +141,20 @@ DESCRIBED_MEMBERS = pa.schema(
     ]
 )
 
+#: One partition that a member asked the wrong broker for, which named the leader.
+CURRENT_LEADERS = pa.schema(
+    [
+        *_LINE,
+        *SHARE_PARTITION_COLUMNS,
+        ("member_id", pa.string()),
+        ("leader_id", pa.int32()),  # null: that broker did not know it (-1)
+        ("current_leader_epoch", pa.int32()),  # null: likewise
+        ("api", pa.string()),  # ShareFetch or ShareAcknowledge
+        # NOT_LEADER_OR_FOLLOWER (6) or FENCED_LEADER_EPOCH (74)
+        ("error_code", pa.int16()),
+    ]
+)
+
 #: One line that says that it is a request and cannot be read.
 LINE_REJECTS = pa.schema(
     [*_LINE[:2], ("timestamp", INSTANT), ("reason", pa.string()), ("text", pa.string())]
@@ -173,6 +187,7 @@ REQUEST_TABLES = {
     "offset_calls": OFFSET_CALLS,
     "descriptions": DESCRIPTIONS,
     "described_members": DESCRIBED_MEMBERS,
+    "current_leaders": CURRENT_LEADERS,
     "rejects": LINE_REJECTS,
 }
 

@@ -164,6 +164,10 @@ REQUESTS = {
         "timestamp group_id member_id client_id client_host rack_id member_epoch "
         "assigned_partitions"
     ),
+    "current_leaders": view(
+        "timestamp group_id topic_id partition member_id broker leader_id current_leader_epoch "
+        "error_code"
+    ),
     "rejects": view("timestamp source position reason"),
 }
 REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")

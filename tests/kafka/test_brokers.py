@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
@@ -20,6 +21,7 @@ from tests.support.command import sharelag as command_line
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import (
+    Delivery,
     accept,
     numbered,
     produce,
@@ -38,9 +40,10 @@ def cluster() -> Iterator[KafkaCluster]:
     """Three brokers in three racks, and groups that have read all of six partitions but one."""
     settings = {
         "share.coordinator.state.topic.num.partitions": "12",
+        "auto.leader.rebalance.enable": "false",  # leaders move when a test says so
         "broker.session.timeout.ms": "6000",  # until a broker that was killed leads no more
     }
-    with KafkaCluster(properties=settings, racks=RACKS) as cluster:
+    with KafkaCluster(properties=settings, racks=RACKS, log_requests=True) as cluster:
         servers = cluster.bootstrap_servers
         placed = [[1 + p % 3, 1 + (p + 1) % 3] for p in range(PARTITIONS)]
         orders = NewTopic("orders", PARTITIONS, replica_assignment=placed)
@@ -234,3 +237,49 @@ def test_a_leader_that_goes_is_an_event_of_the_partitions_that_it_led(
         assert row["leader_id"] != 3
     shown = command_line("history", *where, "--group", "billing").stdout
     assert shown.count("new leader") == len(lost)
+
+
+@pytest.mark.row("RPC-18")
+def test_the_leader_that_a_member_was_sent_to_is_known_by_the_log_of_requests(
+    cluster: KafkaCluster,
+) -> None:
+    """Broker 3 comes back and leads again, while a member still asks the brokers before it."""
+    servers = cluster.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": cluster.brokers[0].bootstrap_servers})
+    cluster.brokers[2].start()
+    wait_until(
+        lambda: all(3 in row["in_sync_replicas"] for row in described(cluster).values()
+                    if 3 in row["replicas"]),
+        "broker 3 is in sync",
+    )  # fmt: skip
+    places = [TopicPartition("orders", p) for p in range(PARTITIONS)]
+    every = set(range(PARTITIONS))
+    moved: set[int] = set()
+    before = 0
+
+    def read_again(deliveries: list[Delivery]) -> bool:
+        nonlocal before
+        if not moved:
+            if {one.partition for one in deliveries} < every:
+                return False
+            elected = admin.elect_leaders(ElectionType.PREFERRED, places).result(timeout=30)
+            moved.update(place.partition for place, error in elected.items() if error is None)
+            before = len(deliveries)
+            produce(servers, "orders", numbered(PARTITIONS, PARTITIONS))
+        return {one.partition for one in deliveries[before:]} == every
+
+    produce(servers, "orders", numbered(PARTITIONS, PARTITIONS))
+    share_consume(servers, "billing", ["orders"], accept, until=read_again)
+    by_log = epochs(cluster)
+    assert moved
+    named: set[tuple[int, int, int]] = set()
+    for broker in cluster.brokers:
+        answer = command_line(
+            *("requests", str(broker.request_log), "--show", "current_leaders"), "-o", "json"
+        )
+        assert answer.returncode == 0, answer.stderr
+        for row in map(json.loads, answer.stdout.splitlines()):
+            named.add((row["partition"], row["leader_id"], row["current_leader_epoch"]))
+    found = {row for row in named if row[2] == by_log["orders", row[0]]}
+    assert {partition for partition, *_ in found} == moved
+    assert {leader for _, leader, _ in found} == {3}

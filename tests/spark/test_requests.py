@@ -24,6 +24,7 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
         acknowledge(3_000, "m1", -1, []),
         state_call("WriteShareGroupState", 3_500, startOffset=0, stateBatches=[batch]),
         described(4_000, "Stable", 1, members=3),
+        fetch(5_000, "m2", 9, fetch_error=6, leader=(3, 7)),
         "no request",
         fetch(9_000, "m2", 10)[:-80],
     )

@@ -62,8 +62,13 @@ def fetch(
     *,
     error: int = 0,
     partition: int = 0,
+    fetch_error: int = 0,
+    leader: tuple[int, int] = (0, 0),
 ) -> str:
-    """A ShareFetch of one partition: what it acquires, and what it acknowledges."""
+    """A ShareFetch of one partition: what it acquires, and what it acknowledges.
+
+    ``leader`` is the id and epoch of the current leader, zeros where there is nothing to say.
+    """
     batches = [
         {"firstOffset": first, "lastOffset": last, "acknowledgeTypes": types}
         for first, last, types in acknowledged
@@ -75,8 +80,9 @@ def fetch(
     asked = {"partitionIndex": partition, "acknowledgementBatches": batches}
     answered = {
         "partitionIndex": partition,
-        "errorCode": 0,
+        "errorCode": fetch_error,
         "acknowledgeErrorCode": error,
+        "currentLeader": {"leaderId": leader[0], "leaderEpoch": leader[1]},
         "acquiredRecords": runs,
     }
     return line(

@@ -27,6 +27,10 @@ _STATE_CALLS = {
 _ANSWERED = ("read", "summary")
 _BATCHES = schemas.STATE_CALLS.field("state_batches").type
 
+#: Errors with which an answer names the leader: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
+#: (``KafkaApis.processShareFetchResponse``). In other answers the field means nothing.
+_LEADER_ERRORS = pa.array([6, 74], pa.int16())
+
 #: ``AuthorizedOperations`` where the client did not ask for them.
 _NOT_ASKED = -(2**31)
 #: A connection is the broker's address, the client's, and two numbers.
@@ -63,6 +67,7 @@ def _of_kind(one: Completed) -> Iterable[tuple[str, pa.RecordBatch]]:
     name = one.api.name
     if name in (_FETCH, _ACKNOWLEDGE):
         yield "acknowledgements", log.acknowledgements()
+        yield "current_leaders", log.current_leaders()
     if name == _FETCH:
         yield "acquisitions", log.acquisitions()
     elif name == "ShareGroupHeartbeat":
@@ -189,6 +194,27 @@ class _Log:
             "lock_ms": _positive(self.response.of("acquisitionLockTimeoutMs").take(row)),
         }
         return self.made(schemas.ACKNOWLEDGEMENTS, row, columns, self.handled)
+
+    def current_leaders(self) -> pa.RecordBatch:
+        at = placed(self.response, "responses")
+        names = ["errorCode", *(["acknowledgeErrorCode"] if self.one.api.name == _FETCH else [])]
+        codes = [at.partitions.of(name).cast(pa.int16()) for name in names]
+        wrong = [pc.is_in(code, _LEADER_ERRORS) for code in codes]
+        error = pc.coalesce(*map(_only_where, wrong, codes))
+        leader = at.partitions.of("currentLeader")
+        row = at.partitions.row
+        columns = {
+            "group_id": self.asked("groupId", row),
+            "topic_id": at.topic,
+            "partition": at.partitions.of("partitionIndex"),
+            "member_id": self.asked("memberId", row),
+            "leader_id": _positive(pc.struct_field(leader, "leaderId"), 0),
+            "current_leader_epoch": _positive(pc.struct_field(leader, "leaderEpoch"), 0),
+            "api": self.one.api.name,
+            "error_code": error,
+        }
+        every = self.made(schemas.CURRENT_LEADERS, row, columns, self.answered)
+        return every.filter(error.is_valid())
 
     def _acknowledge_errors(self, at: Placed) -> pa.Array:
         """Return the error of each partition's acknowledgements; 0 where the answer omits it."""
@@ -348,6 +374,10 @@ _OFFSET_CALLS = {
 def _column(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name).combine_chunks()
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _only_where(condition: pa.Array, values: pa.Array) -> pa.Array:
+    return pc.if_else(condition, values, pa.scalar(None, values.type))
 
 
 def _positive(values: pa.Array, least: int = 1) -> pa.Array:

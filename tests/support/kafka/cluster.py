@@ -38,6 +38,8 @@ class KafkaCluster:
         Server properties of all of them that win over the test settings.
     racks
         The rack of each broker; by default none has one.
+    log_requests
+        Whether the brokers log requests, each in its `request_log`.
     """
 
     def __init__(
@@ -45,14 +47,18 @@ class KafkaCluster:
         count: int = 3,
         properties: Mapping[str, str] | None = None,
         racks: Sequence[str] = (),
+        log_requests: bool = False,
     ) -> None:
         self._stack = ExitStack()
         settings = {**(REPLICATED if count >= 3 else {}), **(properties or {})}
         each = [
             settings | ({"broker.rack": racks[number]} if racks else {}) for number in range(count)
         ]
-        first = KafkaBroker(properties=each[0])
-        self.brokers = [first, *(follower(first, n, each[n - 1]) for n in range(2, count + 1))]
+        first = KafkaBroker(properties=each[0], log_requests=log_requests)
+        self.brokers = [
+            first,
+            *(follower(first, n, each[n - 1], log_requests) for n in range(2, count + 1)),
+        ]
 
     @property
     def bootstrap_servers(self) -> str:
@@ -85,7 +91,10 @@ class KafkaCluster:
 
 
 def follower(
-    first: KafkaBroker, number: int, properties: Mapping[str, str] | None = None
+    first: KafkaBroker,
+    number: int,
+    properties: Mapping[str, str] | None = None,
+    log_requests: bool = False,
 ) -> KafkaBroker:
     """Return a broker that is no controller, in the cluster of the first."""
     broker = KafkaBroker(
@@ -96,6 +105,7 @@ def follower(
             "controller.quorum.voters": f"1@{first.address('CONTROLLER')}",
         },
         cluster_id=first.cluster_id,
+        log_requests=log_requests,
     )
     config = broker.log_dir.parent / "server.properties"
     of_controller = f",CONTROLLER://{broker.address('CONTROLLER')}"

@@ -301,3 +301,28 @@ def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
 def test_no_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no log of requests at"):
         RequestLog(tmp_path / "missing").tables  # noqa: B018
+
+
+def test_a_broker_that_leads_no_more_names_the_leader(tmp_path: Path) -> None:
+    log = log_of(
+        tmp_path,
+        fetch(1_000, "m", 1, [(110, 110, 1)]),  # its current leader, zeros, means nothing
+        fetch(2_000, "m", 2, fetch_error=6, leader=(3, 7)),
+        fetch(3_000, "m", 3, [], [(110, 110, [1])], error=6, leader=(3, 7), partition=4),
+        fetch(4_000, "m", 4, fetch_error=74, leader=(-1, -1)),
+        acknowledge(5_000, "m", 5, [(110, 110, [1])], error=121),
+    )
+    found = log.table("current_leaders")
+    assert rows(found, "partition", "leader_id", "current_leader_epoch", "error_code") == [
+        (0, 3, 7, 6),
+        (4, 3, 7, 6),
+        (0, None, None, 74),  # neither is known there
+    ]
+    assert (
+        rows(found, "group_id", "topic_id", "member_id", "api")
+        == [("g", TOPIC, "m", "ShareFetch")] * 3
+    )
+    assert log.table("acknowledgements").num_rows == 2
+    printed = sharelag("requests", str(tmp_path), "--show", "current_leaders", "-o", "json")
+    assert printed.returncode == 0, printed.stderr
+    assert len(printed.stdout.splitlines()) == 3
