@@ -13,10 +13,10 @@ from sharelag.sources.recorded import DEMO, folder_of
 #: What to try after it.
 _NEXT = """
 Next:
-  sharelag explain --capture demo                                           why there is lag
-  sharelag simulate --capture demo --group billing --members 4,8 --compare  what would help
-  sharelag lag --bootstrap-server HOST:PORT                                 your own cluster
-  jupyter lab notebooks                                                     the notebooks"""
+  sharelag explain --capture demo                                             why there is lag
+  sharelag simulate --capture demo --group analytics --members 2,4 --compare  what would help
+  sharelag lag --bootstrap-server HOST:PORT                                   your own cluster
+  jupyter lab notebooks                                                       the notebooks"""
 #: The recorded cluster.
 CAPTURE = folder_of(DEMO)
 

@@ -27,6 +27,7 @@ from sharelag.whatif.comparison.intervals import (
     difference_interval,
     each_level,
     is_better,
+    less,
     mean_interval,
     median,
     ratio_interval,
@@ -198,7 +199,7 @@ def _failed(runs: pa.Table) -> dict[str, int]:
 
 def _difference(values: Floats, others: Floats, level: float) -> dict[str, float | int | None]:
     difference, ratio = (
-        difference_interval(values - others, level),
+        difference_interval(less(values, others), level),
         ratio_interval(values, others, level),
     )
     unknown = int(np.isnan(values - others).sum())

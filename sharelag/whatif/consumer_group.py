@@ -38,6 +38,7 @@ from sharelag.whatif.comparison.intervals import (
     Floats,
     difference_interval,
     is_better,
+    less,
     mean_interval,
 )
 from sharelag.whatif.comparison.tables import MEASURED, Measure
@@ -228,7 +229,7 @@ def _out_of_order(finished: pa.Table) -> float | None:
 
 def _answer(name: str, measure: Measure, runs: pa.Table, confidence: float) -> dict[str, object]:
     ours, theirs = (_of(runs, variant, name) for variant in (SHARE, CONSUMER))
-    difference = difference_interval(ours - theirs, confidence)
+    difference = difference_interval(less(ours, theirs), confidence)
     better = is_better(ours, theirs, measure, confidence)
     return {
         "measure": name,

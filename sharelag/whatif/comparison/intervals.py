@@ -55,6 +55,16 @@ def mean_interval(values: Floats, level: float) -> Interval:
     return Interval(mean, float(low), float(high))
 
 
+#: Values that differ by less than this part of them differ by rounding.
+_ROUNDING = 1e-9
+
+
+def less(values: Floats, others: Floats) -> Floats:
+    """Return paired differences, 0 where two values differ by rounding alone."""
+    same = np.isclose(values, others, rtol=_ROUNDING, atol=0)
+    return np.where(same, 0.0, values - others)
+
+
 def difference_interval(differences: Floats, level: float) -> Interval:
     """The same of paired differences.
 
@@ -122,7 +132,7 @@ def is_better(values: Floats, others: Floats, measure: Measure, level: float) ->
         if not _is_signed(signs, level):
             return None
         return bool(signs.sum() < 0) == (measure.better == "lower")
-    found = difference_interval(values - others, level)
+    found = difference_interval(less(values, others), level)
     if found.low is None or found.high is None or found.low <= 0 <= found.high:
         return None
     return (found.high < 0) == (measure.better == "lower")
