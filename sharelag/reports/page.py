@@ -214,7 +214,7 @@ def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict
         }
     elif "text/markdown" in forms:
         yield from _words(forms["text/markdown"])
-    elif "text/plain" in forms:
+    elif forms.get("text/plain", "").strip():
         yield {"kind": "text", "text": forms["text/plain"]}
 
 

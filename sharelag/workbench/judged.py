@@ -34,6 +34,9 @@ _OWN_RULE = {
 #: Drains without a forecast, and why.
 _NO_FORECAST = {"the group is empty": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
 _FINE = "No problems found."
+_NO_LAG = "no lag"
+#: What Kafka counts as lag are markers, or records of a transaction that is still open.
+_NOTHING_TO_READ = "nothing to read"
 
 
 def judged_groups(
@@ -86,6 +89,8 @@ def _group(
     young: Suspicion | None,
 ) -> dict[str, Any]:
     gone = drain(mine)
+    if gone == _NO_LAG and row["lag"]:
+        gone = _NOTHING_TO_READ
     if gone in _NEVER and not causes:
         why = f"; {young.words()}" if young else ", and no cause was found"
         judged = [*judged, _OWN_RULE | {"summary": f"{_NEVER[gone]}{why}"}]
@@ -112,7 +117,9 @@ def _group(
         "unknown_lags": row["unknown_lags"],
         "max_lag": row["max_lag"],
         # An unknown age may be the greatest.
-        "age_ms": None if None in ages else max(ages, default=0 if gone == "no lag" else None),
+        "age_ms": None
+        if None in ages or gone == _NOTHING_TO_READ
+        else max(ages, default=0 if gone == _NO_LAG else None),
         "margin_ms": min(margins, default=None),
         "drain": gone,
         "causes": [_cause(cause) for cause in causes],
@@ -155,7 +162,7 @@ def drain(rows: list[dict[str, Any]]) -> str:
     """Describe when the lag will be gone; the slowest share partition decides."""
     kinds = {row["drain"] for row in rows}
     if kinds <= {DRAINED}:
-        return "no lag" if rows else "unknown"
+        return _NO_LAG if rows else "unknown"
     if NOBODY in kinds:
         return "the group is empty"
     if STALLED in kinds:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import sharelag
 from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
 from sharelag.reports.capacity import keeping_up, propose
@@ -21,7 +22,7 @@ from sharelag.reports.findings import group_findings, ranges
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
 from sharelag.workbench.investigate import gather
-from sharelag.workbench.judged import drain
+from sharelag.workbench.judged import drain, judged_groups
 from sharelag.workbench.unknown_lags import unknown_lags
 from tests.support.chapters import CAPTURE
 from tests.support.made_runs import groups
@@ -278,3 +279,12 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
     nobody = cells.assignments(read(capture=str(CAPTURE), engine="local"))
     assert isinstance(nobody, Block)
     assert nobody.text == "None of the groups has members."
+
+
+def test_lag_that_nobody_can_read_is_not_called_none() -> None:
+    """An open transaction holds all that a group of read_committed lags behind."""
+    (found,) = judged_groups(sharelag.open("open_transaction", engine="local").evidence())
+    assert found["lag"] > 0
+    assert (found["drain"], found["age_ms"]) == ("nothing to read", None)
+    (done,) = judged_groups(sharelag.open("healthy", engine="local").evidence())
+    assert (done["lag"], done["drain"], done["age_ms"]) == (0, "no lag", 0)
