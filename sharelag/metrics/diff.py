@@ -20,6 +20,7 @@ _COMPARED = (
     "window_end_offset",
     "delivery_complete_count",
     "runs",
+    "leader_epoch",
 )
 
 
@@ -85,7 +86,8 @@ def _finished(windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def _same(was: pa.Table, now: pa.Table) -> NDArray[np.bool_]:
-    names = [name for name in _COMPARED if name != "runs"]
+    # Another leader alone does not move anything.
+    names = [name for name in _COMPARED if name not in ("runs", "leader_epoch")]
     equal = [pc.equal(was.column(name), now.column(name)).fill_null(False) for name in names]
     null = [pc.and_(pc.is_null(was.column(name)), pc.is_null(now.column(name))) for name in names]
     same = [pc.or_(one, other).to_numpy() for one, other in zip(equal, null, strict=True)]

@@ -90,6 +90,9 @@ DIFF = pa.schema(
         ("delivery_complete_count_after", pa.int32()),
         ("runs_before", pa.list_(STATE_BATCH)),
         ("runs_after", pa.list_(STATE_BATCH)),
+        # of the leader that wrote last; another one: the leader changed in between
+        ("leader_epoch_before", pa.int32()),
+        ("leader_epoch_after", pa.int32()),
     ]
 )
 

@@ -92,7 +92,8 @@ RECONCILED = view(
 )
 DIFF = view(
     "group_id topic partition change finished start_offset_before start_offset_after "
-    "window_end_offset_before window_end_offset_after runs_before runs_after",
+    "window_end_offset_before window_end_offset_after leader_epoch_before leader_epoch_after "
+    "runs_before runs_after",
     meanings={"finished": "offsets finished in between"},
 )
 TIMELINE = view(

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sharelag.sources.kafka.brokers import leaders
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.features import broker_features
 from sharelag.sources.kafka.topics import topic_names
@@ -273,6 +274,23 @@ def _config(broker: KafkaBroker, user: str, password: str) -> ClientConfig:
     return client_config(
         broker.secure_bootstrap_servers, None, _properties(user, password), timeout=10
     )
+
+
+def test_leaders_of_topics_that_may_not_be_described_are_not_known(
+    secured: KafkaBroker, tmp_path: Path
+) -> None:
+    asked = ["orders", STATE_TOPIC, "__consumer_offsets", "missing"]
+    visible = {"alice": set(asked) - {"missing"}, "bob": {"orders"}}
+    for user, topics in visible.items():
+        found = leaders(_config(secured, user, USERS[user]), asked)
+        assert set(found.column("topic").to_pylist()) == topics
+        assert set(found.column("leader_id").to_pylist()) == {1}
+    done = sharelag(
+        *("brokers", "--bootstrap-server", secured.secure_bootstrap_servers, "-o", "json"),
+        *("--command-config", str(_file(tmp_path, "alice", USERS["alice"]))),
+    )
+    (row,) = (json.loads(line) for line in done.stdout.splitlines())
+    assert (row["leader_id"], row["share_coordinator"], row["group_coordinator"]) == (1, 1, 1)
 
 
 def test_features_are_known_before_anybody_has_logged_in(secured: KafkaBroker) -> None:

@@ -106,4 +106,10 @@ COLUMNS = {
     ),
     "runs_before": Column(Format.RUNS, f"{_RUNS}, at the first moment"),
     "runs_after": Column(Format.RUNS, f"{_RUNS}, at the second moment"),
+    "leader_epoch_before": Column(
+        Format.ORDINAL, "of the leader that had written last, at the first moment", "EPOCH-BEFORE"
+    ),
+    "leader_epoch_after": Column(
+        Format.ORDINAL, "of the leader that had written last, at the second moment", "EPOCH-AFTER"
+    ),
 }

@@ -15,12 +15,16 @@ import pytest
 import sharelag
 from sharelag import schemas
 from sharelag.metrics.brokers import Lead, brokers, coordinators, leads
+from sharelag.metrics.diff import diff_arrow
 from sharelag.metrics.explain import explain
 from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.replay import replay_arrow
 from sharelag.sources.recorded import folder_of
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
 from sharelag.wire.placement import abs_hash
 from sharelag.workbench.explained import summarize_groups
+from tests.support.records import decode, row
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 #: A recording of a group whose orders lag, and whose returns do not.
@@ -170,3 +174,14 @@ def test_the_load_of_a_broker_is_that_of_what_it_leads() -> None:
     assert imbalance_arrow(lag_rows(lags), by="broker").num_rows == 0
     nobody = found(lags, [None] * 5)
     assert imbalance_arrow(lag_rows(lags), brokers=nobody, by="broker").num_rows == 0
+
+
+def test_another_leader_between_two_moments_is_told() -> None:
+    (window,) = replay_arrow(decode([encode_record(SHARE_SNAPSHOT, row(10, []))])).to_pylist()
+    was, now = (
+        pa.Table.from_pylist([window | {"leader_epoch": epoch}], schema=schemas.WINDOWS)
+        for epoch in (5, 6)
+    )
+    (found_row,) = diff_arrow(was, now).to_pylist()
+    assert (found_row["leader_epoch_before"], found_row["leader_epoch_after"]) == (5, 6)
+    assert found_row["change"] == "same"  # nothing moved by it

@@ -303,6 +303,7 @@ def test_no_log_is_an_error(tmp_path: Path) -> None:
         RequestLog(tmp_path / "missing").tables  # noqa: B018
 
 
+@pytest.mark.row("RPC-18")
 def test_a_broker_that_leads_no_more_names_the_leader(tmp_path: Path) -> None:
     log = log_of(
         tmp_path,
