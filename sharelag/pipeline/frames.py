@@ -25,11 +25,12 @@ from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.records import Decoded
 from sharelag.pipeline.tables import TABLES
-from sharelag.pipeline.tasks import FileRecords, Files
+from sharelag.pipeline.tasks import FileRecords, Files, Logs
 from sharelag.reading import Reading, chosen_partitions, earliest
 from sharelag.replay.moment import filter_groups, up_to
 from sharelag.schemas.arrow import as_table, one_batch
 from sharelag.sources.files.pieces import plan
+from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.spark.files import files_in_reach
 from sharelag.sources.spark.frames import FrameInput
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -310,17 +311,31 @@ class Frames:
     def states(self) -> DataFrame:
         """Windows, and counts of what was read."""
         as_of, choice = self._reading.as_of, self._reading.choice
-        return self._keep(
-            "states",
-            lambda: states.replayed(self._state_records, as_of, choice.groups, choice.generation),
-        )
+
+        def made() -> DataFrame:
+            raw = self._logs or self._state_records
+            return states.replayed(raw, as_of, choice.groups, choice.generation)
+
+        return self._keep("states", made)
+
+    @property
+    def _logs(self) -> Logs | None:
+        """The state topic of a cluster, unless its records are in Spark's cache already.
+
+        Every other table needs them there: asked twice, a cluster may have pruned some.
+        """
+        source = self._reading.source
+        if isinstance(source, KafkaInput) and ("frame", "raw") not in self._reading.once:
+            return Logs(self._reading.spark, source.config, STATE_TOPIC, source.state_ranges)
+        return None
 
     @property
     def positions(self) -> DataFrame | None:
         """Where share partitions stand now, if tasks can read all records of each themselves."""
-        found = self._state_records
-        is_whole = isinstance(found, Files) and found.plan.whole
-        return states.positions(cast("Files", found)) if is_whole else None
+        found = self._logs or self._state_records
+        if isinstance(found, Logs) or (isinstance(found, Files) and found.plan.whole):
+            return states.positions(found)
+        return None
 
     @property
     def file_records(self) -> FileRecords | None:

@@ -19,6 +19,7 @@ from sharelag.pipeline.tasks import (
     Counter,
     FileRecords,
     Files,
+    Logs,
     as_bytes,
     counted,
     gathered,
@@ -71,7 +72,7 @@ def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
 
 
 def replayed(
-    raw: DataFrame | Files,
+    raw: DataFrame | Files | Logs,
     as_of: Moment = None,
     groups: frozenset[str] = frozenset(),
     generation: int | None = None,
@@ -80,7 +81,7 @@ def replayed(
 
     Parameters
     ----------
-    raw : pyspark.sql.DataFrame or Files
+    raw : pyspark.sql.DataFrame, Files or Logs
         `sharelag.schemas.RAW`.
     as_of
         As for `windows`.
@@ -110,13 +111,18 @@ def replayed(
         yield from packed(drop_superseded(gathered(counter.decode(batches, as_of, groups))))
         yield from counter.row(PACKED)
 
-    if isinstance(raw, Files) and raw.plan.whole:
+    if isinstance(raw, Logs) or (isinstance(raw, Files) and raw.plan.whole):
         return map_raw(raw, whole_task, STATES)
     return _replayed(map_raw(raw, pack_task, PACKED))
 
 
-def positions(raw: Files) -> DataFrame:
-    """Return where share partitions stand after the raw records of whole files, and counts.
+def positions(raw: Files | Logs) -> DataFrame:
+    """Return where share partitions stand after raw records, and counts.
+
+    Parameters
+    ----------
+    raw : Files or Logs
+        Whole files, or the logs of a cluster: no state partition is in several tasks.
 
     Returns
     -------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,9 @@ from sharelag.replay.order import by_share_partition, codes_of
 from sharelag.replay.state import drop_superseded
 from sharelag.replay.stream import Latest
 from sharelag.schemas.arrow import for_spark, one_batch
-from sharelag.sources.files.pieces import Piece, Plan, read_pieces
+from sharelag.sources.files.pieces import Plan, read_pieces
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.fetch import Ranges, read_ranges
 from sharelag.wire.decode import decode_arrow
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
@@ -44,6 +47,8 @@ PACKED = pa.schema(
 _PACKED_ROWS = 4096
 #: Superseded records are dropped when so many rows, or bytes, are gathered.
 _GATHERED_ROWS, _GATHERED_BYTES = 250_000, 128 << 20
+#: A task fetches so many records of a cluster, or one partition of its topic.
+_FETCHED_ROWS = 200_000
 #: A task that needs all of its records holds at most so many rows, and bytes.
 _MOST_ROWS, _MOST_BYTES = 2_000_000, 256 << 20
 
@@ -63,6 +68,19 @@ class Files:
             and sum(one.size for one in task) <= _MOST_BYTES
             for task in self.plan.tasks
         )
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Raw records of a topic in a cluster that tasks fetch themselves, whole partitions each.
+
+    So records never pass through the JVM: what leaves a task is what it made of them.
+    """
+
+    spark: SparkSession
+    config: ClientConfig
+    topic: str
+    ranges: Ranges
 
 
 @dataclass(frozen=True)
@@ -109,7 +127,7 @@ class FileRecords:
 
 
 def map_raw(
-    raw: DataFrame | Files,
+    raw: DataFrame | Files | Logs,
     task: Task,
     schema: pa.Schema,
     columns: Sequence[str] = schemas.RAW.names,
@@ -117,26 +135,48 @@ def map_raw(
     """Apply a function to the raw records of each task, wherever they come from."""
     if isinstance(raw, DataFrame):
         return raw.select(list(columns)).mapInArrow(task, schemas.spark_schema(schema))
-    pieces = raw.plan.tasks or [[]]
+    # Not the session, which stays where it is.
+    parts, read = _of_files(raw, columns) if isinstance(raw, Files) else _of_logs(raw, columns)
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Batches:
         numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
-        mine = [piece for number in numbers for piece in pieces[number]]
-        yield from task(_Pieces(mine, columns))
+        mine = [part for number in numbers for part in parts[number]]
+        yield from task(_Again(partial(read, mine)))
 
-    numbers = raw.spark.range(0, len(pieces), 1, len(pieces))
+    numbers = raw.spark.range(0, len(parts), 1, len(parts))
     return numbers.mapInArrow(read_task, schemas.spark_schema(schema))
 
 
 @dataclass(frozen=True)
-class _Pieces:
-    """The raw records of pieces of files, which are read whenever they are iterated over."""
+class _Again:
+    """Raw records that are read whenever they are iterated over."""
 
-    pieces: Sequence[Piece]
-    columns: Sequence[str]
+    read: Callable[[], Batches]
 
     def __iter__(self) -> Batches:
-        return read_pieces(self.pieces, self.columns)
+        return self.read()
+
+
+def _of_files(raw: Files, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
+    """Return the pieces of each task, and what reads them."""
+    return raw.plan.tasks or [[]], partial(read_pieces, columns=columns)
+
+
+def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
+    """Return the partitions of each task, the longest dealt out first, and what fetches them."""
+    config, topic = raw.config, raw.topic
+    longest = sorted(raw.ranges.items(), key=lambda one: one[1][0] - one[1][1])
+    records = sum(end - first for _, (first, end) in longest)
+    count = min(max(1, len(longest)), 1 + records // _FETCHED_ROWS)
+    parts: list[list[Any]] = [[] for _ in range(count)]
+    for one in longest:
+        min(parts, key=lambda part: sum(end - first for _, (first, end) in part)).append(one)
+
+    def fetch(mine: Sequence[tuple[int, tuple[int, int]]]) -> Batches:
+        for batch in read_ranges(config, topic, dict(mine)):
+            yield batch.select(list(columns))
+
+    return parts, fetch
 
 
 def counted(found: Latest, schema: pa.Schema) -> Batches:

@@ -42,13 +42,14 @@ class KafkaInput:
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         return kafka.read_topic(
-            self.config, topic, self._state_ranges if topic == STATE_TOPIC else None
+            self.config, topic, self.state_ranges if topic == STATE_TOPIC else None
         )
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.data_source import read_kafka
 
-        return read_kafka(spark, self.config, topic)
+        ranges = self.state_ranges if topic == STATE_TOPIC else None
+        return read_kafka(spark, self.config, topic, ranges)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         at = as_of if isinstance(as_of, datetime) else None
@@ -87,7 +88,7 @@ class KafkaInput:
 
     def partitions(self, topic: str) -> int | None:
         return (
-            len(self._state_ranges)
+            len(self.state_ranges)
             if topic == STATE_TOPIC
             else len(kafka.offset_ranges(self.config, topic))
         )
@@ -101,11 +102,12 @@ class KafkaInput:
         return kafka.topic_ids(self.config)
 
     @cached_property
-    def _state_ranges(self) -> dict[int, tuple[int, int]]:
+    def state_ranges(self) -> dict[int, tuple[int, int]]:
+        """First and end offset of each state partition when this input was first asked."""
         return kafka.offset_ranges(self.config, STATE_TOPIC)
 
     def size(self) -> int:
-        return sum(end - first for first, end in self._state_ranges.values())
+        return sum(end - first for first, end in self.state_ranges.values())
 
     def version(self) -> Hashable:
         return None

@@ -9,6 +9,7 @@ client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``inc
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -25,13 +26,24 @@ from sharelag import schemas
 from sharelag.schemas.arrow import for_spark
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.fetch import Ranges
 from sharelag.sources.spark.data_source_options import FORMAT, ReadOptions, read_options
 from sharelag.sources.spark.data_source_ranges import OffsetRange, plan, split
 from sharelag.sources.spark.data_source_stream import RAW_AND_GAPS, StreamReader
 
 
-def read_kafka(spark: SparkSession, config: ClientConfig, topic: str) -> DataFrame:
+def read_kafka(
+    spark: SparkSession, config: ClientConfig, topic: str, ranges: Ranges | None = None
+) -> DataFrame:
     """Read all records of a topic up to now; records pruned meanwhile are left out.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    config : ClientConfig
+    topic : str
+    ranges : mapping of partition to (first offset, end offset), optional
+        Only these; by default everything up to the end when Spark reads.
 
     Returns
     -------
@@ -39,8 +51,16 @@ def read_kafka(spark: SparkSession, config: ClientConfig, topic: str) -> DataFra
         `sharelag.schemas.RAW`.
     """
     register(spark)
+    options = {"subscribe": topic}
+    if ranges:
+        first, end = ({topic: {str(p): one[n] for p, one in ranges.items()}} for n in (0, 1))
+        options = {
+            "assign": json.dumps({topic: sorted(ranges)}),
+            "startingOffsets": json.dumps(first),
+            "endingOffsets": json.dumps(end),
+        }
     reader = spark.read.format(FORMAT).options(
-        subscribe=topic, failOnDataLoss="false", **config.spark_options()
+        failOnDataLoss="false", **options, **config.spark_options()
     )
     return reader.load()
 
