@@ -171,6 +171,38 @@ def against_fetch(bench: Bench) -> Iterator[Contest]:
     )
 
 
+@contextmanager
+def against_rows(bench: Bench) -> Iterator[Contest]:
+    """On Spark: the lag of a topic, and nothing but its rows."""
+    from benchmarks.rows.spark import count, keep_session, living
+    from sharelag.pipeline.reading import SparkReading
+    from sharelag.sources.spark.data_source import read_kafka
+
+    cluster, spark = bench.keep("cluster", partial(filled, bench)), keep_session(bench)
+
+    def lag() -> pa.Table:
+        reading = SparkReading(KafkaInput(cluster.config), spark=spark)
+        try:
+            return reading.table("lag")
+        finally:
+            reading.close()
+
+    def check(ours: pa.Table, fetched: int) -> None:
+        _same_lag(cluster, ours)
+        if fetched < cluster.records:
+            raise GateError(f"{fetched} records were counted, {cluster.records} written")
+
+    yield Contest(
+        Side("Spark: topic to lag", lag, cluster.records, living=living(spark)),
+        Side(
+            "Spark: rows of the topic counted",
+            lambda: count(read_kafka(spark, cluster.config, STATE_TOPIC)),
+            cluster.records, living=living(spark),
+        ),
+        check,
+    )  # fmt: skip
+
+
 def _same_lag(cluster: Cluster, found: pa.Table) -> None:
     names = ["group_id", "topic_id", "partition", "start_offset", "lag"]
     order = [(name, "ascending") for name in names[:3]]
@@ -257,6 +289,8 @@ ROWS = (
         "steady state", 4, 10, against_console_consumer, note=_FETCHED),
     Row("P9", "live topic of state records to lag", "bare fetch by the same client", 0.7, 0.9,
         against_fetch, note=_FETCHED),
+    Row("P9", "Spark: live topic of state records to lag", "its rows by our Spark source, counted",
+        1, 2, against_rows, "spark"),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,
         against_command, by=("wall",), note=_IMPORTS),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,

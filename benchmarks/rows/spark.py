@@ -42,11 +42,12 @@ def _session() -> Iterator[SparkSession]:
     spark.stop()
 
 
-def _spark(bench: Bench) -> SparkSession:
+def keep_session(bench: Bench) -> SparkSession:
+    """Return the session of the run."""
     return bench.keep("spark", _session)
 
 
-def _living(spark: SparkSession) -> Callable[[], Sequence[int]]:
+def living(spark: SparkSession) -> Callable[[], Sequence[int]]:
     """Return the JVM, of which the workers descend."""
     return lambda: (spark.sparkContext._gateway.proc.pid,)  # type: ignore[union-attr]
 
@@ -102,7 +103,7 @@ def decode_by_udf(raw: DataFrame) -> pa.Table:
 
 @contextmanager
 def against_counting(bench: Bench) -> Iterator[Contest]:
-    spark, records = _spark(bench), bench.size(1_000_000, 200_000)
+    spark, records = keep_session(bench), bench.size(1_000_000, 200_000)
     folder = bench.inputs.capture("light", records)
     wanted = QuickReading(CaptureInput(folder), history=False).table("lag")
 
@@ -111,10 +112,10 @@ def against_counting(bench: Bench) -> Iterator[Contest]:
         assert rival == records, rival
 
     yield Contest(
-        Side("raw Parquet to lag", lambda: lag_of(spark, folder), records, living=_living(spark)),
+        Side("raw Parquet to lag", lambda: lag_of(spark, folder), records, living=living(spark)),
         Side(
             "mapInArrow that only counts", lambda: count(raw_of(spark, folder)), records,
-            living=_living(spark),
+            living=living(spark),
         ),
         check,
     )  # fmt: skip
@@ -123,7 +124,7 @@ def against_counting(bench: Bench) -> Iterator[Contest]:
 @contextmanager
 def against_udf(bench: Bench) -> Iterator[Contest]:
     """The UDF does a part of the work: it is as slow at any length."""
-    spark, records = _spark(bench), bench.size(1_000_000, 200_000)
+    spark, records = keep_session(bench), bench.size(1_000_000, 200_000)
     folder = bench.inputs.capture("light", records)
     part = bench.size(100_000, 50_000)
     some = bench.inputs.capture("light", part)
@@ -137,10 +138,10 @@ def against_udf(bench: Bench) -> Iterator[Contest]:
         assert sorted(starts.to_pylist()) == found, "the UDF finds other start offsets"
 
     yield Contest(
-        Side("raw Parquet to lag", lambda: lag_of(spark, folder), records, living=_living(spark)),
+        Side("raw Parquet to lag", lambda: lag_of(spark, folder), records, living=living(spark)),
         Side(
             "per-record Python UDF", lambda: decode_by_udf(raw_of(spark, some)), part,
-            living=_living(spark),
+            living=living(spark),
         ),
         check,
     )  # fmt: skip
@@ -189,14 +190,14 @@ def at_scale(
     bench: Bench, large: tuple[int, int, int], small: tuple[int, int, int], shape: str = "light"
 ) -> Iterator[Contest]:
     """Cost a record of a large input and of a small one: (records, in a quick run, keys)."""
-    spark = _spark(bench)
+    spark = keep_session(bench)
     sides = []
     for full, quick, keys in (large, small):
         records = bench.size(full, quick)
         folder = bench.inputs.capture(shape, records, keys)
         name = f"{records:,} records of {keys:,} share partitions"
         work = partial(lag_of, spark, folder)
-        sides.append(Side(name, work, records, living=_living(spark)))
+        sides.append(Side(name, work, records, living=living(spark)))
 
     def check(ours: pa.Table, rival: pa.Table) -> None:
         assert (ours.num_rows, rival.num_rows) == (large[2], small[2])
