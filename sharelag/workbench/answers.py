@@ -389,6 +389,9 @@ def brokers(table: pa.Table, base: Result) -> Result:
         table=table,
         columns=views.BROKERS.columns,
         order="lag",
+        charts={
+            "load": _chart(charts.broker_load_figure, charts.broker_load_records, table),
+        },
         unknown=unknown_brokers(table) + base.unknown,
     )
 

@@ -21,8 +21,8 @@ NO_RECORDS = (
 
 #: Where leaders are not known at all.
 NO_LEADERS = (
-    "leaders, replicas and coordinators: a running cluster knows them, and captures made since "
-    "sharelag keeps them there, both as of now and of no earlier moment"
+    "leaders, replicas and coordinators: a running cluster knows them as of now, and a capture as "
+    "of its end; nothing knows those of an earlier moment, nor does an older capture"
 )
 
 PAST = (

@@ -7,6 +7,11 @@ gap or a hatched stretch, never 0.
 
 from sharelag.whatif.comparison.cost import COST_AGAINST_AGE as SCALING_COST
 from sharelag.whatif.comparison.cost import cost_against_age as scaling_cost_records
+from sharelag.workbench.charts.brokers import (
+    BROKER_LOADS,
+    broker_load_figure,
+    broker_load_records,
+)
 from sharelag.workbench.charts.causes import CAUSE_SPANS, cause_figure, cause_records
 from sharelag.workbench.charts.comparison import COMPARED, compared_figure, compared_records
 from sharelag.workbench.charts.decomposition import (
@@ -56,6 +61,7 @@ from sharelag.workbench.charts.window_states import (
 
 __all__ = [
     "ASSIGNED",
+    "BROKER_LOADS",
     "CAUSE_SPANS",
     "COMPARED",
     "CONFIG",
@@ -74,6 +80,8 @@ __all__ = [
     "Theme",
     "assigned_figure",
     "assigned_records",
+    "broker_load_figure",
+    "broker_load_records",
     "cause_figure",
     "cause_records",
     "compared_figure",
