@@ -160,6 +160,8 @@ def test_a_capture_and_spark_answer_the_same(
     with sharelag.open(str(folder), engine="spark", spark=spark) as on_spark:
         assert on_spark.brokers().table.equals(captured.brokers().table)
         assert on_spark.frames.brokers.count() == live.num_rows
+    with sharelag.open(servers, engine="spark", spark=spark) as on_spark:
+        assert on_spark.brokers().table.drop_columns(["as_of"]).equals(live)
     assert GROUP_TOPIC in captured.reading.table("leaders").column("topic").to_pylist()
     # Who led before is not known: nothing is guessed of an earlier moment.
     read = captured.reading.now
@@ -201,7 +203,7 @@ def test_lag_that_one_broker_leads_is_seen(
 
 @pytest.mark.row("FND-07")
 def test_a_leader_that_goes_is_an_event_of_the_partitions_that_it_led(
-    cluster: KafkaCluster, spark: SparkSession
+    cluster: KafkaCluster,
 ) -> None:
     servers, before, led = cluster.bootstrap_servers, epochs(cluster), described(cluster)
     lost = {p for p in range(PARTITIONS) if led["orders", p]["leader_id"] == 3}
