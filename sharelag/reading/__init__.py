@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.lag import BRIEF, brief_arrow, with_unknown_terms
 from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment, filter_groups
 from sharelag.schemas.arrow import flat, keys, one_batch
@@ -140,6 +139,8 @@ class Reading(ABC):
     @property
     def lag_evidence(self) -> Evidence:
         """Return evidence of lag alone: everything else is unknown."""
+        from sharelag.metrics.lag import with_unknown_terms
+
         found = self.brief
         return Evidence(
             as_of=pc.max(found.table.column("as_of")).as_py() or datetime.now(UTC),
@@ -344,6 +345,8 @@ class Reading(ABC):
     # ---- together --------------------------------------------------------------------------------
 
     def _brief(self) -> Brief:
+        from sharelag.metrics.lag import BRIEF, brief_arrow  # brings pandas along
+
         can_scan = (
             self.as_of is None
             and self.choice.generation in (None, TODAY)

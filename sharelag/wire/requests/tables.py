@@ -29,7 +29,7 @@ _BATCHES = schemas.STATE_CALLS.field("state_batches").type
 
 #: Errors with which an answer names the leader: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
 #: (``KafkaApis.processShareFetchResponse``). In other answers the field means nothing.
-_LEADER_ERRORS = pa.array([6, 74], pa.int16())
+_LEADER_ERRORS = (6, 74)
 
 #: ``AuthorizedOperations`` where the client did not ask for them.
 _NOT_ASKED = -(2**31)
@@ -199,7 +199,7 @@ class _Log:
         at = placed(self.response, "responses")
         names = ["errorCode", *(["acknowledgeErrorCode"] if self.one.api.name == _FETCH else [])]
         codes = [at.partitions.of(name).cast(pa.int16()) for name in names]
-        wrong = [pc.is_in(code, _LEADER_ERRORS) for code in codes]
+        wrong = [pc.is_in(code, pa.array(_LEADER_ERRORS, pa.int16())) for code in codes]
         error = pc.coalesce(*map(_only_where, wrong, codes))
         leader = at.partitions.of("currentLeader")
         row = at.partitions.row
