@@ -275,6 +275,12 @@ def one_line(error: Exception) -> str:
     ours = re.findall(r"sharelag\.errors\.\w+: (.+)", str(error))
     if ours:
         return str(ours[-1])
+    # Spark reads some files itself, and refuses values that no cluster has.
+    if unread := re.search(r"reading file (?:file:/*(?=/))?(\S+\.parquet)", str(error)):
+        return (
+            f"{unread[1]} is damaged, or has values that no cluster has: restore it from a copy, "
+            "capture it again, or read what is left with --engine local"
+        )
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return f"unexpected {type(error).__name__}: {first} (-v shows the traceback; please report it)"
 

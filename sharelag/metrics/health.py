@@ -21,6 +21,7 @@ from sharelag.schemas.arrow import keys as texts
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import TODAY
+from sharelag.wire.interpreter import possible_times
 
 #: Kinds of records: column -> label.
 KINDS = {
@@ -161,7 +162,7 @@ def finished_counts(history: Arrow) -> pa.Table:
 def _sizes(raw: Arrow) -> pa.Table:
     offset, moment = (
         flat(raw.column("offset")),
-        flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False),
+        possible_times(flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False)),
     )
     lengths = [
         pc.binary_length(flat(raw.column(name))).fill_null(0).cast(pa.int64())

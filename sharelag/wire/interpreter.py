@@ -44,8 +44,17 @@ def interpret(batch: Arrow, topic: str) -> Decoded:
 
 
 def topic_mask(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
-    """Return a mask of the rows of a topic, by name suffix: mirrored topics have a prefix."""
-    return pc.ends_with(batch.column("topic").cast(pa.string()), topic).fill_null(False)
+    """Return a mask of the rows of a topic, by name suffix: mirrored topics have a prefix.
+
+    A row of nulls is a damaged record, not one of another topic: it counts as a record of the state
+    topic, and the decoder rejects it.
+    """
+    names = batch.column("topic")
+    found = pc.ends_with(names.cast(pa.string()), topic).fill_null(False)
+    if not names.null_count or topic != STATE_TOPIC or "key" not in batch.schema.names:
+        return found
+    key, value = (pc.is_null(batch.column(name)) for name in ("key", "value"))
+    return pc.or_(found, pc.and_(pc.is_null(names), pc.and_(key, value)))
 
 
 def of_topic(batch: Arrow, topic: str) -> Arrow:
@@ -290,11 +299,11 @@ def position(batch: Arrow, index: NDArray[Any] | None = None) -> dict[str, pa.Ar
         name: column if column.type == kind else column.cast(kind, safe=False)
         for (name, kind), column in zip(schemas.POSITION, found, strict=True)
     }
-    columns["timestamp"] = _possible_times(columns["timestamp"])
+    columns["timestamp"] = possible_times(columns["timestamp"])
     return columns
 
 
-def _possible_times(times: pa.Array) -> pa.Array:
+def possible_times(times: pa.Array) -> pa.Array:
     """Make null what no Python or Spark can show: the record itself counts."""
     numbers = times.view(pa.int64())
     span = pc.min_max(numbers)

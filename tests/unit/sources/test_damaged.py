@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
+from sharelag.cli.output import one_line
 from sharelag.errors import InputError
+from tests.support.command import sharelag as sharelag_command
 
 CAPTURE = Path(__file__).parents[3] / "data" / "captures" / "scenarios" / "window_full"
 RECORDS = "records/part-0.parquet"
@@ -124,3 +126,76 @@ def test_a_record_with_an_impossible_time_counts_and_its_time_is_unknown(
     answer(capture)
     with sharelag.open(str(capture), engine="local") as bench:
         assert bench.lag().table.column("lag").to_pylist() == before
+
+
+def test_a_row_of_nulls_is_a_reject_wherever_it_is_counted(capture: Path) -> None:
+    path = capture / RECORDS
+    table = pq.read_table(path)
+    nothing = pa.Table.from_pylist([dict.fromkeys(table.schema.names)], schema=table.schema)
+    pq.write_table(pa.concat_tables([table, nothing]), path)
+    with sharelag.open(str(capture), engine="local") as bench:
+        assert len(bench.lag()) == 1
+    for command in ("lag", "windows"):
+        answered = sharelag_command(command, "--capture", str(capture))
+        said = answered.stdout + answered.stderr
+        assert "unexpected" not in said
+        assert "1 records could not be decoded" in said, said
+
+
+@pytest.mark.parametrize("value", [EARLIEST, LATEST])
+@pytest.mark.parametrize("command", ["lag", "health", "explain"])
+def test_a_time_that_no_calendar_has_fails_no_command(
+    capture: Path, command: str, value: int
+) -> None:
+    set_value(capture / RECORDS, "timestamp", value)
+    answered = sharelag_command(command, "--capture", str(capture))
+    assert answered.returncode == 0, answered.stderr
+
+
+def test_spark_names_the_file_with_a_time_that_it_cannot_read() -> None:
+    said = (
+        "An error occurred while calling o3171.getResult.\norg.apache.spark.SparkException: "
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file "
+        "file:///data/c1/records/part-0.parquet.  SQLSTATE: KD001\n"
+        "Caused by: java.lang.ArithmeticException: long overflow"
+    )
+    assert one_line(RuntimeError(said)).startswith("/data/c1/records/part-0.parquet is damaged")
+
+
+def _mutated(data: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(data))
+    match chance.choice(["flip", "cut", "zero", "insert", "repeat"]):
+        case "flip":
+            found = bytearray(data)
+            for _ in range(chance.choice([1, 1, 4, 30])):
+                found[chance.randrange(len(found))] ^= 1 << chance.randrange(8)
+            return bytes(found)
+        case "cut":
+            return data[:at]
+        case "zero":
+            return data[:at] + bytes(len(data[at : at + 64])) + data[at + 64 :]
+        case "insert":
+            return data[:at] + chance.randbytes(chance.randrange(1, 40)) + data[at:]
+        case _:
+            return data[: at + 50] + data[at:]
+
+
+def test_300_mutations_of_a_capture_are_answers_or_sentences(tmp_path: Path) -> None:
+    files = sorted(path.relative_to(CAPTURE) for path in CAPTURE.rglob("*") if path.is_file())
+    refused = 0
+    for seed in range(300):
+        chance = random.Random(seed)
+        folder = Path(shutil.copytree(CAPTURE, tmp_path / str(seed)))
+        damaged = folder / chance.choice(files)
+        damaged.write_bytes(_mutated(damaged.read_bytes(), chance))
+        try:
+            with sharelag.open(str(folder), engine="local") as bench:
+                bench.lag()
+                bench.health()
+        except InputError as error:
+            refused += 1
+            said = str(error)
+            assert "\n" not in said, seed
+            assert damaged.name in said or "offset order" in said, (seed, said)
+        shutil.rmtree(folder)
+    assert 150 < refused < 300
