@@ -37,6 +37,8 @@ from sharelag.workbench.result import Draw, Result
 _LIMIT = "share.delivery.count.limit"
 #: Members that notes name one by one.
 _MOST_NOTES = 10
+#: Of a share partition, without its group.
+_OF_TOPIC = ("topic_id", "partition")
 
 
 def only(table: pa.Table | None, group: str | None) -> Any:
@@ -52,6 +54,37 @@ def of_group(evidence: Evidence, group: str | None) -> Evidence:
     """What was gathered of one group, or all."""
     names = ("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers")
     return replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
+
+
+def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
+    """Return rows of a group with the share partitions first that its causes name, then by lag.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        With `SHARE_PARTITION`; the order of the rows of a share partition stays.
+    evidence : Evidence
+    group : str
+    """
+    mine = of_group(evidence, group)
+    named: dict[tuple[Any, Any], int] = {}
+    for number, row in enumerate(explain(mine).to_pylist()):
+        named.setdefault((row["topic_id"], row["partition"]), number)  # None: several partitions
+    places = zip(*(mine.lag.column(name).to_pylist() for name in _OF_TOPIC), strict=True)
+    ranks = [
+        min(named.get(place, len(named)), named.get((place[0], None), len(named)))
+        for place in places
+    ]
+    first = mine.lag.append_column("_rank", pa.array(ranks, pa.int64()))
+    first = first.sort_by([("_rank", "ascending"), ("lag", "descending")])
+    return first_come(table, first)
+
+
+def first_come(table: pa.Table, first: pa.Table) -> pa.Table:
+    """Return a table with some share partitions before the rest, in the order of another table."""
+    place = pc.index_in(keys(table, SHARE_PARTITION), keys(first, SHARE_PARTITION))
+    ordered = table.append_column("_place", place).sort_by([("_place", "ascending")])
+    return ordered.drop_columns("_place")
 
 
 def delivery_limit(evidence: Evidence, group: str) -> int | None:

@@ -217,6 +217,8 @@ class Workbench:
     def strip(self, group: str, topic: str | None = None, **given: Any) -> WindowStrip:
         """The windows of a group offset by offset, as a widget that goes back in time.
 
+        It begins with the share partition that the first cause names, else with the most lag.
+
         Parameters
         ----------
         group : str
@@ -236,7 +238,8 @@ class Workbench:
             raise SetupError(_NO_WIDGETS) from error
         evidence = self.evidence(group)
         given = {"limit": answers.delivery_limit(evidence, group), "ends": evidence.lag} | given
-        return WindowStrip.of(self.moments(group, topic).table, **given)
+        moments = answers.worst_first(self.moments(group, topic).table, evidence, group)
+        return WindowStrip.of(moments, **given)
 
     def dashboard(self, group: str | None = None, **given: Any) -> Now:
         """How the groups are now, the worst first, and one of them in detail, as a dashboard.

@@ -23,7 +23,7 @@ from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, Segments
 from sharelag.sources.recorded import folder_of
 from sharelag.tables.columns import COLUMNS
 from sharelag.tables.words import moment
-from sharelag.workbench import Result, Workbench
+from sharelag.workbench import Result, Workbench, answers
 from sharelag.workbench import engine as engines
 from sharelag.workbench.spans import span
 from tests.support import readings
@@ -465,3 +465,17 @@ def test_a_strip_is_of_one_group_and_marks_last_deliveries() -> None:
     assert bench.strip(group, topic, title="mine").title == "mine"
     with pytest.raises(InputError, match="no state of share group 'poisn'"):
         bench.strip(group[:-2] + "n")
+
+
+def test_windows_begin_with_what_the_first_cause_names() -> None:
+    """One order of orders-0 is stuck; other partitions have as much lag, and nothing wrong."""
+    bench = sharelag.open("demo", engine="local")
+    (cause,) = bench.explain("billing").table.to_pylist()
+    lag = bench.lag("billing").table.sort_by([("lag", "descending")]).to_pylist()
+    assert (cause["cause"], cause["topic"], cause["partition"]) == ("head_of_line", "orders", 0)
+    assert lag[0]["partition"] != 0
+    ordered = answers.worst_first(bench.lag().table, bench.evidence(), "billing").to_pylist()
+    assert [row["partition"] for row in ordered[:4]] == [
+        0,
+        *(row["partition"] for row in lag if row["partition"]),
+    ]

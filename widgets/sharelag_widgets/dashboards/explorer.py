@@ -9,7 +9,7 @@ import ipywidgets as W  # noqa: N812
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
-from sharelag.workbench.answers import delivery_limit
+from sharelag.workbench.answers import delivery_limit, worst_first
 
 from .group_dashboard import IN_A_GROUP, GroupDashboard
 from .parts import ChartPart, StripPart, TablePart, choice
@@ -67,7 +67,8 @@ class WindowExplorer(GroupDashboard):
         evidence = self.bench.evidence(group)
         held = holder_lines(evidence.lag, evidence.holders)
         limit = delivery_limit(evidence, group)
-        self.strip.fill(moments, lag, lag.table.sort_by([("lag", "descending")]), limit, held)
+        first = worst_first(moments.table, evidence, group)
+        self.strip.fill(first, lag.table, limit, held)
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
         bench.moments(group)

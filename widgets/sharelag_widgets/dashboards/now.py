@@ -18,7 +18,7 @@ from sharelag.tables.words import terminal
 from sharelag.whatif import Comparison, Scenario
 from sharelag.whatif.heads import without_stuck_heads
 from sharelag.workbench import Workbench, charts
-from sharelag.workbench.answers import delivery_limit
+from sharelag.workbench.answers import delivery_limit, worst_first
 
 from ..partition_grid import PartitionGrid
 from ..run import Run
@@ -120,7 +120,8 @@ class Now(GroupDashboard):
         evidence = self.bench.evidence(group)
         held = holder_lines(evidence.lag, evidence.holders)
         limit = delivery_limit(evidence, group)
-        self.strip.fill(moments, lag, lag.table.sort_by([("lag", "descending")]), limit, held)
+        first = worst_first(moments.table, evidence, group)
+        self.strip.fill(first, lag.table, limit, held)
 
     def _draw(self) -> None:
         timeline = self.chosen(self.bench.timeline(self.group).table)

@@ -9,11 +9,9 @@ from typing import Any
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import ShareLagError
-from sharelag.schemas.arrow import keys
 from sharelag.tables.columns import meanings_of, units_in_words
 from sharelag.workbench import Result
 from sharelag.workbench.charts import text
@@ -21,7 +19,7 @@ from sharelag.workbench.charts.layout import FACT_LINE, TITLE_LINE
 
 from ..lag_table import LagTable
 from ..plot_view import PlotView
-from ..selection import SHARE_PARTITION, Selection
+from ..selection import Selection
 from ..window_strip import WindowStrip
 from .header import Header
 
@@ -173,19 +171,18 @@ class StripPart(Part):
 
     def fill(
         self,
-        moments: Result,
-        lag: Result,
-        first: pa.Table,
+        moments: pa.Table,
+        lag: pa.Table,
         limit: int | None,
         held: Sequence[str] = (),
     ) -> None:
-        """Show windows with log ends from a lag table, share partitions of a third table first.
+        """Show windows, the first share partition first, with log ends from a lag table.
 
         ``held`` says who holds offsets, where that is known.
         """
         self.header.tell(None, (), held)
         self.view.limit = limit
-        self.view.fill(first_come(moments.table, first), ends=lag.table)
+        self.view.fill(moments, ends=lag)
 
 
 def _without_words(layout: dict[str, Any]) -> None:
@@ -205,16 +202,6 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         is_deep = isinstance(value, Mapping) and isinstance(both.get(name), Mapping)
         both[name] = _merged(both[name], value) if is_deep else value
     return both
-
-
-def first_come(table: pa.Table, first: pa.Table) -> pa.Table:
-    """A table with the share partitions of another one before the rest, in the order of that."""
-    place = pc.index_in(keys(table, SHARE_PARTITION), keys(first, SHARE_PARTITION))
-    return (
-        table.append_column("_place", place)
-        .sort_by([("_place", "ascending")])
-        .drop_columns("_place")
-    )
 
 
 def put(slot: W.Box, view: W.Widget) -> None:

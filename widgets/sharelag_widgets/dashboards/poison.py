@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
-from sharelag.workbench.answers import delivery_limit
+from sharelag.workbench.answers import delivery_limit, first_come
 from sharelag.workbench.charts import text
 
 from ..selection import SHARE_PARTITION, Selection
@@ -95,7 +95,8 @@ class PoisonHunt(GroupDashboard):
         self.header.tell(lag.as_of, shown.unknown)
         evidence = self.bench.evidence(group)
         held = holder_lines(evidence.lag, evidence.holders)
-        self.strip.fill(self.bench.moments(group), lag, self.found, self._limit, held)
+        moments = first_come(self.bench.moments(group).table, self.found)
+        self.strip.fill(moments, lag.table, self._limit, held)
         self.causes.children[1].value = fragment(explained)
         if self.selection.offsets is not None:
             self._follow()
