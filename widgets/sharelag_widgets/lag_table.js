@@ -6,8 +6,9 @@ import { counted, number, shown, words } from "./shared/format.js";
 import { holding, pickedRows, sortedBy } from "./shared/rows.js";
 import { inSight } from "./shared/sight.js";
 import { view } from "./shared/view.js";
-import { csv, widths } from "./table_math.js";
+import { csv, points, seriesWords, widths } from "./table_math.js";
 
+const SVG = "http://www.w3.org/2000/svg";
 const ROW = 27;
 const TALLEST = 400;
 const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded"];
@@ -141,7 +142,7 @@ function build({ model, root, link, say, later }) {
     rows = holding(columns, names, rows, get("filter"));
     if (columns[get("sort")]) rows = sortedBy(columns[get("sort")], rows, get("descending"));
     const titles = names.map(words);
-    const wide = widths(columns, names, titles);
+    const wide = widths(columns, names, titles, get("sparks"));
     cols.replaceChildren(...wide.map((characters) => make("col", { style: { width: `${pixels(characters)}px` } })));
     grid.style.width = `${wide.reduce((sum, characters) => sum + pixels(characters), 0)}px`;
     head.replaceChildren(...names.map((name, n) => {
@@ -187,12 +188,23 @@ function build({ model, root, link, say, later }) {
       const column = columns[name];
       const text = shown(column, row, name);
       const unknown = isUnknown(column, row);
+      if (!unknown && get("sparks").includes(name)) return make("td", { role: "gridcell", class: "sl-spark" }, spark(JSON.parse(text)));
       const inside = unknown ? [make("span", { "aria-hidden": "true" }, "-"), make("span", { class: "sl-unseen" }, "not known")] : [column.texts ? named(text) : text];
       return make("td", { role: "gridcell", class: (column.texts && !get("amounts").includes(name)) || column.kind === "time" ? "" : "sl-number" }, ...inside);
     });
     return make("tr", {
       role: "row", id: `${id}-${place}`, "aria-rowindex": place + 2, "aria-selected": String(isPicked), data: { place, row }, class: place === active ? "sl-active" : "",
     }, ...cells);
+  }
+  function spark(values) {
+    const svg = document.createElementNS(SVG, "svg");
+    const [width, height] = [84, 18];
+    const words = seriesWords(values);
+    for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words })) svg.setAttribute(name, value);
+    const title = svg.appendChild(document.createElementNS(SVG, "title"));
+    title.textContent = words;
+    for (const line of points(values, width, height)) svg.appendChild(document.createElementNS(SVG, "polyline")).setAttribute("points", line);
+    return svg;
   }
   // A row that stands for those above or below.
   function spacer(count) {

@@ -21,7 +21,10 @@ _FIRST = ("group_id", "topic", "partition", "lag", "start_offset", "end_offset")
 
 
 class LagTable(RowsView):
-    """Rows as they are, at any length. Make one with `LagTable.of`."""
+    """Rows as they are, at any length. Make one with `LagTable.of`.
+
+    A list of numbers is drawn as a small line, null in it as a gap.
+    """
 
     _esm = script("lag_table.js")
     _css = style("lag_table.css")
@@ -30,6 +33,7 @@ class LagTable(RowsView):
     sort = traitlets.Unicode("").tag(sync=True)
     descending = traitlets.Bool(True).tag(sync=True)
     amounts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # those of them that are `AMOUNT`
+    sparks = traitlets.List(traitlets.Unicode()).tag(sync=True)  # those that are lists of numbers
     #: Whether what is picked elsewhere hides all other rows.
     narrows = traitlets.Bool(True).tag(sync=True)
     #: Rows that stay hidden until people ask for them: those with ``value`` in ``column``;
@@ -46,8 +50,16 @@ class LagTable(RowsView):
         **traits: object,
     ) -> None:
         amounts = [name for name in columns if rows.schema.field(name).metadata == AMOUNT]
+        sparks = [name for name in columns if _is_series(rows.schema.field(name).type)]
         super().__init__(
-            rows, keys, selection, _EMPTY, names=list(columns), amounts=amounts, **traits
+            rows,
+            keys,
+            selection,
+            _EMPTY,
+            names=list(columns),
+            amounts=amounts,
+            sparks=sparks,
+            **traits,
         )
 
     @classmethod
@@ -106,6 +118,13 @@ class LagTable(RowsView):
         return super()._columns() | {
             name: column_of(self.rows.column(name), name) for name in wanted
         }
+
+
+def _is_series(kind: pa.DataType) -> bool:
+    """Whether values are numbers one after the other, which are drawn as a small line."""
+    return pa.types.is_list(kind) and (
+        pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)
+    )
 
 
 def _telling(table: pa.Table) -> list[str]:

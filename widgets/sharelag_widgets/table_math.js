@@ -4,10 +4,11 @@ import { csvLine, number, shown, utc } from "./shared/format.js";
 import { textAt } from "./shared/columns.js";
 
 /** Widths in characters, of what a column can hold at most; fixed, so that nothing moves while scrolling. */
-export function widths(columns, names, titles) {
+export function widths(columns, names, titles, sparks = []) {
   return names.map((name, n) => {
     const column = columns[name];
     let most = titles[n].length + 2;
+    if (sparks.includes(name)) return Math.max(most, 11);
     if (column.texts) for (const text of column.texts) most = Math.max(most, Math.min(text.length, 34));
     else if (column.kind === "time") most = Math.max(most, utc(0).length);
     else most = Math.max(most, longest(column, name));
@@ -25,6 +26,24 @@ function longest(column, name) {
     if (row < 200) most = Math.max(most, shown(column, row, name).length);
   }
   return low > high ? most : Math.max(most, ...[low, high].map((value) => (name.endsWith("_ms") ? 8 : number(value).length)));
+}
+
+/** Points of the lines through values, as SVG takes them: one line between each two gaps; 0 is at the bottom. */
+export function points(values, width, height) {
+  const most = Math.max(1, ...values.filter((value) => value !== null));
+  const lines = [[]];
+  values.forEach((value, n) => {
+    if (value === null) lines.push([]);
+    else lines.at(-1).push(`${(1 + (n * (width - 2)) / Math.max(1, values.length - 1)).toFixed(1)},${(height - 2 - (value * (height - 4)) / most).toFixed(1)}`);
+  });
+  return lines.filter((line) => line.length).map((line) => (line.length > 1 ? line : [line[0], line[0]]).join(" "));
+}
+
+/** What a small line shows, for who cannot see it. */
+export function seriesWords(values) {
+  const known = values.filter((value) => value !== null);
+  if (!known.length) return "not known";
+  return `from ${number(known[0])} to ${number(known.at(-1))}, most ${number(Math.max(...known))}`;
 }
 
 /** Rows as CSV, as they are sorted, with the columns' own names; unknown is empty, times are ISO 8601. */

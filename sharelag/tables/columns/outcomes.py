@@ -38,6 +38,7 @@ COLUMNS = {
         "how often it was given to a consumer; not known where no state is persisted",
     ),
     "left": Column(Format.COUNT, "deliveries until the limit (share.delivery.count.limit)"),
+    "trend": Column(Format.LIST, "lag at moments of the span; a gap where it is not known"),
     "gone": Column(Format.TEXT, "when the lag will be gone, at the rates seen"),
     "why": Column(Format.TEXT, "why it is listed"),
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.durations import duration
@@ -22,7 +23,7 @@ from sharelag.workbench.answers import delivery_limit, worst_first
 
 from ..partition_grid import PartitionGrid
 from ..run import Run
-from ..selection import Selection
+from ..selection import SHARE_PARTITION, Selection
 from .fleet import MEASURES, charts_help, measured
 from .group_dashboard import GroupDashboard
 from .parts import ChartPart, Part, StripPart, TablePart, fragment, words_of
@@ -41,7 +42,7 @@ CHANGES = {
     "heads": "without_stuck_heads(scenario)",
 }
 #: Of the groups, what decides first.
-COLUMNS = ("level", "group_id", "lag", "age_ms", "cause", "gone", "members", *RATES)
+COLUMNS = ("level", "group_id", "lag", "trend", "age_ms", "cause", "gone", "members", *RATES)
 #: Of the groups, what is hidden until somebody asks for it.
 FOLDED = {"column": "level", "value": "ok", "words": "healthy"}
 _WIDE = {"flex_flow": "row wrap", "grid_gap": "0 20px", "width": "100%"}
@@ -102,7 +103,9 @@ class Now(GroupDashboard):
         self.header.title = self.TITLE
         self.header.tell(overview.as_of, overview.unknown)
         self._say(overview.title, overview.table)
-        self.table.fill(overview, columns=COLUMNS)
+        share_partitions = self.bench.evidence().lag.num_rows
+        groups = _with_trend(overview.table, self.bench.timeline().table, share_partitions)
+        self.table.fill(overview, groups, COLUMNS)
         with self._deaf():
             self._picked.keys = ((group,),)
         self.rows = measured(self.bench)
@@ -252,3 +255,19 @@ class Now(GroupDashboard):
                 f"compare(variants, seeds=range({len(SEEDS)}))",
             ]
         )
+
+
+def _with_trend(groups: pa.Table, timeline: pa.Table, share_partitions: int) -> pa.Table:
+    """Groups with their lag over time; null where that of some share partition is not known."""
+    if len(timeline.group_by(SHARE_PARTITION).aggregate([])) < share_partitions:
+        # Of many, only those with the most lag: their sums would seem to be those of all.
+        return groups.append_column("trend", pa.nulls(len(groups), pa.list_(pa.int64())))
+    moments = sorted(pc.unique(timeline.column("as_of")).to_pylist())
+    unknown = pc.ScalarAggregateOptions(skip_nulls=False)
+    sums = timeline.group_by(["group_id", "as_of"]).aggregate([("lag", "sum", unknown)])
+    known = {(row["group_id"], row["as_of"]): row["lag_sum"] for row in sums.to_pylist()}
+    trends = [
+        [known.get((group, moment)) for moment in moments]
+        for group in groups.column("group_id").to_pylist()
+    ]
+    return groups.append_column("trend", pa.array(trends, pa.list_(pa.int64())))
