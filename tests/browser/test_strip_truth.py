@@ -233,3 +233,24 @@ def test_one_of_thousands_on_its_last_delivery_is_still_marked(
     assert colour in {tuple(pixel[:3]) for pixel in near}
     assert colour not in {tuple(pixel[:3]) for pixel in far}
     desk.assert_quiet()
+
+
+@pytest.mark.parametrize("done", [600, 6_000])
+def test_a_lone_offset_that_holds_lag_is_seen_among_thousands(
+    done: int, browser: Browser, tmp_path: Path
+) -> None:
+    """One record given back, all after it finished: less than a pixel would be its true width."""
+    runs = [run(100, 100, 0, 3), run(101, 100 + done, 2, 1)]
+    row = {
+        "start_offset": 100,
+        "effective_start_offset": 100,
+        "window_end_offset": 101 + done,
+        "runs": runs,
+    }
+    strip = WindowStrip.of(windows(window(**row, end_offset=101 + done)))
+    desk = Desk(browser, tmp_path, strip)
+    desk.page.set_viewport_size({"width": 700, "height": 700})
+    head, rest = desk.page.evaluate(
+        COLOURS, [(1, STATES[0] + 2, 3.5, STATES[1] - 2), (8, STATES[0] + 2, 60, STATES[1] - 2)]
+    )
+    assert (painted(head), painted(rest)) == ("available", "acknowledged")

@@ -1,12 +1,15 @@
 // Paints one moment of a window: states, delivery counts, start and end, what is picked.
 
-import { KINDS, UNREAD, lastFill } from "./shared/palette.js";
+import { ACQUIRED, AVAILABLE, KINDS, UNKNOWN, UNREAD, lastFill } from "./shared/palette.js";
 import { brushes, paintLast, sized } from "./shared/paint.js";
 import { number } from "./shared/format.js";
 import { heights, isLast, stacks, ticks } from "./strip_math.js";
 
 const STATES = { top: 18, height: 58 };
 const COUNTS = { top: 80, height: 26 };
+/** Pixels that a lone offset which holds lag has at least, and so many are lone at most. */
+const [LEAST, MOST_LONE] = [4, 60];
+const HOLDS_LAG = new Set([AVAILABLE, ACQUIRED, UNKNOWN]);
 /** Height of the mark of offsets whose next delivery is their last. */
 const LAST_HEIGHT = 8;
 const AXIS = { top: 110, height: 34 };
@@ -27,6 +30,7 @@ export function paintStrip(canvas, scene) {
   context.font = `11px ${getComputedStyle(canvas).fontFamily}`;
   const x = (offset) => ((offset - from) / (to - from)) * width;
   const most = width / (to - from) >= 1 ? paintEach(context, scene, styles, x, width) : paintStacks(context, scene, styles, width);
+  paintLone(context, scene, styles, x, width);
   context.strokeStyle = scene.soft;
   context.lineWidth = 1;
   context.strokeRect(0.5, STATES.top + 0.5, Math.max(0, width - 1), STATES.height - 1);
@@ -86,6 +90,21 @@ function paintCells(context, [from, to], x, width, ink) {
   }
   context.stroke();
   context.globalAlpha = 1;
+}
+
+/** What holds lag in a window of finished offsets is seen however few pixels it has. */
+function paintLone(context, { pieces, span: [from, to], limit }, styles, x, width) {
+  const lone = [];
+  for (let n = 0; n < pieces.size && lone.length <= MOST_LONE; n++) {
+    if (!HOLDS_LAG.has(pieces.kind[n]) || !inside(pieces, n, from, to)) continue;
+    if (x(pieces.end[n]) - x(pieces.first[n]) < LEAST) lone.push(n);
+  }
+  if (lone.length > MOST_LONE) return; // so many are a pattern of their own
+  for (const n of lone) {
+    const middle = (x(pieces.first[n]) + x(pieces.end[n])) / 2;
+    context.fillStyle = styles[pieces.kind[n]];
+    context.fillRect(Math.min(Math.max(0, middle - LEAST / 2), width - LEAST), STATES.top, LEAST, STATES.height - (isLast(pieces, n, limit) ? LAST_HEIGHT : 0));
+  }
 }
 
 /** Several offsets a pixel: each column is split by what is in it; equal neighbours are painted at once. */

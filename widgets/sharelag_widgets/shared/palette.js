@@ -18,7 +18,7 @@ export const KINDS = [
 ];
 /** An available offset whose next delivery is its last: at the limit of deliveries Kafka archives it. */
 export const LAST = { name: "last", words: "Next delivery is the last", means: "one delivery below the limit: if it fails again, Kafka archives the record" };
-export const AVAILABLE = 0, UNKNOWN = 6, UNREAD = 7, FINISHED = 8, OTHER = 9, WINDOW = 10;
+export const AVAILABLE = 0, ACQUIRED = 1, UNKNOWN = 6, UNREAD = 7, FINISHED = 8, OTHER = 9, WINDOW = 10;
 
 const FILLS = {
   light: ["#E69F00", "#A8502D", "#CFE6DB", "#B25D8C", "#4A1A5C", "#8C7BD6", "#8A93A3", "#0072B2", "#BFDCCF", "#D43D2A", "#C9CFD8"],
