@@ -26,6 +26,10 @@ def number(value: float, thousands: str = "") -> str:
     return text.replace(",", thousands)
 
 
+#: What follows a backslash in an escape, or a backslash.
+_ESCAPES = frozenset("\\xuUtr")
+
+
 def is_number(value: object) -> bool:
     """Whether a value is a number; a truth value is not one."""
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -40,6 +44,25 @@ def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
 def terminal(text: str) -> str:
     """Escape what would act on a terminal: control and direction characters."""
     kept = (c if c.isprintable() or c == THIN_SPACE else _escaped(c) for c in text)
+    return "".join(kept)
+
+
+def label(text: str) -> str:
+    """Escape the same in a label of Prometheus, so that different names stay different labels.
+
+    A backslash is doubled where it would be read as the beginning of an escape. Line feeds are
+    kept: Prometheus's format itself escapes them.
+    """
+    if "\\" not in text and text.isprintable():
+        return text
+    kept = []
+    for character, after in zip(text, [*text[1:], "x"], strict=True):
+        if character == "\\":
+            begins = after in _ESCAPES or not (after.isprintable() or after == "\n")
+            kept.append("\\\\" if begins else character)
+        else:
+            is_plain = character.isprintable() or character == "\n"
+            kept.append(character if is_plain else _escaped(character))
     return "".join(kept)
 
 

@@ -24,6 +24,7 @@ from sharelag.metrics.lag import rollup_arrow
 from sharelag.monitoring.exports.gathered import Gathered
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import keys
+from sharelag.tables.words import label
 
 _LABELS = ("group", "topic", "partition")
 #: Metrics of each share partition: name, help, column of its numbers.
@@ -218,4 +219,4 @@ def _gauge(
 
 def _add(family: GaugeMetricFamily, labels: list[list[str]], values: Floats, chosen: Bools) -> None:
     for place in np.flatnonzero(chosen & ~np.isnan(values)).tolist():
-        family.add_metric(labels[place], float(values[place]))
+        family.add_metric([label(one) for one in labels[place]], float(values[place]))

@@ -89,6 +89,27 @@ def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> Non
     assert found["kafka_share_group_collect_duration_seconds"] == {(): 0.5}
 
 
+def test_a_scrape_that_a_terminal_prints_does_not_act_on_it() -> None:
+    """Escapes, a link of OSC 8 and directions are escaped; no two names become one label."""
+    shown = {
+        "\x1b[31mred": "\\x1b[31mred",
+        "\\x1b[31mred": "\\\\x1b[31mred",
+        "\\\x1b[31mred": "\\\\\\x1b[31mred",
+        "\x1b]8;;http://evil\x07here": "\\x1b]8;;http://evil\\x07here",
+        "a\u202eb": "a\\u202eb",
+        "a\x9bb": "a\\x9bb",
+        "a\rb\tc": "a\\rb\\tc",
+        "ends\\": "ends\\\\",
+        "shop\\billing": "shop\\billing",
+    }
+    now = gathered(WrittenInput([Write(600, 6600, group=name) for name in shown]))
+    for kind in ("*/*", OPENMETRICS):
+        _, _, text = ask(application(lambda: now), "/metrics", accept=kind)
+        assert all(c.isprintable() or c == "\n" for c in text.decode())
+    found = {dict(key)["group"] for key in scrape(now)["kafka_share_group_lag"]}
+    assert found == set(shown.values())
+
+
 def test_names_of_groups_are_hostile_text() -> None:
     names = ['a"b', "a\\b", "a\nb", "ä 日本", "{group}", "a,b=c"]
     now = gathered(WrittenInput([Write(600, 6600, group=name) for name in names]))
