@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from subprocess import CompletedProcess
@@ -12,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import sharelag, sharelag_process
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.cluster import KafkaCluster, frozen
 from tests.support.kafka.workload import (
     accept,
     numbered,
@@ -59,11 +60,15 @@ def test_no_answer_is_partial_while_leaders_move(cluster: KafkaCluster) -> None:
     *_, victim = cluster.brokers
     wait_until(lambda: len(led_by(cluster, 3)) > 0, "the third broker leads state partitions")
     asked = ("lag", "--bootstrap-server", cluster.bootstrap_servers, "-o", "json", "--timeout")
+    began = time.monotonic()
     whole = lags(sharelag(*asked, "20000"))
+    undisturbed = time.monotonic() - began
     assert whole == dict.fromkeys(range(PARTITIONS), 0)
 
     victim.kill()
+    began = time.monotonic()
     refused = sharelag(*asked, "1500")
+    assert time.monotonic() - began < 1.5 + 2 + undisturbed
     assert refused.returncode == 1, refused.stdout
     assert refused.stdout == ""
     silent = ", ".join(map(str, sorted(led_by(cluster, 3))))
@@ -76,3 +81,30 @@ def test_no_answer_is_partial_while_leaders_move(cluster: KafkaCluster) -> None:
         ]
     assert [lags(answer.result()) for answer in answers] == [whole] * len(answers)
     assert led_by(cluster, 3) == set()
+
+
+@pytest.mark.parametrize("command", ["lag", "windows", "explain", "progress", "health"])
+def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
+    cluster: KafkaCluster, command: str
+) -> None:
+    """A leader that keeps its connections and answers nothing: each request to it waits."""
+    asked = (command, "--bootstrap-server", cluster.bootstrap_servers, "-o", "json", "--timeout")
+    began = time.monotonic()
+    whole = sharelag(*asked, "20000")
+    undisturbed = time.monotonic() - began
+    assert whole.returncode == 0, whole.stderr
+    leads = next(
+        broker
+        for number, broker in ((2, cluster.brokers[1]), (1, cluster.brokers[0]))
+        if led_by(cluster, number)
+    )
+    with frozen(leads):
+        began = time.monotonic()
+        answer = sharelag(*asked, "3000")
+        took = time.monotonic() - began
+    print(f"{command}: exit {answer.returncode} after {took:.1f} s, alone {undisturbed:.1f} s")
+    assert took < 3 + 2 + undisturbed
+    if answer.returncode == 0:
+        assert len(answer.stdout.splitlines()) == len(whole.stdout.splitlines())
+    else:
+        assert "did not answer within 3 s" in answer.stderr or "no broker" in answer.stderr

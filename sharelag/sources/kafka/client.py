@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from sharelag.errors import (
@@ -21,6 +21,7 @@ from sharelag.errors import (
     TopicMissingError,
 )
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.patience import LEAST
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 T = TypeVar("T")
@@ -74,15 +75,20 @@ class Connection:
     ----------
     config : ClientConfig
     within : float, optional
-        Seconds that an answer may take; by default the timeout of the settings.
+        Seconds until all answers must be there; by default what is left of the timeout.
     """
 
     def __init__(self, config: ClientConfig, within: float | None = None) -> None:
         self.config = config
-        #: Seconds that an answer may take.
-        self.within = config.timeout if within is None else within
+        self._ends = None if within is None else time.monotonic() + within
         self._heard: list[KafkaError] = []
         self.admin = _make(AdminClient, config, {"error_cb": self._heard.append})
+
+    @property
+    def within(self) -> float:
+        """Seconds that an answer may take from now on."""
+        left = self.config.patience.left()
+        return left if self._ends is None else max(min(left, self._ends - time.monotonic()), LEAST)
 
     def result(self, future: Future[T], what: str) -> T:
         """Wait for one answer of the admin client.
@@ -99,18 +105,26 @@ class Connection:
             One of its children.
         """
         # The client itself gives up in time, and then knows who of several brokers answered.
-        deadline = time.monotonic() + self.within + _LEAST
+        begun = time.monotonic()
+        deadline = begun + self.within + _LEAST
         while not future.done():
             # Not poll(0.05): it would sleep although the answer has arrived.
             wait([future], timeout=0.05)
             self.admin.poll(0)
             self._raise_if_refused(what)
             if time.monotonic() > deadline:
+                self.config.patience.lose(time.monotonic() - begun)
                 raise unreachable(self.config, self._heard[-1] if self._heard else None)
         try:
-            return future.result()
+            answer = future.result()
+            # So the client answers for a leader that was silent.
+            if getattr(answer, "offset", None) == OFFSET_INVALID:
+                self.config.patience.lose(time.monotonic() - begun)
+            return answer
         except KafkaException as error:
             found = error.args[0]
+            if found.code() in _UNREACHABLE:
+                self.config.patience.lose(time.monotonic() - begun)
             heard = [e for e in self._heard if e.code() in _WRONG_PASSWORD | {KafkaError._RESOLVE}]
             if not heard and found.code() in _UNREACHABLE:  # what was heard says why
                 raise unreachable(self.config, (self._heard or [found])[-1]) from error
@@ -125,7 +139,8 @@ class Connection:
         # request the connection at once. So this one, which anybody may send, opens it.
         opened = self.admin.describe_cluster(request_timeout=self.within)
         self.result(opened, "the list of topics")
-        deadline = time.monotonic() + self.within
+        begun = time.monotonic()
+        deadline = begun + self.within
         while True:
             try:
                 # In slices: a refused password is reported only to a callback.
@@ -140,6 +155,7 @@ class Connection:
                 if error.args[0].code() not in _UNREACHABLE:
                     raise explain(error.args[0], "the list of topics", self.config) from error
                 if time.monotonic() > deadline:
+                    self.config.patience.lose(time.monotonic() - begun)
                     raise unreachable(self.config, (self._heard or [error.args[0]])[-1]) from error
 
     def _raise_if_refused(self, what: str) -> None:
@@ -165,7 +181,7 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     ClusterError
         What the last attempt raised.
     """
-    ends = time.monotonic() + config.timeout
+    ends = time.monotonic() + config.patience.left()
     try:
         return ask(Connection(config, _attempt(ends, 0)))
     except _MOVING:

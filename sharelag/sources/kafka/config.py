@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sharelag.errors import ConfigError
 from sharelag.sources.kafka.java_settings import to_librdkafka
+from sharelag.sources.kafka.patience import Patience
 
 #: Settings that are safe to print; all others are masked, so that unknown secrets do not leak.
 _PUBLIC = frozenset(
@@ -35,6 +37,11 @@ class ClientConfig:
 
     settings: Mapping[str, Any] = field(repr=False)  # by librdkafka's names
     timeout: float = 10.0  # seconds to wait for brokers
+
+    @cached_property
+    def patience(self) -> Patience:
+        """What is left of the timeout after waiting in vain."""
+        return Patience(self.timeout)
 
     def librdkafka(self) -> dict[str, Any]:
         """Return the settings with secrets, only for the client."""

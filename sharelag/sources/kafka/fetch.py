@@ -7,6 +7,7 @@ record at or after its end has been read, or when the broker reports the end of 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -55,16 +56,18 @@ def read_ranges(
         gathered: list[pa.RecordBatch] = []
         while reading.open_ends:
             # At most the remaining number, or the client would wait although the last one arrived.
+            begun = time.monotonic()
             taken = client.take(min(client.at_once, reading.left()), _WAIT)
             is_idle = taken.records is None and not taken.failed
-            waited = waited + _WAIT if is_idle else 0.0
+            waited = waited + time.monotonic() - begun if is_idle else 0.0
             gathered += reading.take(client, taken)
             if _is_enough(gathered) or (gathered and (is_idle or not reading.open_ends)):
                 yield pa.concat_batches(gathered)
                 gathered = []
             if wrong := refused(heard):
                 raise explain(wrong, topic, config)
-            if waited > config.timeout:
+            if waited > config.patience.left():
+                config.patience.lose(waited)
                 reading.give_up(heard[-1] if heard else None)
     finally:
         client.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -172,10 +173,12 @@ def until_done(
     """
     waited = 0.0
     while not is_done():
+        begun = time.monotonic()
         messages = client.consume(at_once, timeout=_WAIT)
-        waited = 0.0 if messages else waited + _WAIT
+        waited = 0.0 if messages else waited + time.monotonic() - begun
         yield messages
         if wrong := refused(heard):
             raise explain(wrong, "records", config)
-        if waited > config.timeout:
+        if waited > config.patience.left():
+            config.patience.lose(waited)
             raise unreachable(config, heard[-1] if heard else None)

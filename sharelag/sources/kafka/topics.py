@@ -84,10 +84,10 @@ def _offset_ranges(connection: Connection, topic: str) -> dict[int, tuple[int, i
     silent = {}
     for p, leader in leaders.items():
         try:
-            ranges[p.partition] = (
-                offset_of(connection, first[p], topic),
-                offset_of(connection, end[p], topic),
-            )
+            found = tuple(offset_of(connection, of[p], topic) for of in (first, end))
+            if min(found) < 0:  # no log has such an end: its leader does not know it
+                raise NoLeaderError(topic)
+            ranges[p.partition] = found[0], found[1]
         except (NoLeaderError, BrokerUnreachableError):
             silent[p.partition] = leader
     if silent:
@@ -99,7 +99,7 @@ def cluster_id(config: ClientConfig) -> str:
     """Return the cluster id."""
     connection = Connection(config)
     found = connection.result(
-        connection.admin.describe_cluster(request_timeout=config.timeout), "the cluster"
+        connection.admin.describe_cluster(request_timeout=connection.within), "the cluster"
     )
     return str(found.cluster_id)
 

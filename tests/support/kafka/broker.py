@@ -185,6 +185,10 @@ class KafkaBroker:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
+    def process_ids(self) -> list[int]:
+        """Return the id of its process, while it runs."""
+        return [self._process.pid] if self._process else []
+
     def restart(self) -> None:
         """Stop and start with the same data and ports."""
         self.stop()

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -88,6 +90,17 @@ class KafkaCluster:
         trace: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, trace)
+
+
+@contextmanager
+def frozen(broker: KafkaBroker) -> Iterator[None]:
+    """Stop a broker's process, as a long pause does: it keeps its connections and answers none."""
+    (number,) = broker.process_ids()
+    os.kill(number, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(number, signal.SIGCONT)
 
 
 def follower(

@@ -1,0 +1,44 @@
+"""How long brokers that do not answer are waited for: once, however many requests wait for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+#: Seconds that a request has at least: brokers that are well answer within it.
+LEAST = 0.25
+
+
+@dataclass
+class Patience:
+    """Time that was lost on brokers that did not answer, over all requests of a client's settings.
+
+    A command asks many things of the same brokers. If each of them waited for the whole timeout, a
+    silent broker would cost a multiple of it. So what was waited in vain is taken from what the
+    following requests have. Requests that are answered cost nothing, however long they take.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds to lose at most; they are there again when none was lost for that long.
+    clock : callable
+        Returns seconds that never go back.
+    """
+
+    timeout: float
+    clock: Callable[[], float] = time.monotonic
+    _lost: float = field(default=0.0, init=False)
+    _last: float = field(default=0.0, init=False)
+
+    def left(self) -> float:
+        """Return how long the next request may wait, in seconds."""
+        if self._lost and self.clock() - self._last > self.timeout:
+            self._lost = 0.0
+        return max(self.timeout - self._lost, LEAST)
+
+    def lose(self, seconds: float) -> None:
+        """Note that so long was waited for a broker that did not answer."""
+        self.left()  # what was lost long ago counts no more
+        self._lost += seconds
+        self._last = self.clock()
