@@ -45,7 +45,7 @@ class Evidence(Displayable):
     engine: str = "local"
     #: How long something may last before it counts as stuck; None: as long as a lock of the group.
     patience: timedelta | None = None
-    #: Whether nothing but lag was asked for: of the table ``lag``, all other terms are null.
+    #: Whether only lag was requested: all other columns of the table ``lag`` are null.
     lag_only: bool = False
 
     #: Where its tables come from, in words.

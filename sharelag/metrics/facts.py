@@ -85,7 +85,7 @@ class Facts:
         Returns
         -------
         numpy.ndarray
-            ``[rows, BINS]``: the first column is of the whole span, the last of its last tenth.
+            ``[rows, BINS]``: the whole span in the first column, its last tenth in the last.
         """
         parts = parts_of(self._observed, name)
         return np.asarray(np.cumsum(parts[:, ::-1], axis=1)[:, ::-1])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sharelag.whatif.fixed import with_assignment
     from sharelag.whatif.goal import Goal
     from sharelag.whatif.named import named, names
+    from sharelag.whatif.projection import projected
     from sharelag.whatif.scenario import (
         Behaviour,
         Burst,
@@ -88,6 +89,7 @@ __all__ = [
     "from_json",
     "named",
     "names",
+    "projected",
     "register",
     "should_move",
     "simulate",
@@ -106,6 +108,7 @@ _HOMES = {
     "edited": ("what_if",),
     "fixed": ("with_assignment",),
     "named": ("named", "names"),
+    "projection": ("projected",),
     "scenario": (
         "Behaviour",
         "Burst",

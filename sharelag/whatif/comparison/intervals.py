@@ -56,12 +56,12 @@ def mean_interval(values: Floats, level: float) -> Interval:
 
 
 #: Values that differ by less than this part of them differ by rounding.
-_ROUNDING = 1e-9
+_EQUAL = 1e-9
 
 
 def less(values: Floats, others: Floats) -> Floats:
     """Return paired differences, 0 where two values differ by rounding alone."""
-    same = np.isclose(values, others, rtol=_ROUNDING, atol=0)
+    same = np.isclose(values, others, rtol=_EQUAL, atol=0)
     return np.where(same, 0.0, values - others)
 
 

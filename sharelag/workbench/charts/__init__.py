@@ -35,6 +35,7 @@ from sharelag.workbench.charts.layout import CONFIG
 from sharelag.workbench.charts.lorenz import LORENZ, lorenz_figure, lorenz_records
 from sharelag.workbench.charts.matrix import ASSIGNED, assigned_figure, assigned_records
 from sharelag.workbench.charts.palette import Theme
+from sharelag.workbench.charts.projection import projection_figure
 from sharelag.workbench.charts.rates import RATES, rates_figure, rates_records
 from sharelag.workbench.charts.rates_over_time import (
     RATES_OVER_TIME,
@@ -96,6 +97,7 @@ __all__ = [
     "lag_over_time_records",
     "lorenz_figure",
     "lorenz_records",
+    "projection_figure",
     "rates_figure",
     "rates_over_time_figure",
     "rates_over_time_records",

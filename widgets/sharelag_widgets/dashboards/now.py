@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
@@ -27,7 +27,13 @@ from ..selection import SHARE_PARTITION, Selection
 from .fleet import MEASURES, charts_help, measured
 from .group_dashboard import GroupDashboard
 from .parts import ChartPart, Part, StripPart, TablePart, fragment, words_of
-from .trials import BASELINE, CancelledError, shorter, watched_comparison
+from .trials import (
+    BASELINE,
+    CancelledError,
+    shorter,
+    watched_comparison,
+    watched_projection,
+)
 from .verdict import Verdict
 
 #: Simulated seconds, and seeds, of a what-if that answers within seconds.
@@ -64,6 +70,7 @@ class Now(GroupDashboard):
         self._trial: Run | None = None
         self._tried: tuple[str, str] | None = None
         self.comparison: Comparison | None = None
+        self._projected: pa.Table | None = None
         self.verdict = Verdict({"worst": self._show_worst})
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
@@ -82,12 +89,16 @@ class Now(GroupDashboard):
             self.selection,
         )
         self.what_if = Verdict({name: partial(self.run, name) for name in TRIALS})
+        self.projection = ChartPart(
+            "Lag from now on", {"lag": "of the whole group, in offsets, simulated"}
+        )
+        self.projection.layout.display = "none"
         self.parts = ChartPart("What the lag consists of", charts_help())
         left = W.VBox(
             [self.table, cells, self.parts], layout=W.Layout(flex="58 1 560px", min_width="0")
         )
         right = W.VBox(
-            [self.causes, self.what_if, self.over_time, self.strip],
+            [self.causes, self.what_if, self.projection, self.over_time, self.strip],
             layout=W.Layout(flex="42 1 420px", min_width="0"),
         )
         self.columns = W.Box([left, right], layout=W.Layout(**_WIDE))
@@ -132,6 +143,7 @@ class Now(GroupDashboard):
         self.over_time.draw(charts.lag_over_time_figure(records, self.theme))
         lag = self.chosen(self.bench.lag(self.group).table).drop_columns("age_ms")
         self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
+        self._draw_projection()
 
     def _say(self, sentence: str, groups: pa.Table) -> None:
         worst = groups.column("level")[0].as_py()
@@ -189,11 +201,7 @@ class Now(GroupDashboard):
                 return
             self._tried = (group, name)
             self.header.busy, self.what_if.busy = True, f"Simulating {TRIALS[name]} ..."
-            self._trial = Run(
-                lambda cancelled, progress: watched_comparison(chosen, SEEDS, cancelled, progress),
-                lambda *_: None,
-                self._ended,
-            )
+            self._trial = Run(partial(_tried, chosen), lambda *_: None, self._ended)
         self._trial.start()
 
     def join(self, timeout: float | None = None) -> bool:
@@ -216,15 +224,13 @@ class Now(GroupDashboard):
             changed = without_stuck_heads(scenario)
         return None if changed is None else {BASELINE: scenario, TRIALS[name]: changed}
 
-    def _ended(
-        self, run: Run | None, found: Comparison | None, error: BaseException | None
-    ) -> None:
+    def _ended(self, run: Run | None, found: Tried | None, error: BaseException | None) -> None:
         with self._lock:
             if run is not self._trial:
                 return
             self.header.busy, self.what_if.busy = False, ""
-            if error is None:
-                self.comparison = found
+            if found is not None:
+                self.comparison, self._projected = found
                 self._show_trial()
             elif not isinstance(error, CancelledError):
                 self.what_if.sentence = words_of(error)
@@ -241,20 +247,46 @@ class Now(GroupDashboard):
             self.what_if.sentence = f"{said[:1].upper()}{said[1:]}." if said else "What if ...?"
             tried = [self._code(*self._tried)] if said and self._tried else []
             self.what_if.copies = [["Copy the Python behind this", code] for code in tried]
+        self.projection.layout.display = None if said else "none"
+        self._draw_projection()
+
+    def _draw_projection(self) -> None:
+        if self._projected is not None and self.projection.layout.display is None:
+            self.projection.draw(charts.projection_figure(self._projected, self.theme))
 
     def _code(self, group: str, name: str) -> str:
         """The Python that gives the comparison again."""
         return "\n".join(
             [
                 "from dataclasses import replace",
-                "from sharelag.whatif import compare",
+                "from sharelag.whatif import compare, projected",
+                "from sharelag.workbench import charts",
                 *(["from sharelag.whatif.heads import without_stuck_heads"] * (name == "heads")),
                 f"scenario = replace(bench.scenario({group!r}), duration_ms={SECONDS * 1000:.0f})",
                 f"changed = {CHANGES[name]}",
                 f"variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}",
+                f"lag = projected(variants, seeds=range({len(SEEDS)}))",
+                "curves = charts.projection_figure(lag)",
                 f"compare(variants, seeds=range({len(SEEDS)}))",
             ]
         )
+
+
+class Tried(NamedTuple):
+    """What a what-if found."""
+
+    comparison: Comparison
+    projected: pa.Table
+
+
+def _tried(
+    chosen: Mapping[str, Scenario],
+    cancelled: Callable[[], bool],
+    progress: Callable[[int, int], None],
+) -> Tried:
+    """Compare scenarios, and project their lag with the same seeds."""
+    compared = watched_comparison(chosen, SEEDS, cancelled, progress)
+    return Tried(compared, watched_projection(chosen, SEEDS, cancelled))
 
 
 def _with_trend(groups: pa.Table, timeline: pa.Table, share_partitions: int) -> pa.Table:

@@ -15,7 +15,7 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.views import view
 from sharelag.tables.words import MISSING, THIN_SPACE
-from sharelag.whatif import Comparison, Scenario, assign, compare, variants
+from sharelag.whatif import Comparison, Scenario, assign, compare, projected, variants
 from sharelag.whatif.comparison import rows as trials
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.simulation.clock import interruptible
@@ -215,6 +215,25 @@ def watched_comparison(
 
     with interruptible(check):
         return compare(chosen, seeds=seeds, progress=report)
+
+
+def watched_projection(
+    chosen: Mapping[str, Scenario], seeds: Sequence[int], cancelled: Callable[[], bool]
+) -> pa.Table:
+    """Lag over time in scenarios, until nobody waits any more.
+
+    Raises
+    ------
+    CancelledError
+        Nobody waits any more.
+    """
+
+    def check() -> None:
+        if cancelled():
+            raise CancelledError
+
+    with interruptible(check):
+        return projected(chosen, seeds)
 
 
 def seeds_words(seeds: list[int]) -> str:

@@ -1,0 +1,53 @@
+"""Curves of lag from now on: those of the runs themselves, with an interval that holds them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from sharelag.errors import InputError
+from sharelag.whatif import named, projected, simulate
+from sharelag.workbench import charts
+
+SCENARIO = replace(named("uneven"), duration_ms=20_000)
+MORE = SCENARIO.with_members(len(SCENARIO.each_member()) + 2)
+
+
+def test_a_curve_is_the_mean_of_the_runs() -> None:
+    found = projected({"as it is": SCENARIO, "more": MORE}, seeds=range(4))
+    for name, scenario in (("as it is", SCENARIO), ("more", MORE)):
+        mine = found.filter(pc.equal(found.column("variant"), name))
+        sums = []
+        for seed in range(4):
+            timeline = (
+                simulate(scenario, seed).timeline.group_by("time_ms").aggregate([("lag", "sum")])
+            )
+            sums.append(timeline.sort_by("time_ms").column("lag_sum").to_numpy())
+        assert np.allclose(mine.column("lag").to_numpy(), np.mean(sums, axis=0))
+        low, high = (mine.column(side).to_numpy() for side in ("low", "high"))
+        assert (low <= np.mean(sums, axis=0)).all()
+        assert (high >= np.mean(sums, axis=0)).all()
+        assert (high > low).any()
+
+
+def test_one_run_has_no_interval_and_none_is_an_error() -> None:
+    found = projected({"as it is": SCENARIO}, seeds=[3])
+    assert found.column("low").null_count == len(found) > 0
+    assert len(charts.projection_figure(found).data) == 1
+    with pytest.raises(InputError, match="give at least one seed"):
+        projected({"as it is": SCENARIO}, seeds=[])
+
+
+def test_the_figure_says_where_each_curve_ends() -> None:
+    found = projected({"as it is": SCENARIO, "<b>more": MORE}, seeds=range(3))
+    figure = charts.projection_figure(found)
+    assert [trace.mode for trace in figure.data].count("lines") == 2
+    assert len(figure.data) == 4  # a band each
+    title = figure.layout.meta["title"]
+    assert title.startswith("Lag after")
+    assert "&lt;b&gt;more" in figure.data[-1].name
+    empty = charts.projection_figure(found.slice(0, 0))
+    assert not empty.data
