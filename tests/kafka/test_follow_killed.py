@@ -1,0 +1,70 @@
+"""Killing the Python process of a following capture leaves none of its processes behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sharelag.sources.files import views
+from tests.support.command import sharelag
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
+
+GROUP = "followed-and-killed"
+
+
+def _alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    found = []
+    for one in processes:
+        with suppress(psutil.NoSuchProcess):
+            if one.is_running() and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("is_at_work", [True, False])
+def test_killing_python_ends_its_jvm_and_workers(
+    broker: KafkaBroker, tmp_path: Path, is_at_work: bool
+) -> None:
+    servers, archive = broker.bootstrap_servers, tmp_path / "archive"
+    topic = f"{GROUP}-{is_at_work}"
+    create_topics(servers, {topic: 2})
+    set_group_config(servers, topic, **{"share.auto.offset.reset": "earliest"})
+    produce(servers, topic, numbered(20, 2))
+    share_consume(servers, topic, [topic], accept, until=20)
+    command = [sys.executable, "-c", "from sharelag.cli import main; main()", "capture"]
+    asked = ["--follow", "--bootstrap-server", servers, str(archive)]
+    process = subprocess.Popen(
+        [*command, *asked, "--every", "0s" if is_at_work else "1h"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: views.current(archive).batch >= 0, "a micro-batch is archived")
+        ours = psutil.Process(process.pid).children(recursive=True)
+        assert any("java" in child.name() for child in ours), ours
+        process.kill()
+        process.wait()
+        wait_until(lambda: not _alive(ours), "all of its processes have ended", 30)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    # Nothing holds the archive's lock any more.
+    again = sharelag("capture", *asked, "--until-now")
+    assert again.returncode == 0, again.stderr
