@@ -16,7 +16,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from sharelag.compiled import is_worth_it
-from sharelag.errors import DataLossError
+from sharelag.errors import DataLossError, NoLeaderError
 from sharelag.sources.kafka.client import explain, refused, silent_leaders, unreachable
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.messages import Failed, Messages, PlainMessages, Taken
@@ -43,9 +43,10 @@ def read_ranges(
     """Read some offset ranges of a topic; see `sharelag.sources.kafka.topics.read_topic`.
 
     Without ``fail_on_data_loss``, ranges that were gone before they could be read are appended to
-    ``lost``: partition, first offset, end offset (exclusive).
+    ``lost``: partition, first offset, end offset (exclusive). Without ``lost``, a log that ends
+    before its range is an error: nobody would notice that its last records are missing.
     """
-    reading = _Reading(config, topic, ranges, fail_on_data_loss, [] if lost is None else lost)
+    reading = _Reading(config, topic, ranges, fail_on_data_loss, lost)
     if not reading.open_ends:
         return
     heard: list[KafkaError] = []
@@ -81,7 +82,7 @@ class _Reading:
     topic: str
     ranges: Ranges
     fail_on_data_loss: bool
-    lost: list[tuple[int, int, int]]  # partition, first offset, end offset
+    lost: list[tuple[int, int, int]] | None  # partition, first offset, end offset
     open_ends: dict[int, int] = field(init=False)
     positions: dict[int, int] = field(init=False)  # partition: next offset
     logs_end: dict[int, int] = field(
@@ -113,6 +114,14 @@ class _Reading:
                 silent_leaders(self.config, self.topic, silent)
                 if is_any_read
                 else unreachable(self.config, last_heard)
+            )
+        if self.lost is None and not self.fail_on_data_loss:
+            partition, end = min(self.open_ends.items())
+            raise NoLeaderError(
+                f"partition {partition} of {self.topic} ends at offset "
+                f"{self.logs_end[partition]}, before {end}, where it ended when it was asked: its "
+                "leader has changed, and the new one may not know its end yet. Try again; "
+                "--timeout waits longer"
             )
         for partition, end in self.open_ends.items():
             self._lost(
@@ -161,7 +170,7 @@ class _Reading:
         """Record the range lost before this offset, if any."""
         first = self.pruned_from.pop(partition, at)
         end = min(at, self.ranges[partition][1])
-        if end > first:
+        if end > first and self.lost is not None:
             self.lost.append((partition, first, end))
 
     def _lost(self, partition: int, what: str) -> None:

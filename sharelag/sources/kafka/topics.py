@@ -53,7 +53,8 @@ def read_topic(
     Raises
     ------
     ClusterError
-        One of its children: no broker, wrong password, no permission, no such topic, records gone.
+        One of its children: no broker, wrong password, no permission, no such topic, records gone,
+        or a log that ends before a range, which a new leader's may.
     """
     yield from read_ranges(
         config, topic, offset_ranges(config, topic) if ranges is None else ranges, fail_on_data_loss
