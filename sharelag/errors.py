@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class ShareLagError(Exception):
-    """The base class: the command line prints it without a traceback and exits with 1."""
+    """The base class: the command line prints it without a traceback and exits with 1 or 3."""
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows in place of a traceback: the message alone."""
@@ -52,7 +52,7 @@ class TopicMissingError(ClusterError):
 
 
 class NoLeaderError(ClusterError):
-    """A partition currently has no leader: it is new, or its broker is down."""
+    """A partition currently has no leader: it is new, or its broker is down; the exit code is 3."""
 
 
 class DataLossError(ClusterError):

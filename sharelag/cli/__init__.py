@@ -13,7 +13,7 @@ from importlib import import_module
 
 import click
 
-from sharelag.cli.output import Later, leave, one_line
+from sharelag.cli.output import Later, exit_code, leave, one_line
 from sharelag.version import __version__
 
 
@@ -36,7 +36,7 @@ def main() -> None:
         if {"-v", "--verbose"} & set(sys.argv):
             traceback.print_exc()
         click.echo(f"sharelag: {one_line(error)}", err=True)
-        sys.exit(1)
+        sys.exit(exit_code(error))
     leave(status if isinstance(status, int) else 0)
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import click
 
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.errors import InputError, ShareLagError, unknown_group
+from sharelag.errors import InputError, NoLeaderError, ShareLagError, unknown_group
 from sharelag.model import iso
 from sharelag.tables.words import decode_command
 
@@ -283,6 +283,15 @@ def one_line(error: Exception) -> str:
         )
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return f"unexpected {type(error).__name__}: {first} (-v shows the traceback; please report it)"
+
+
+def exit_code(error: Exception) -> int:
+    """How a command ends: 3 where only a part of the cluster could be read, else 1.
+
+    3 is also what `check` calls unknown.
+    """
+    is_part = isinstance(error, NoLeaderError) or "errors.NoLeaderError: " in str(error)
+    return 3 if is_part else 1
 
 
 def leave(status: int) -> None:

@@ -119,7 +119,7 @@ class _Reading:
             partition, end = min(self.open_ends.items())
             raise NoLeaderError(
                 f"partition {partition} of {self.topic} ends at offset "
-                f"{self.logs_end[partition]}, before {end}, where it ended when it was asked: its "
+                f"{self.logs_end[partition]}, before {end}, where it ended a moment ago: its "
                 "leader has changed, and the new one may not know its end yet. Try again; "
                 "--timeout waits longer"
             )

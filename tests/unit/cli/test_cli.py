@@ -18,6 +18,8 @@ import pytest
 import yaml
 
 from sharelag import schemas
+from sharelag.cli.output import exit_code
+from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
@@ -419,3 +421,16 @@ def test_the_package_is_the_command_too() -> None:
         [sys.executable, "-m", "sharelag", "--version"], capture_output=True, text=True, check=True
     )
     assert result.stdout == sharelag("--version").stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NoLeaderError("partition 3 did not answer"), 3),
+        (RuntimeError("in a task: sharelag.errors.NoLeaderError: partition 3"), 3),
+        (BrokerUnreachableError("no broker answered"), 1),
+        (ValueError("a defect"), 1),
+    ],
+)
+def test_a_part_of_a_cluster_has_an_exit_code_of_its_own(error: Exception, code: int) -> None:
+    assert exit_code(error) == code
