@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +40,12 @@ from sharelag.tables import views
     metavar="WHEN",
     help="Show what changed since a time, or in the last time such as 2h.",
 )
-def windows(output: str, engine: str, since: str | None, **options: Any) -> None:
+@click.option(
+    "--picture",
+    is_flag=True,
+    help="Draw each window: offsets, states and delivery counts, long runs folded.",
+)
+def windows(output: str, engine: str, since: str | None, picture: bool, **options: Any) -> None:
     """Show the state of each share partition: epochs, offsets, state batches.
 
     With -o json, yaml and csv the fields of a window have Kafka's values, in which -1 means
@@ -48,6 +55,8 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
     from sharelag.workbench import engine as engines
     from sharelag.workbench.show import window_rows
 
+    if picture and (since is not None or output != "human"):
+        raise click.UsageError("--picture is text of one moment: leave out --since and -o")
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         if since is None:
@@ -59,8 +68,18 @@ def windows(output: str, engine: str, since: str | None, **options: Any) -> None
                 answer = engines.Answer.of(begun, engines.diff_of(begun, since))
             rows, columns = plain_rows(answer.table), views.DIFF.columns
     require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
-    write(lines(rows, output, columns))
+    if picture:
+        from sharelag.workbench.picture import pictures
+
+        write(pictures(rows, _painted if sys.stdout.isatty() else None))
+    else:
+        write(lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
+
+
+def _painted(text: str, colour: str) -> str:
+    """Colour a text, unless the user asks for no colours (https://no-color.org)."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
 @click.command()

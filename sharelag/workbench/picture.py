@@ -1,0 +1,138 @@
+"""A window drawn as text: offsets, states and delivery counts one below the other.
+
+The picture of KIP-1226, of persisted state: offsets in the window without one are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from sharelag.model import DeliveryState
+from sharelag.tables.words import terminal
+
+#: Runs of up to so many offsets are drawn offset by offset; longer ones are one cell.
+_DRAWN = 4
+#: Cells of one window; what lies beyond is said in a sentence.
+_CELLS = 120
+_WIDTH = 80
+_UNKNOWN = "?"
+#: Letter, meaning and colour of each state.
+_STATES: Mapping[int | None, tuple[str, str, str]] = {
+    DeliveryState.AVAILABLE: ("A", "available", "yellow"),
+    DeliveryState.ACKNOWLEDGED: ("K", "acknowledged", "green"),
+    DeliveryState.ARCHIVING: ("G", "archiving", "magenta"),
+    DeliveryState.ARCHIVED: ("X", "archived", "red"),
+    DeliveryState.TX_PENDING: ("T", "acknowledged in an open transaction", "cyan"),
+    None: (_UNKNOWN, "no persisted state: acquired, or never persisted", "blue"),
+}
+
+Paint = Callable[[str, str], str]
+
+
+class _Cell(NamedTuple):
+    """Offsets ``first..last`` with one state, None where it is unknown."""
+
+    first: int
+    last: int
+    state: int | None
+    count: int | None
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """What stands in the rows of offsets, states and delivery counts."""
+        offsets = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        # A state of a future version of Kafka is shown by its number.
+        letter = _STATES[self.state][0] if self.state in _STATES else str(self.state)
+        return offsets, letter, "-" if self.count is None else str(self.count)
+
+    @property
+    def width(self) -> int:
+        """Columns of the widest text."""
+        return max(map(len, self.texts))
+
+
+def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator[str]:
+    """Draw windows as lines of at most 80 columns, without names and colours counted.
+
+    Parameters
+    ----------
+    rows
+        Windows with Kafka's names, as ``window_rows`` gives them.
+    paint
+        Colours a text by the name of a colour; without it the lines are plain.
+    """
+    seen: set[int | None] = set()
+    for row in rows:
+        yield f"{terminal(row['group_id'])}  {terminal(row['topic'] or row['topic_id'])}:" + str(
+            row["partition"]
+        )
+        start, end = row["effective_start_offset"], row["window_end_offset"]
+        if start is None:
+            yield "  the start offset is not known yet"
+        elif end is None or end <= start:
+            yield f"  no state is persisted of offsets from {start}"
+        else:
+            cells, left = _cells(row["runs"], start, end)
+            seen.update(cell.state for cell in cells)
+            yield from _drawn(cells, start, end - 1, paint)
+            if left is not None:
+                yield f"  more offsets follow, from {left} to {end - 1}"
+        yield ""
+    if legend := [
+        f"{letter} {meaning}" for state, (letter, meaning, _) in _STATES.items() if state in seen
+    ]:
+        yield from ("states:", *(f"  {text}" for text in legend))
+
+
+def _cells(runs: list[list[int]], start: int, end: int) -> tuple[list[_Cell], int | None]:
+    """Fold a window into cells; the second value is the first offset that found no place."""
+    cells: list[_Cell] = []
+    at = start
+    for first, last, state, count in (*runs, [end, end, None, None]):
+        if at < first:
+            cells += _split(_Cell(at, first - 1, None, None))
+        if first < end:
+            cells += _split(_Cell(first, last, state, count))
+        at = last + 1
+        if len(cells) > _CELLS:
+            return cells[:_CELLS], cells[_CELLS].first
+    return cells, None
+
+
+def _split(cell: _Cell) -> list[_Cell]:
+    """Draw a short run offset by offset."""
+    if cell.last - cell.first >= _DRAWN:
+        return [cell]
+    return [cell._replace(first=at, last=at) for at in range(cell.first, cell.last + 1)]
+
+
+def _drawn(cells: list[_Cell], start: int, last: int, paint: Paint | None) -> Iterator[str]:
+    """Draw rows of cells, as many in each as the width holds."""
+    names = ("offset", "state", "delivery count")
+    margin = max(map(len, names)) + 3
+    while cells:
+        ends = accumulate(cell.width + 1 for cell in cells)
+        held = max(1, sum(end - 1 <= _WIDTH - margin for end in ends))
+        shown, cells = cells[:held], cells[held:]
+        for index, name in enumerate(names):
+            yield (
+                f"  {name:<{margin - 2}}"
+                + " ".join(_painted(cell, index, paint) for cell in shown).rstrip()
+            )
+        carets = " ".join(
+            ("^" if cell.first == start or cell.last == last else "").ljust(cell.width)
+            for cell in shown
+        ).rstrip()
+        if carets:
+            yield " " * margin + carets
+    yield f"  ^ start offset {start}, last offset with a persisted state {last}"
+
+
+def _painted(cell: _Cell, index: int, paint: Paint | None) -> str:
+    """One text of a cell as wide as the cell; states in their colour."""
+    text = cell.texts[index].ljust(cell.width)
+    if paint is None or index != 1 or cell.state not in _STATES:
+        return text
+    return paint(text, _STATES[cell.state][2])
