@@ -86,11 +86,12 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
         yield from ("states:", *(f"  {text}" for text in legend))
 
 
-def _cells(runs: list[list[int]], start: int, end: int) -> tuple[list[_Cell], int | None]:
+def _cells(runs: list[list[Any]], start: int, end: int) -> tuple[list[_Cell], int | None]:
     """Fold a window into cells; the second value is the first offset that found no place."""
     cells: list[_Cell] = []
     at = start
-    for first, last, state, count in (*runs, [end, end, None, None]):
+    beyond: list[Any] = [end, end, None, None]
+    for first, last, state, count in [*runs, beyond]:
         if at < first:
             cells += _split(_Cell(at, first - 1, None, None))
         if first < end:
