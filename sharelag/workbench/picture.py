@@ -37,7 +37,7 @@ class _Cell(NamedTuple):
     first: int
     last: int
     state: int | None
-    count: int | None
+    deliveries: int | None
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -45,7 +45,7 @@ class _Cell(NamedTuple):
         offsets = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
         # A state of a future version of Kafka is shown by its number.
         letter = _STATES[self.state][0] if self.state in _STATES else str(self.state)
-        return offsets, letter, "-" if self.count is None else str(self.count)
+        return offsets, letter, "-" if self.deliveries is None else str(self.deliveries)
 
     @property
     def width(self) -> int:
