@@ -71,5 +71,5 @@ def projected(
 def _lag(timeline: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the times of a timeline and the lag of all share partitions together."""
     times, steps = np.unique(timeline.column("time_ms").to_numpy(), return_inverse=True)
-    sums = np.bincount(steps, timeline.column("lag").to_numpy())
-    return times, sums
+    sums = np.bincount(steps, timeline.column("lag").to_numpy().astype(np.float64))
+    return times, np.asarray(sums, np.float64)

@@ -122,8 +122,9 @@ class LagTable(RowsView):
 
 def _is_series(kind: pa.DataType) -> bool:
     """Whether values are numbers one after the other, which are drawn as a small line."""
-    return pa.types.is_list(kind) and (
-        pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)
+    return bool(
+        pa.types.is_list(kind)
+        and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type))
     )
 
 

@@ -136,12 +136,13 @@ class Worker(threading.Thread):
     def run(self) -> None:
         """Work until told to leave."""
         try:
-            consumer = share_consumer(
-                self._shop.cluster.bootstrap_servers,
-                self._group,
-                [GROUPS[self._group].topic],
-                **{"client.id": self.name, "max.poll.records": self._at_once, "log_level": 0},
-            )
+            settings: dict[str, str | int] = {
+                "client.id": self.name,
+                "max.poll.records": self._at_once,
+                "log_level": 0,
+            }
+            servers, topics = self._shop.cluster.bootstrap_servers, [GROUPS[self._group].topic]
+            consumer = share_consumer(servers, self._group, topics, **settings)
             try:
                 while not self._leave.is_set():
                     self._work(consumer)
