@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import ipywidgets
 import numpy as np
@@ -94,7 +94,7 @@ def going_on(**changes: Any) -> tuple[Workbench, GoesOn]:
 
 
 class SameBench(Workbench):
-    def refresh(self) -> Workbench:
+    def refresh(self) -> Self:
         return replace(self)
 
 

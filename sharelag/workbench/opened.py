@@ -1,0 +1,235 @@
+"""What every question of a workbench rests on: one reading, what was gathered, answers kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, is_dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError, ShareLagError, unknown_group
+from sharelag.metrics.evidence import Evidence
+from sharelag.reading import OVER, Reading
+from sharelag.reading.once import Once
+from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
+from sharelag.sources.inputs import Input
+from sharelag.tables.gaps import of_rejected
+from sharelag.workbench import answers
+from sharelag.workbench import engine as engines
+from sharelag.workbench.gaps import of_evidence
+from sharelag.workbench.requests import Requests, with_requests
+from sharelag.workbench.result import Result
+from sharelag.workbench.spark_bar import spark_bar
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sharelag.pipeline.frames import Frames
+    from sharelag.pipeline.reading import SparkReading
+
+_T = TypeVar("_T")
+#: Into how many steps a timeline is cut when nobody says.
+_STEPS = 60
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Opened:
+    """An input at a moment, read once; `sharelag.workbench.bench.Workbench` asks it."""
+
+    source: Input
+    as_of: Moment = None
+    choice: Choice = field(default_factory=Choice)
+    engine: str = "spark"
+    over: timedelta = OVER
+    patience: timedelta | None = None
+    about: str = ""
+    bars: bool | None = None
+    spark: SparkSession | None = None
+    requests: Requests | None = None
+    _once: Once = field(default_factory=Once, init=False)
+
+    # ---- another one -----------------------------------------------------------------------------
+
+    def at(self, moment: str | Moment) -> Self:
+        """The same at another moment: a time with its zone, or offsets of the state topic."""
+        return replace(
+            self, as_of=parse_moment(moment) if isinstance(moment, str) else with_zone(moment)
+        )
+
+    def refresh(self) -> Self:
+        """The same, read again; where the input holds what it held before, the answers are kept."""
+        # An input remembers what it asked, too; a copy of it does not.
+        fresh = replace(self, source=copied(self.source))
+        version = self._once("version", self.source.version)
+        if version is not None and version == fresh.source.version():
+            object.__setattr__(fresh, "_once", self._once)
+        return fresh
+
+    def close(self) -> None:
+        """Take this workbench's tables out of Spark's cache; a later question reads again."""
+        for name in ("reading", "frames"):
+            if name in self._once:
+                self._once(name, self._read).close()
+        object.__setattr__(self, "_once", Once())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def only(self, *groups: str) -> Self:
+        """The same with these groups alone."""
+        return replace(self, choice=replace(self.choice, groups=frozenset(groups)))
+
+    # ---- tables ----------------------------------------------------------------------------------
+
+    @property
+    def frames(self) -> Frames:
+        """All tables as Spark DataFrames, by name: ``bench.frames.lag``."""
+        return self._on_spark().frames
+
+    def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
+        """Run a query over these tables; see `sharelag.pipeline.frames.Frames.sql`."""
+        return self.frames.sql(query, args)
+
+    def request_frame(self, name: str) -> DataFrame:
+        """A table of the log of requests as a Spark DataFrame, for logs of any size.
+
+        Parameters
+        ----------
+        name : str
+            One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``.
+
+        Raises
+        ------
+        InputError
+            No log of requests was given, or it has no such table.
+        """
+        from sharelag.pipeline.requests import request_frame
+
+        if self.requests is None:
+            raise InputError("no log of requests was given: use sharelag.open(..., requests=LOG)")
+        return request_frame(self._session(), self.requests.log, name)
+
+    @property
+    def reading(self) -> Reading:
+        """What all answers come from."""
+        return self._once("reading", self._read)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The share groups that have any state, sorted."""
+        return tuple(sorted(pc.unique(self.evidence().lag.column("group_id")).to_pylist()))
+
+    def evidence(self, group: str | None = None) -> Evidence:
+        """Everything that was gathered, of one group or all.
+
+        Raises
+        ------
+        InputError
+            There is no such group.
+        """
+        gathered = self._once("evidence", self._gather)
+        self._require(gathered, group)
+        return answers.of_group(gathered, group)
+
+    def describe(self) -> str:
+        """Where the records come from, for people; no secrets."""
+        try:
+            return self.source.describe()
+        except ShareLagError as error:
+            return f"nothing that can be read ({error})"
+
+    # ---- behind it -------------------------------------------------------------------------------
+
+    def _read(self) -> Reading:
+        if self.spark is not None and engines.choose(self.engine, self.source) == "spark":
+            return self._spark_reading()
+        return engines.read(self.source, self.engine, self.as_of, self.choice, self.over)
+
+    def _on_spark(self) -> SparkReading:
+        """The reading if it is on Spark, else another one that is."""
+        from sharelag.pipeline.reading import SparkReading
+
+        reading = self.reading
+        return (
+            reading
+            if isinstance(reading, SparkReading)
+            else self._once("frames", self._spark_reading)
+        )
+
+    def _spark_reading(self) -> SparkReading:
+        from sharelag.pipeline.reading import SparkReading
+
+        return SparkReading(self.source, self.as_of, self.choice, self.over, self.spark)
+
+    def _session(self) -> SparkSession:
+        return self._on_spark().spark
+
+    def _rejected(self) -> tuple[str, ...]:
+        return of_rejected(self.reading.counted.rejected, self.choice.generation)
+
+    def _frame(
+        self, made: Callable[[SparkReading], DataFrame], left_out: int
+    ) -> Callable[[], DataFrame] | None:
+        """The DataFrame of a result; None where its table did not come from Spark."""
+        is_whole = self.reading.engine == "local" and not left_out
+        return None if is_whole else lambda: made(self._on_spark())
+
+    def _gather(self) -> Evidence:
+        evidence = with_requests(
+            self._run("reading share groups", lambda: self.reading.evidence), self.requests
+        )
+        for group in sorted(self.choice.groups):
+            self._require(evidence, group)
+        return evidence
+
+    def _require(self, evidence: Evidence, group: str | None) -> None:
+        there = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
+        if group is not None and group not in there:
+            if self.choice.groups or self.choice.topics:  # of the others nothing was read
+                there = engines.group_names(self.source, self.choice.generation)
+            raise InputError(unknown_group(group, there, f"in {self.describe()}"))
+
+    def _base(self, gathered: bool = True) -> Result:
+        """What all results say of where they come from."""
+        base = Result(
+            "",
+            pa.table({}),
+            {},
+            None,
+            self.describe(),
+            engine=self.reading.engine,
+            session=self._session,
+        )
+        if not gathered:
+            return base
+        evidence = self.evidence()
+        unknown = of_evidence(evidence, self.as_of is not None, self.choice.generation)
+        return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)
+
+    def _step(self) -> timedelta:
+        # One step for all groups: the answer of one is then a part of what is kept.
+        over = pc.max(
+            self.evidence().progress.column("observed_ms")
+        ).as_py() or self.over / timedelta(milliseconds=1)
+        return timedelta(milliseconds=max(over / _STEPS, 1))
+
+    def _ask(self, question: Any, work: Callable[[], _T]) -> _T:
+        words = question if isinstance(question, str) else question[0]
+        return self._once(question, lambda: self._run(f"reading {words}", work))
+
+    def _run(self, words: str, work: Callable[[], _T]) -> _T:
+        if engines.choose(self.engine, self.source) != "spark":
+            return work()
+        with spark_bar(words, self.bars):
+            return work()
+
+
+def copied(source: Any) -> Any:
+    """An input that has not been asked anything yet."""
+    return replace(source) if is_dataclass(source) and not isinstance(source, type) else source
