@@ -29,6 +29,8 @@ _NOTE = (
     "texts of a table by runs. Tried: the kernel writes rows where they stand in the table, and "
     "takes a third longer: more than it costs to put the columns in order afterwards. Next: share "
     "partitions as the decoder's numbers, so that a history is not sorted by texts."
+    " A recorded record, mostly of one batch, costs Kafka 0.7 microseconds in all and our kernel "
+    "of histories 0.22: putting rows and columns in order takes as much again."
 )
 _NUMBERS: tuple[str, ...] = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset")
 _NUMBERS += ("delivery_complete_count", "create_timestamp", "write_timestamp")
