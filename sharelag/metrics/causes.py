@@ -26,13 +26,15 @@ class Cause:
 
 _STUCK = frozenset({"head_of_line", "members_idle", "slow_consumers", "burst", "hot_partition"})
 
+#: Where commands in an advice name the group.
+OF_GROUP = "--group GROUP"
 #: In the order of the output among causes of the same severity and size.
 CAUSES = (
     Cause(
         "no_members",
         CRITICAL,
         "the group has no members",
-        "start consumers; kafka-share-groups.sh --describe --group GROUP --members lists them",
+        f"start consumers; kafka-share-groups.sh --describe {OF_GROUP} --members lists them",
         finders.no_members,
         _STUCK | {"redelivery_storm", "lock_expiry", "window_full", "not_started"},
     ),

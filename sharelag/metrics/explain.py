@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.brokers import leads
-from sharelag.metrics.causes import Cause
+from sharelag.metrics.causes import OF_GROUP, Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
@@ -189,6 +190,6 @@ def _row(
         if np.isnan(since).all()
         else datetime.fromtimestamp(float(np.nanmin(since)) / 1000, UTC),
         "summary": cause.summary,
-        "advice": cause.advice,
+        "advice": cause.advice.replace(OF_GROUP, f"--group {quote(key[0])}"),
         "evidence": [{"name": name, "value": value} for name, value in [*where.items(), *shown]],
     }

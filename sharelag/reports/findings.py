@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
+from sharelag.metrics.causes import OF_GROUP
 from sharelag.tables.level import rank
 from sharelag.workbench.judged import CLUSTER
 
@@ -70,8 +72,19 @@ def merge_findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "is_rule": is_rule,
             "places": [],
         }
-        together.setdefault((is_rule, level, title, one.get("advice")), new)["places"].append(one)
+        known = together.setdefault((is_rule, level, title, _of_any_group(one)), new)
+        if known["advice"] != new["advice"]:  # of several groups: a command for any of them
+            known["advice"] = _of_any_group(one)
+        known["places"].append(one)
     return sorted(together.values(), key=lambda one: -rank(one["level"]))
+
+
+def _of_any_group(one: Mapping[str, Any]) -> str | None:
+    """Return the advice of a finding as it is for every group."""
+    advice, group = one.get("advice"), one.get("group_id")
+    if advice is None or group is None:
+        return advice
+    return str(advice).replace(f"--group {quote(group)}", OF_GROUP)
 
 
 def ranges(partitions: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.model import iso
 from sharelag.replay.moment import Choice
+from sharelag.reports.findings import merge_findings
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import investigate
@@ -243,3 +245,18 @@ def test_a_storm_that_began_lately_is_found_after_a_long_good_time() -> None:
     assert explained.as_of is not None
     began = explained.as_of - storm["since"]
     assert timedelta(minutes=10) < began < timedelta(minutes=14)
+
+
+def test_a_command_in_an_advice_names_the_group() -> None:
+    (found,) = sharelag.open("no_members", engine="local").explain().table.to_pylist()
+    assert "--describe --group no-members --members" in found["advice"]
+    (one,) = merge_findings([found])
+    assert one["advice"] == found["advice"]
+    hostile = "a'; rm -rf \x1b[31m"
+    quoted = found | {
+        "group_id": hostile,
+        "advice": found["advice"].replace("no-members", shlex.quote(hostile)),
+    }
+    (both,) = merge_findings([found, quoted])
+    assert "--describe --group GROUP --members" in both["advice"]
+    assert len(both["places"]) == 2
