@@ -34,7 +34,7 @@ CELLS = [
     "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1, engine='local'))\nunreachable",
     "names = ipywidgets.VBox([kind(hostile) for kind in kinds])\nnames",
     "state = StateTopicHealth(demo)\nstate",
-    "storm = sharelag.open('redelivery_storm', engine='local').dashboard()\nstorm",
+    "shop = sharelag.open('demo', engine='local').dashboard()\nshop",
 ]
 FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE, NOW = range(1, 10)
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
@@ -226,7 +226,7 @@ def test_hostile_names_are_text(opened: Watched) -> None:
 def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> None:
     page, result = opened.page, cell(opened.page, 0).locator(".sharelag-result")
     shown = "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)"
-    expect(result).to_contain_text("A shop with eight share groups")
+    expect(result).to_contain_text("Two minutes of a small shop")
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         dark = theme.endswith("Dark")
         change_theme(page, theme, shown, dark)
@@ -273,17 +273,25 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     page = opened.page
     board = cell(page, NOW).locator(".sharelag-now")
     said = board.locator(".sl-verdict").first
-    expect(said).to_contain_text("warning")
-    expect(said).to_contain_text("redelivery-storm: more deliveries fail than succeed.")
+    expect(said).to_contain_text("critical")
+    expect(said).to_contain_text("returns-desk: the group has no members.")
     said.get_by_role("button", name="Copy for the incident channel").focus()
     page.keyboard.press("Enter")
     expect(said).to_have_attribute("data-copied", re.compile(r"\d+"))
     table = board.get_by_role("grid").first
     table.focus()
     page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    expect(table.locator("[aria-selected=true]")).to_contain_text("redelivery-storm")
-    expect(board).to_contain_text("find out why consumers release records")
+    expect(table.locator("[aria-selected=true]")).to_contain_text("search-index")
+    expect(board).to_contain_text("finish or reject the record at that offset")
+    table.focus()
+    page.keyboard.press("/")
+    page.keyboard.type("billing")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(table.locator("[aria-selected=true]")).to_contain_text("billing")
+    expect(board).to_contain_text("check the record at that offset and its consumer")
     strip = board.locator(".sl-strip")
     moment = strip.get_attribute("data-moment")
     strip.locator("input[type=range]").focus()
@@ -293,7 +301,8 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     what_if.get_by_role("button", name="lag-aware assignor").focus()
     page.keyboard.press("Enter")
     expect(what_if).to_contain_text("Lag-aware assignor", timeout=60_000)
-    expect(what_if).to_contain_text("the group as it is: drained in")
+    expect(what_if).to_contain_text("the group as it is:")
+    expect(board).to_contain_text("Lag after 2m 0s: the group as it is")
     opened.assert_quiet()
 
 
