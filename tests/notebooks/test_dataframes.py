@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
+from sharelag.cli.demo import CAPTURE
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine
-from tests.support.chapters import CAPTURE
 from tests.support.connect import no_session
 from tests.support.notebooks.shipped import complaints, papermill, texts
 
@@ -79,7 +79,7 @@ def test_owners_are_joined(ran: NotebookNode) -> None:
     rows = engine.lag(CaptureInput(CAPTURE), "local", by="group").table.to_pylist()
     lags = {row["group_id"]: row["lag"] for row in rows}
     (line,) = [line for line in shown(ran, "owners.createOr").splitlines() if " payments " in line]
-    assert float(line.split()[2]) == lags["billing"] + lags["fraud-check"]
+    assert float(line.split()[2]) == lags["billing"] + lags["checkout"]
 
 
 def test_the_plan_has_the_steps_that_the_text_names(ran: NotebookNode) -> None:

@@ -8,7 +8,6 @@ import { inSight } from "./shared/sight.js";
 import { view } from "./shared/view.js";
 import { csv, points, seriesWords, widths } from "./table_math.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const ROW = 27;
 const TALLEST = 400;
 const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded"];
@@ -197,13 +196,13 @@ function build({ model, root, link, say, later }) {
     }, ...cells);
   }
   function spark(values) {
-    const svg = document.createElementNS(SVG, "svg");
     const [width, height] = [84, 18];
-    const words = seriesWords(values);
+    const [lines, words] = [points(values, width, height), seriesWords(values)];
+    // By the parser, which knows the namespace of drawings; numbers and words are put in afterwards.
+    const svg = document.createRange().createContextualFragment(`<svg><title></title>${"<polyline/>".repeat(lines.length)}</svg>`).firstChild;
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words })) svg.setAttribute(name, value);
-    const title = svg.appendChild(document.createElementNS(SVG, "title"));
-    title.textContent = words;
-    for (const line of points(values, width, height)) svg.appendChild(document.createElementNS(SVG, "polyline")).setAttribute("points", line);
+    svg.firstChild.textContent = words;
+    [...svg.querySelectorAll("polyline")].forEach((line, n) => line.setAttribute("points", lines[n]));
     return svg;
   }
   // A row that stands for those above or below.
