@@ -52,7 +52,7 @@ CELLS = {
     "widget-assignment-editor": EDITOR,
     "widget-lag-table": "LagTable.of(demo.lag().table)",
     "widget-plot-view": 'PlotView.of(storm.timeline(), "lag")',
-    "dashboard-now": "sharelag.open('redelivery_storm', engine='local').dashboard()",
+    "dashboard-now": "demo.dashboard('billing')",
     "dashboard-fleet": "FleetView(demo)",
     "dashboard-group": "GroupView(storm)",
     "dashboard-window-explorer": "WindowExplorer(storm)",

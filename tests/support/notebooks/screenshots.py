@@ -40,9 +40,9 @@ _ALONE = """() => { const app = window.jupyterapp; app.shell.mode = 'single-docu
 _SETTLED = f"""dark => [...document.querySelectorAll('.sl')].every(view => (view.dataset.theme === 'dark') === dark)
     && {DRAWN}"""
 _PAINTED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300))))"
-# A chart that is drawn again is taller than its frame until it is there.
+# A chart that is drawn again is much taller than its frame until it is there.
 _WHOLE = """() => [...document.querySelectorAll('.sl-chart .sl-stage')].every(
-    stage => !stage.clientHeight || stage.scrollHeight <= stage.clientHeight + 2)"""
+    stage => !stage.clientHeight || stage.scrollHeight <= 2 * stage.clientHeight)"""
 # The notebook scrolls in a panel; the rest of the window has the same height always.
 _HEIGHT = """() => { const panel = document.querySelector('.jp-WindowedPanel-outer');
     panel.scrollTop = 0;

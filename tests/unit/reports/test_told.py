@@ -237,7 +237,10 @@ def test_a_judgement_stays_where_no_cause_explains_it() -> None:
 def test_a_mail_names_groups_that_differ_in_case_only() -> None:
     result = verdict(read(capture=str(CAPTURE), engine="local"))
     for group in result["groups"]:
-        group["group_id"] = "Billing" if group["group_id"] == "shipping" else group["group_id"]
+        if group["group_id"] == "shipping":
+            group["group_id"] = "Billing"
+            for cause in group["causes"]:
+                cause["advice"] = cause["advice"].replace("--group shipping", "--group Billing")
     written = mail("Daily", RUN, result)
     (places,) = re.findall(r"<li[^>]*>(notifications, .*?)</li>", written)
     assert places == "notifications, billing, Billing, clickstream, fraud-check"

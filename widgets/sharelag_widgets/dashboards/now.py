@@ -172,6 +172,7 @@ class Now(GroupDashboard):
             ]
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
+        bench.timeline()
         bench.timeline(group)
         bench.moments(group)
 
