@@ -127,6 +127,9 @@ function build({ model, root, link, say, later, failed }) {
     const begun = performance.now();
     const wanted = new Set(get("picked_keys"));
     const traces = (figure.data ?? []).map((one) => (isOurs(figure) ? withPicked(one, wanted) : textTrace(withPicked(one, wanted))));
+    // When the window changes, plotly takes the height of the box for the chart's: without one of its own that
+    // is whatever stands in it at that moment.
+    box.style.height = `${layout.height}px`;
     await library.react(box, traces, { ...layout, shapes }, { displaylogo: false, responsive: true, displayModeBar: false });
     // A legend with fewer lines than before stays where it was, over the plot, until it is placed once more.
     if (width !== null && width !== stage.clientWidth && !gone) await library.relayout(box, { "legend.y": box.layout?.legend?.y ?? 1 });
