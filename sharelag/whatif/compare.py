@@ -4,6 +4,7 @@
     comparison = compare(tried, seeds=range(20))
     comparison.measures, comparison.differences      # Arrow tables
     comparison.winner("age_p95_ms")                  # a name, or None: the runs do not say
+    comparison.projected                             # lag over time, for `charts.projection_figure`
 
 With the same seed all variants meet the same luck, so that they are compared run by run: what is
 left is what the variants do to it, and few runs show it. Intervals are Student's t; those of one
@@ -15,6 +16,7 @@ who looks at twenty of them finds one that seems to differ by luck.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.whatif.comparison.choices import variants
+from sharelag.whatif.comparison.curves import Curve, curve, projections
 from sharelag.whatif.comparison.intervals import (
     Floats,
     difference_interval,
@@ -34,8 +37,9 @@ from sharelag.whatif.comparison.intervals import (
 )
 from sharelag.whatif.comparison.outcome import Comparison, by_variant_and_seed, paired
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES
-from sharelag.whatif.grid import as_runs, grid, run
+from sharelag.whatif.grid import as_runs, grid, row_of
 from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulate import simulate
 
 __all__ = [
     "Comparison",
@@ -83,13 +87,20 @@ def compare(
     plan = grid(variants, seeds, optimal=optimal)
     require_baseline(list(variants), baseline)
     rows = []
+    curves: dict[str, Curve] = {}
     for done, planned in enumerate(plan.runs):
         if progress is not None:
             progress(done, len(plan.runs))
-        rows.append(run(planned))
+        found = simulate(planned.scenario, planned.seed)
+        rows.append(row_of(planned, found))
+        curves[planned.id] = curve(found.timeline)
     if progress is not None:
         progress(len(plan.runs), len(plan.runs))
-    return compared(as_runs(plan, rows), baseline, confidence)
+    by_variant = {
+        name: [curves[cell.run] for cell in plan.cells if cell.variant == name] for name in variants
+    }
+    comparison = compared(as_runs(plan, rows), baseline, confidence)
+    return replace(comparison, projected=projections(by_variant, confidence))
 
 
 def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.95) -> Comparison:

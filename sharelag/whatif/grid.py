@@ -16,7 +16,7 @@ from sharelag.whatif.assignors.registry import find_assignor, known_assignor
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.scenario_json import to_json
-from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulate import SimulationResult, simulate
 
 #: The variant to which distances are measured.
 _OPTIMAL = "optimal"
@@ -94,7 +94,12 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
 
 def run(planned: Run) -> dict[str, Any]:
     """Simulate, and give the row of the summary with the run's id."""
-    (row,) = simulate(planned.scenario, planned.seed).summary.to_pylist()
+    return row_of(planned, simulate(planned.scenario, planned.seed))
+
+
+def row_of(planned: Run, found: SimulationResult) -> dict[str, Any]:
+    """The row of the summary with the run's id."""
+    (row,) = found.summary.to_pylist()
     return {"run": planned.id, **row}
 
 

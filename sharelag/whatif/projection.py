@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from sharelag.errors import InputError
-from sharelag.whatif.comparison.intervals import mean_interval
+from sharelag.whatif.compare import compare
+from sharelag.whatif.comparison.tables import PROJECTED
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.simulate import simulate
 
-#: The lag of a whole group in one scenario at one time.
-PROJECTED = pa.schema(
-    [
-        ("variant", pa.string()),
-        ("time_ms", pa.int64()),  # since the beginning of the scenario
-        ("lag", pa.float64()),  # mean of the runs, in offsets
-        ("low", pa.float64()),  # of its confidence interval; null with a single run
-        ("high", pa.float64()),
-    ]
-)
+__all__ = ["PROJECTED", "projected"]
 
 
 def projected(
     variants: Mapping[str, Scenario], seeds: Iterable[int] = range(7), confidence: float = 0.95
 ) -> pa.Table:
     """Simulate scenarios with the same seeds and return their lag over time.
+
+    Whoever compares them as well has the same table in `Comparison.projected`, of the same runs.
 
     Parameters
     ----------
@@ -46,30 +36,6 @@ def projected(
     Raises
     ------
     InputError
-        There is no seed.
+        There is no scenario or no seed, or a seed comes twice.
     """
-    chosen = list(seeds)
-    if not chosen:
-        raise InputError("there is nothing to simulate: give at least one seed")
-    parts = [PROJECTED.empty_table()]
-    for name, scenario in variants.items():
-        runs = [_lag(simulate(scenario, seed).timeline) for seed in chosen]
-        times, lags = runs[0][0], np.stack([lag for _, lag in runs])
-        found = [mean_interval(values, confidence) for values in lags.T]
-        columns = {
-            "variant": pa.repeat(name, len(times)),
-            "time_ms": times,
-            **{
-                out: [getattr(one, of) for one in found]
-                for out, of in (("lag", "mean"), ("low", "low"), ("high", "high"))
-            },
-        }
-        parts.append(pa.table(columns, PROJECTED))
-    return pa.concat_tables(parts)
-
-
-def _lag(timeline: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the times of a timeline and the lag of all share partitions together."""
-    times, steps = np.unique(timeline.column("time_ms").to_numpy(), return_inverse=True)
-    sums = np.bincount(steps, timeline.column("lag").to_numpy().astype(np.float64))
-    return times, np.asarray(sums, np.float64)
+    return compare(variants, seeds=seeds, confidence=confidence).projected

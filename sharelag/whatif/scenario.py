@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count as count_from
+from numbers import Integral
 from typing import Literal
 
 from sharelag.durations import duration
@@ -20,7 +21,7 @@ from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.presented import differing, pairs, presented
-from sharelag.whatif.settings import Settings, settings_named
+from sharelag.whatif.settings import MOST_MEMBERS, Settings, settings_named
 from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
 
 __all__ = [
@@ -193,6 +194,13 @@ class Scenario(Displayable):
                 "with an autoscaler members come and go by it alone: "
                 "give them no join_ms and no leave_ms"
             )
+        for name in ("duration_ms", "step_ms", "brokers", "begins_ms"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool):
+                raise InputError(
+                    f"{name} must be a whole number, such as 120_000, not {value!r}: round it"
+                )
+            object.__setattr__(self, name, int(value))  # numpy's, too, can be written as JSON
         if self.duration_ms < 1 or self.step_ms < 1 or self.brokers < 1:
             raise InputError("duration_ms, step_ms and brokers must be at least 1")
 
@@ -247,7 +255,19 @@ class Scenario(Displayable):
         """The same with ``count`` members from begin to end: those there are, then more like them.
 
         Where there are none, they are like the first of ``members``, whose ``count`` is 0 then.
+
+        Raises
+        ------
+        InputError
+            ``count`` is not a number from 0 to what a broker lets join at most.
         """
+        if not isinstance(count, Integral) or count < 0:
+            raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
+        if count > MOST_MEMBERS:
+            raise InputError(
+                f"{count:,} members are too many: give at most {MOST_MEMBERS:,}, the largest "
+                "group.share.max.size that a broker takes"
+            )
         there = self.each_member()
         each = there or [replace(one, count=1) for one in self.members[:1]] or [Member()]
         names = [member.name for member in there[:count]]

@@ -8,6 +8,9 @@ from typing import Literal
 
 from sharelag.whatif.partition.values import Limits
 
+#: The largest group.share.max.size that brokers take.
+MOST_MEMBERS = 1_000
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -569,7 +569,7 @@ def test_controls_are_off_while_it_runs_and_a_cancelled_run_changes_nothing(
     [
         ("members", "many", "'many' cannot be read as members: type numbers above 0"),
         ("members", "0", "'0' cannot be read as members"),
-        ("members", "4, 100000", "100,000 members are too many: type at most 1,000"),
+        ("members", "4, 100000", "100,000 members are too many: give at most 1,000"),
         ("locks", "-1", "'-1' cannot be read as lock durations"),
         ("assignors", ("simple",), "nothing differs from the group as it is"),
     ],

@@ -101,7 +101,7 @@ def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
     found: dict[str, Any] = {"bench": bench}
     exec(f"{before}\nfound = {last}", found)
     assert found["found"].runs.equals(board.comparison.runs)
-    assert found["lag"].equals(board._projected)
+    assert found["found"].projected.equals(board.comparison.projected)
     assert found["curves"].layout.meta["title"] == board.projection.header.finding
 
 

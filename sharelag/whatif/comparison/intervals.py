@@ -55,6 +55,31 @@ def mean_interval(values: Floats, level: float) -> Interval:
     return Interval(mean, float(low), float(high))
 
 
+def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats]:
+    """Means over the runs at many times, and their bounds: `mean_interval` of each column.
+
+    Parameters
+    ----------
+    values : numpy.ndarray of float64, shape (runs, times)
+    level : float
+        Confidence, such as 0.95.
+
+    Returns
+    -------
+    (mean, low, high) : numpy.ndarray of float64, shape (times,)
+        Bounds are NaN for a single run.
+    """
+    mean = values.mean(axis=0)
+    if len(values) < 2:
+        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    from scipy import stats
+
+    half = stats.sem(values, axis=0) * stats.t.ppf((1 + level) / 2, len(values) - 1)
+    same = np.ptp(values, axis=0) <= _ROUNDING * np.abs(values).max(axis=0)
+    half = np.where(same, 0.0, half)
+    return mean, mean - half, mean + half
+
+
 #: Values that differ by less than this part of them differ by rounding.
 _EQUAL = 1e-9
 

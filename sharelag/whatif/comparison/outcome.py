@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -18,7 +18,7 @@ from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, each_level, is_better
-from sharelag.whatif.comparison.tables import MEASURED
+from sharelag.whatif.comparison.tables import MEASURED, PROJECTED
 from sharelag.whatif.presented import presented
 
 
@@ -36,6 +36,9 @@ class Comparison(Displayable):
         One row a variant and measure against the baseline: `DIFFERENCES`.
     baseline, confidence
         As they were given.
+    projected
+        Lag over time, the mean of the runs of each variant: `sharelag.whatif.projection.PROJECTED`.
+        Empty for runs that were made elsewhere, such as those of a sweep: they keep no timeline.
     """
 
     runs: pa.Table
@@ -43,6 +46,7 @@ class Comparison(Displayable):
     differences: pa.Table
     baseline: str
     confidence: float
+    projected: pa.Table = field(default_factory=PROJECTED.empty_table)
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""

@@ -104,3 +104,13 @@ DIFFERENCES = pa.schema(
         ("better", pa.bool_()),  # than the baseline; null: the interval does not say
     ]
 )
+#: The lag of a whole group in one variant at one time.
+PROJECTED = pa.schema(
+    [
+        ("variant", pa.string()),
+        ("time_ms", pa.int64()),  # since the beginning of the scenario
+        ("lag", pa.float64()),  # mean of the runs, in offsets
+        ("low", pa.float64()),  # of its confidence interval; null with a single run
+        ("high", pa.float64()),
+    ]
+)

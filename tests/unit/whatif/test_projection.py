@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import named, projected, simulate
+from sharelag.whatif import compare, compared, named, projected, simulate
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulate import SimulationResult
 from sharelag.workbench import charts
 
 SCENARIO = replace(named("uneven"), duration_ms=20_000)
@@ -37,8 +40,30 @@ def test_one_run_has_no_interval_and_none_is_an_error() -> None:
     found = projected({"as it is": SCENARIO}, seeds=[3])
     assert found.column("low").null_count == len(found) > 0
     assert len(charts.projection_figure(found).data) == 1
-    with pytest.raises(InputError, match="give at least one seed"):
+    with pytest.raises(InputError, match="at least one variant and one seed"):
         projected({"as it is": SCENARIO}, seeds=[])
+
+
+def test_a_comparison_has_the_curves_of_its_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def counted(scenario: Scenario, seed: int) -> SimulationResult:
+        made.append(seed)
+        return simulate(scenario, seed)
+
+    monkeypatch.setattr(sys.modules["sharelag.whatif.compare"], "simulate", counted)
+    variants = {"as it is": SCENARIO, "the same": SCENARIO, "more": MORE}
+    comparison = compare(variants, seeds=[3, 5])
+    assert made == [3, 5, 3, 5]  # a run each, also where two variants are equal
+    found = comparison.projected
+    assert found.column("variant").unique().to_pylist() == list(variants)
+    ends = found.filter(pc.equal(found.column("time_ms"), 20_000)).column("lag").to_pylist()
+    runs = comparison.runs
+    for name, end in zip(variants, ends, strict=True):
+        mine = runs.filter(pc.equal(runs.column("variant"), name))
+        assert end == pc.mean(mine.column("lag_end")).as_py()
+    assert found.equals(projected(variants, seeds=[3, 5]))
+    assert not len(compared(runs).projected)
 
 
 def test_the_figure_says_where_each_curve_ends() -> None:

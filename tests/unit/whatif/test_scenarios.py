@@ -9,18 +9,23 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
+from sharelag.model.settings.catalogue import find
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
+from sharelag.whatif.compare import variants
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.named import named, names
 from sharelag.whatif.scenario import Behaviour, Producer, Service
+from sharelag.whatif.scenario_json import from_json, to_json
+from sharelag.whatif.settings import MOST_MEMBERS
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.whatif.simulation.logs import logs
 from sharelag.workbench import investigate
@@ -481,3 +486,33 @@ def test_an_assumption_is_a_sentence_with_a_code_also_elsewhere() -> None:
     assert made == "3 members, since the members of the group are not known"
     for other in (pickle.loads(pickle.dumps(made)), deepcopy(made)):
         assert (other, other.code, other.what) == (made, "members", "3 members")
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize("name", ["duration_ms", "step_ms", "brokers", "begins_ms"])
+@pytest.mark.parametrize("value", [1500.0, 2.5, float("nan"), "1500", True, None])
+def test_what_counts_milliseconds_is_a_whole_number(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=rf"^{name} must be a whole number, .*: round it$"):
+        replace(named("uneven"), **{name: value})
+
+
+def test_whole_numbers_of_numpy_are_taken() -> None:
+    scenario = replace(named("uneven"), duration_ms=np.int64(5000))
+    assert type(scenario.duration_ms) is int
+    assert only(simulate(scenario).summary)["duration_ms"] == 5000
+    assert from_json(to_json(scenario)) == scenario
+
+
+def test_no_more_members_than_a_broker_lets_join() -> None:
+    scenario, setting = named("uneven"), find("group.share.max.size")
+    assert setting is not None
+    assert setting.greatest == MOST_MEMBERS
+    assert len(scenario.with_members(MOST_MEMBERS).each_member()) == MOST_MEMBERS
+    for ask in (scenario.with_members, lambda count: variants(scenario, members=[count])):
+        with pytest.raises(InputError, match="100,000 members are too many: give at most 1,000"):
+            ask(100_000)
+        for wrong in (-1, 2.5):
+            with pytest.raises(InputError, match="cannot be a number of members"):
+                ask(wrong)  # type: ignore[arg-type]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
@@ -32,7 +32,6 @@ from .trials import (
     CancelledError,
     shorter,
     watched_comparison,
-    watched_projection,
 )
 from .verdict import Verdict
 
@@ -70,7 +69,6 @@ class Now(GroupDashboard):
         self._trial: Run | None = None
         self._tried: tuple[str, str] | None = None
         self.comparison: Comparison | None = None
-        self._projected: pa.Table | None = None
         self.verdict = Verdict({"worst": self._show_worst})
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
@@ -202,7 +200,9 @@ class Now(GroupDashboard):
                 return
             self._tried = (group, name)
             self.header.busy, self.what_if.busy = True, f"Simulating {TRIALS[name]} ..."
-            self._trial = Run(partial(_tried, chosen), lambda *_: None, self._ended)
+            self._trial = Run(
+                partial(watched_comparison, chosen, SEEDS), lambda *_: None, self._ended
+            )
         self._trial.start()
 
     def join(self, timeout: float | None = None) -> bool:
@@ -225,13 +225,15 @@ class Now(GroupDashboard):
             changed = without_stuck_heads(scenario)
         return None if changed is None else {BASELINE: scenario, TRIALS[name]: changed}
 
-    def _ended(self, run: Run | None, found: Tried | None, error: BaseException | None) -> None:
+    def _ended(
+        self, run: Run | None, found: Comparison | None, error: BaseException | None
+    ) -> None:
         with self._lock:
             if run is not self._trial:
                 return
             self.header.busy, self.what_if.busy = False, ""
             if found is not None:
-                self.comparison, self._projected = found
+                self.comparison = found
                 self._show_trial()
             elif not isinstance(error, CancelledError):
                 self.what_if.sentence = words_of(error)
@@ -252,42 +254,26 @@ class Now(GroupDashboard):
         self._draw_projection()
 
     def _draw_projection(self) -> None:
-        if self._projected is not None and self.projection.layout.display is None:
-            self.projection.draw(charts.projection_figure(self._projected, self.theme))
+        if self.comparison is not None and self.projection.layout.display is None:
+            lag = self.comparison.projected
+            self.projection.draw(charts.projection_figure(lag, self.theme))
 
     def _code(self, group: str, name: str) -> str:
         """The Python that gives the comparison again."""
         return "\n".join(
             [
                 "from dataclasses import replace",
-                "from sharelag.whatif import compare, projected",
+                "from sharelag.whatif import compare",
                 "from sharelag.workbench import charts",
                 *(["from sharelag.whatif.heads import without_stuck_heads"] * (name == "heads")),
                 f"scenario = replace(bench.scenario({group!r}), duration_ms={SECONDS * 1000:.0f})",
                 f"changed = {CHANGES[name]}",
                 f"variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}",
-                f"lag = projected(variants, seeds=range({len(SEEDS)}))",
-                "curves = charts.projection_figure(lag)",
-                f"compare(variants, seeds=range({len(SEEDS)}))",
+                f"comparison = compare(variants, seeds=range({len(SEEDS)}))",
+                "curves = charts.projection_figure(comparison.projected)",
+                "comparison",
             ]
         )
-
-
-class Tried(NamedTuple):
-    """What a what-if found."""
-
-    comparison: Comparison
-    projected: pa.Table
-
-
-def _tried(
-    chosen: Mapping[str, Scenario],
-    cancelled: Callable[[], bool],
-    progress: Callable[[int, int], None],
-) -> Tried:
-    """Compare scenarios, and project their lag with the same seeds."""
-    compared = watched_comparison(chosen, SEEDS, cancelled, progress)
-    return Tried(compared, watched_projection(chosen, SEEDS, cancelled))
 
 
 def _with_trend(groups: pa.Table, timeline: pa.Table, share_partitions: int) -> pa.Table:

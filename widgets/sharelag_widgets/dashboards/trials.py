@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.views import view
 from sharelag.tables.words import MISSING, THIN_SPACE
-from sharelag.whatif import Comparison, Scenario, assign, compare, projected, variants
+from sharelag.whatif import Comparison, Scenario, assign, compare, variants
 from sharelag.whatif.comparison import rows as trials
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.simulation.clock import interruptible
@@ -23,8 +22,6 @@ from sharelag.workbench.charts import text
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
-#: As many as a broker lets join a group at most (group.share.max.size).
-MOST_MEMBERS = 1_000
 #: Digits after the point beyond which a mean of equal numbers differs from them.
 _NOISE = 9
 #: A row a measure and variant, in words.
@@ -65,15 +62,13 @@ OF_MEASURES = {
 }
 
 
-def numbers(
-    given: str, what: str, kind: type[int] | type[float] = int, most: float = math.inf
-) -> list[Any]:
+def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[Any]:
     """Numbers that somebody typed, such as ``8, 16``.
 
     Raises
     ------
     InputError
-        One of them is not a number above 0, or is above ``most``.
+        One of them is not a number above 0.
     """
     try:
         found = [kind(part) for part in given.replace(";", ",").split(",") if part.strip()]
@@ -81,8 +76,6 @@ def numbers(
         found = [kind(0)]
     if any(not number > 0 or number != number or number == float("inf") for number in found):
         raise InputError(f"{given!r} cannot be read as {what}: type numbers above 0, such as 8, 16")
-    if any(number > most for number in found):
-        raise InputError(f"{max(found):,} {what} are too many: type at most {most:,}")
     return found
 
 
@@ -215,25 +208,6 @@ def watched_comparison(
 
     with interruptible(check):
         return compare(chosen, seeds=seeds, progress=report)
-
-
-def watched_projection(
-    chosen: Mapping[str, Scenario], seeds: Sequence[int], cancelled: Callable[[], bool]
-) -> pa.Table:
-    """Lag over time in scenarios, until nobody waits any more.
-
-    Raises
-    ------
-    CancelledError
-        Nobody waits any more.
-    """
-
-    def check() -> None:
-        if cancelled():
-            raise CancelledError
-
-    with interruptible(check):
-        return projected(chosen, seeds)
 
 
 def seeds_words(seeds: list[int]) -> str:

@@ -22,7 +22,6 @@ from .group_dashboard import GroupDashboard
 from .parts import ChartPart, Part, TablePart, choice, put, words_of
 from .trials import (
     MEANS,
-    MOST_MEMBERS,
     OF_MEASURES,
     CancelledError,
     described,
@@ -163,7 +162,7 @@ class WhatIfLab(GroupDashboard):
                 chosen = simulate_options(
                     scenario,
                     self.assignors.value,
-                    numbers(self.members.value, "members", most=MOST_MEMBERS),
+                    numbers(self.members.value, "members"),
                     numbers(self.locks.value, "lock durations", float),
                     numbers(self.limits.value, "delivery limits"),
                 )
