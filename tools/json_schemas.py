@@ -85,6 +85,7 @@ def rows() -> dict[str, dict[str, Any]]:
         "settings": properties(IN_FORCE),
         "settings-lint": properties(LINT),
         "check": properties(CHECKED),
+        "doctor-rights": properties(schemas.RIGHTS),
         **_simulated(),
         "report-list": _reports(),
     }

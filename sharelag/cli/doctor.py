@@ -15,13 +15,17 @@ import click
 
 from sharelag.cli.options import (
     CLUSTER,
+    OUTPUT,
     TIMEOUT,
     VERBOSE,
     config_of,
     names_cluster,
     with_options,
 )
+from sharelag.cli.output import note, write
+from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
+from sharelag.tables.words import terminal
 
 if TYPE_CHECKING:
     from sharelag.sources.kafka.config import ClientConfig
@@ -39,13 +43,41 @@ class Check(NamedTuple):
 
 
 @click.command()
-@with_options(CLUSTER, TIMEOUT, VERBOSE)
-def doctor(**options: Any) -> int:
+@with_options(CLUSTER, OUTPUT, TIMEOUT, VERBOSE)
+@click.option(
+    "--rights",
+    is_flag=True,
+    help="Show the rights that commands need on the cluster, and how to grant those missing.",
+)
+@click.option("--group", multiple=True, metavar="GROUP", help="For --rights; repeatable.")
+@click.option("--topic", multiple=True, metavar="TOPIC", help="For --rights; repeatable.")
+@click.option(
+    "--principal",
+    metavar="USER",
+    help="For --rights: those of somebody else (User:alice), by the rules the cluster lists.",
+)
+def doctor(
+    output: str,
+    rights: bool,
+    group: tuple[str, ...],
+    topic: tuple[str, ...],
+    principal: str | None,
+    **options: Any,
+) -> int:
     """Check this machine, and a cluster if one is given, and say what to do.
 
-    Exits with 1 when a check fails.
+    Exits with 1 when a check fails, or with --rights when a command would end with an error.
     """
     config = config_of(options) if names_cluster(options) else None
+    if rights:
+        if config is None:
+            raise click.UsageError("--rights asks a cluster: add --bootstrap-server HOST:PORT.")
+        from sharelag.sources.inputs import KafkaInput
+        from sharelag.workbench.rights import rights_of
+
+        return _rights(rights_of(KafkaInput(config), group, topic, principal), output)
+    if ignored := given_options(("group", "topic", "principal", "output")):
+        raise click.UsageError(f"{flags(ignored)} needs --rights: add it, or remove them.")
     worst = 0
     for check in checks(config):
         click.echo(
@@ -54,6 +86,20 @@ def doctor(**options: Any) -> int:
         )
         worst = max(worst, check.verdict == "fail")
     return int(worst)
+
+
+def _rights(found: tuple[Any, tuple[str, ...]], output: str) -> int:
+    from sharelag.metrics.rights import failing_of_ours
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.views import RIGHTS
+    from sharelag.workbench.rights import in_words
+
+    table, unknown = found
+    write(lines(plain_rows(table), output, RIGHTS.columns))
+    for sentence in in_words(table):
+        click.echo(f"sharelag: {terminal(sentence)}", err=True)
+    note(unknown)
+    return int(bool(failing_of_ours(table)))
 
 
 def checks(config: ClientConfig | None = None) -> Iterator[Check]:

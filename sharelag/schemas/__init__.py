@@ -44,13 +44,16 @@ from sharelag.schemas.records import (
     TOPIC_PARTITIONS,
     UNKNOWN_TAG,
 )
+from sharelag.schemas.rights import ACLS, ASKED_RIGHTS, RIGHTS
 from sharelag.schemas.states import GROUPS, HISTORY, MEMBERS, OBSERVED, WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
+    "ACLS",
     "AMOUNT",
+    "ASKED_RIGHTS",
     "BROKERS",
     "CAUSES",
     "DIFF",
@@ -76,6 +79,7 @@ __all__ = [
     "RECORDS",
     "REJECTS",
     "RESET_PLAN",
+    "RIGHTS",
     "ROLLUP",
     "SETTINGS",
     "SHARE_PARTITION",

@@ -65,6 +65,7 @@ RESET_PLAN = view(
     "group_id topic partition start_offset new_start_offset lag new_lag again skipped "
     "skipped_unread new_drain_ms"
 )
+RIGHTS = view("granted operation resource_type resource purpose grant")
 OVERVIEW = view(
     "level group_id lag age_ms arrival_rate completion_rate gone members why",
     meanings={"why": "main finding; - where there is no problem"},

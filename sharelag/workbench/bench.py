@@ -18,6 +18,7 @@ from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import answers, investigate, membership, resets
 from sharelag.workbench import engine as engines
+from sharelag.workbench import rights as preflight
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
@@ -287,6 +288,31 @@ class Workbench(Opened):
         evidence = self.evidence(group)
         plan = resets.reset_of(self.reading, evidence, to, shift_by, topic)
         return resets.reset_answer(plan, evidence, group, to, topic, self._base())
+
+    def rights(
+        self, group: str | None = None, topic: str | None = None, principal: str | None = None
+    ) -> Result:
+        """Which rights each command needs on the cluster, and which of them we have.
+
+        Parameters
+        ----------
+        group, topic : str, optional
+            Only those on this one; by default on each group and topic of the share state.
+        principal : str, optional
+            Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
+
+        Raises
+        ------
+        InputError
+            The input is not a running cluster, or ``principal`` has no type.
+        """
+        groups = [group] if group is not None else sorted(self.choice.groups)
+        topics = [topic] if topic is not None else sorted(self.choice.topics)
+        table, unknown = self._ask(
+            ("rights", *groups, None, *topics, principal),
+            lambda: preflight.rights_of(self.source, groups, topics, principal),
+        )
+        return preflight.rights_answer(table, unknown, Result("", table, {}, None, self.describe()))
 
     def health(self) -> Result:
         """How the state topic does, as of its last record."""

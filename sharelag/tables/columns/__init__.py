@@ -17,6 +17,7 @@ from sharelag.tables.columns import (
     outcomes,
     records,
     requests,
+    rights,
     trials,
 )
 from sharelag.tables.columns.column import Column, Format
@@ -48,7 +49,18 @@ def _merged(*parts: Mapping[str, Column]) -> dict[str, Column]:
 COLUMNS = _merged(
     *(
         one.COLUMNS
-        for one in (lag, changes, records, groups, brokers, answers, trials, outcomes, requests)
+        for one in (
+            lag,
+            changes,
+            records,
+            groups,
+            brokers,
+            answers,
+            trials,
+            outcomes,
+            requests,
+            rights,
+        )
     )
 )
 

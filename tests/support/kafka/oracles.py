@@ -178,6 +178,11 @@ def share_holders() -> Oracle:
     return Oracle("ShareHolders", heap="512m")
 
 
+def rights() -> Oracle:
+    """Ask what a user may do on a cluster, by doing it with Kafka's own clients."""
+    return Oracle("RightsOracle")
+
+
 def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
     """Ask Kafka's own share assignor, also that of an older version, for an assignment."""
     return Oracle(

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
+from sharelag import schemas
 from sharelag.cli import cli
 from sharelag.cli.examples import example
 from sharelag.reports.ledger import Run, append
@@ -41,6 +42,10 @@ PRINTED = {
     "settings": ["settings", "--group", "billing"],
     "settings-lint": ["settings", "--consumer-config", str(CONSUMER)],
     "check": ["check", "--rules", str(example("rules.yaml"))],
+    "doctor-rights": [
+        *("doctor", "--rights", "--group", "billing", "--topic", "orders"),
+        *("--bootstrap-server", "127.0.0.1:9092"),
+    ],
     "decode": ["decode"],
     "simulate": [*IDLE, "--members", "2,6"],
     "simulate-compare": [*IDLE, "--members", "2,6", "--seeds", "2", "--compare"],
@@ -53,7 +58,14 @@ PRINTED = {
     "report-list": ["report", "list"],
 }  # fmt: skip
 #: What needs no input.
-ALONE = {"--consumer-config", "--scenario"}
+ALONE = {"--consumer-config", "--scenario", "--rights"}
+
+
+@pytest.fixture(autouse=True)
+def _a_cluster_that_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for the only question that a capture cannot answer."""
+    nothing = schemas.ASKED_RIGHTS.empty_table()
+    monkeypatch.setattr("sharelag.workbench.rights.ask_rights", lambda *_: nothing)
 
 
 def schema(name: str) -> dict[str, object]:

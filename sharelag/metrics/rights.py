@@ -1,0 +1,197 @@
+"""Rights that commands need on a cluster, and how to grant those that are missing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.model.rights import CLUSTER, Right
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+YES, NO, UNKNOWN = "yes", "no", "unknown"
+#: Who a grant is for when the client settings do not tell.
+SOMEBODY = "User:YOU"
+
+_EVIDENCE = ("explain", "progress", "imbalance", "plan-reset", "check", "report", "capture")
+_GROUPS = (*_EVIDENCE, "groups", "members", "decode")
+_STATE = (*_GROUPS, "lag", "windows", "history", "brokers", "health", "settings", "reconcile")
+_CONSUMERS = "share consumers"
+_DESCRIBE, _RESET, _DELETE, _DELETE_OFFSETS = (
+    f"kafka-share-groups.sh --{what}"
+    for what in ("describe", "reset-offsets", "delete", "delete-offsets")
+)
+
+
+class Need(NamedTuple):
+    """One right: what takes it, and what for.
+
+    Attributes
+    ----------
+    operation, resource_type
+        As Kafka calls them.
+    resource
+        None: each topic or group that is asked about.
+    needed_by
+        Commands that end with an error without it.
+    used_by
+        Commands that leave something unknown without it.
+    purpose
+        What is read by it.
+    of_clients
+        Whether a client is ever granted it.
+    """
+
+    operation: str
+    resource_type: str
+    resource: str | None
+    needed_by: tuple[str, ...]
+    used_by: tuple[str, ...]
+    purpose: str
+    of_clients: bool = True
+
+
+#: Rows are in this order. Kafka's own requests are in ``kafka.server.KafkaApis``.
+NEEDS = (
+    Need("DESCRIBE", "TOPIC", STATE_TOPIC, _STATE, (), "partitions and ends of the share state"),
+    Need("READ", "TOPIC", STATE_TOPIC, _STATE, (), "records of the share state; no lag without"),
+    Need(
+        *("DESCRIBE", "TOPIC", GROUP_TOPIC, _GROUPS, ("brokers",)),
+        "partitions and ends of the groups' records; group coordinators",
+    ),
+    Need("READ", "TOPIC", GROUP_TOPIC, _GROUPS, (), "records of groups, members and assignments"),
+    Need(
+        *("DESCRIBE", "TOPIC", None, (_CONSUMERS, _DESCRIBE)),
+        tuple(one for one in _STATE if one not in ("decode", "health", "settings", "members")),
+        "name, id, leaders and ends of the topic; lag is unknown without",
+    ),
+    Need(
+        *("READ", "TOPIC", None, ("reconcile --true", _CONSUMERS, _RESET, _DELETE_OFFSETS)),
+        _EVIDENCE,
+        "times of records, for ages; the backlog itself",
+    ),
+    Need("DESCRIBE_CONFIGS", "TOPIC", None, (), _EVIDENCE, "retention and compaction of the topic"),
+    Need("DESCRIBE_CONFIGS", "GROUP", None, (), (*_EVIDENCE, "settings"), "settings of the group"),
+    Need(
+        *("DESCRIBE_CONFIGS", "CLUSTER", CLUSTER, (), (*_EVIDENCE, "settings")),
+        "settings of the brokers",
+    ),
+    Need(
+        *("DESCRIBE", "GROUP", None, (_CONSUMERS, _DESCRIBE), ()),
+        "what Kafka's command says of a group, which --kafka-output and --described read",
+    ),
+    Need("READ", "GROUP", None, (_CONSUMERS, _RESET), (), "to consume, and to change offsets"),
+    Need("DELETE", "GROUP", None, (_DELETE, _DELETE_OFFSETS), (), "to delete groups and offsets"),
+    Need(
+        *("DESCRIBE", "CLUSTER", CLUSTER, (), ("doctor --rights --principal",)),
+        "the rules of the authorizer, for the rights of others",
+    ),
+    Need(
+        *("CLUSTER_ACTION", "CLUSTER", CLUSTER, (), ()),
+        "ReadShareGroupState and the like, among brokers alone: sharelag reads the topic instead",
+        False,
+    ),
+)
+
+
+def wanted(groups: Iterable[str], topics: Iterable[str]) -> list[tuple[Right, Need]]:
+    """Return every right on every resource that was named, in the order of `NEEDS`.
+
+    Parameters
+    ----------
+    groups, topics : iterable of str
+        Names; where there are none, the right on every one stands in for them.
+    """
+    names = {"GROUP": sorted(set(groups)) or [None], "TOPIC": sorted(set(topics)) or [None]}
+    return [
+        (Right(need.operation, need.resource_type, name), need)
+        for need in NEEDS
+        for name in ([need.resource] if need.resource else names[need.resource_type])
+    ]
+
+
+def rights(
+    asked: pa.Table,
+    groups: Sequence[str],
+    topics: Sequence[str],
+    principal: str = SOMEBODY,
+    server: str = "HOST:PORT",
+) -> pa.Table:
+    """Return every right that commands need, whether it is granted, and how to grant it.
+
+    Parameters
+    ----------
+    asked : pyarrow.Table
+        `sharelag.schemas.ASKED_RIGHTS`: what is known of some of them.
+    groups, topics : sequence of str
+        What the commands are asked about; without names, the right on every one is meant.
+    principal : str
+        Who gets it, such as ``User:alice``.
+    server : str
+        The address for Kafka's command.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.RIGHTS`, one row per right and resource.
+    """
+    known = {
+        Right(row["operation"], row["resource_type"], row["resource"]): row["allowed"]
+        for row in asked.to_pylist()
+    }
+    rows = []
+    for right, need in wanted(groups, topics):
+        allowed = known.get(right)
+        may_be_granted = need.of_clients and not allowed
+        rows.append(
+            {
+                **right._asdict(),
+                "granted": UNKNOWN if allowed is None else YES if allowed else NO,
+                "needed_by": list(need.needed_by),
+                "used_by": list(need.used_by),
+                "purpose": need.purpose,
+                "grant": grant(right, principal, server) if may_be_granted else None,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=schemas.RIGHTS)
+
+
+def grant(right: Right, principal: str = SOMEBODY, server: str = "HOST:PORT") -> str:
+    """Return the ``kafka-acls.sh`` line that grants a right, for a POSIX shell."""
+    words = ["kafka-acls.sh", "--bootstrap-server", server, "--add"]
+    words += [f"--allow-principal={principal}"]
+    words += ["--operation", KAFKAS_WORDS.get(right.operation, right.operation.capitalize())]
+    if right.resource_type == "CLUSTER":
+        words.append("--cluster")
+    else:
+        # With an equals sign: a name may begin with a dash.
+        words.append(f"--{right.resource_type.lower()}={right.resource or '*'}")
+    return shlex.join(words)
+
+
+#: Operations of more than one word, as kafka-acls.sh reads them.
+KAFKAS_WORDS = {"DESCRIBE_CONFIGS": "DescribeConfigs", "CLUSTER_ACTION": "ClusterAction"}
+
+
+def failing(table: pa.Table) -> dict[str, list[str]]:
+    """Return the commands that would end with an error, each with the rights that it misses."""
+    found: dict[str, list[str]] = {}
+    for command, right in _missing(table):
+        found.setdefault(command, []).append(right)
+    return found
+
+
+def failing_of_ours(table: pa.Table) -> list[str]:
+    """Return those of them that are commands of sharelag in their plain form."""
+    return [command for command in failing(table) if command in _STATE]
+
+
+def _missing(table: pa.Table) -> Iterator[tuple[str, str]]:
+    for row in table.to_pylist():
+        if row["granted"] == NO:
+            what = f"{row['operation']} on {row['resource_type'].lower()} {row['resource'] or '*'}"
+            for command in row["needed_by"]:
+                yield command, what

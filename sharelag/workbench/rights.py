@@ -1,0 +1,132 @@
+"""Which rights commands need on a cluster, and which of them we have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import AuthorizationError, InputError, TopicMissingError
+from sharelag.metrics.acls import allowed_all, judged
+from sharelag.metrics.rights import SOMEBODY, failing, rights, wanted
+from sharelag.replay.moment import Choice
+from sharelag.sources.inputs import Input, KafkaInput
+from sharelag.sources.kafka.acls import acls
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.rights import ask_rights, principal_of
+from sharelag.tables import views
+from sharelag.workbench import engine as engines
+from sharelag.workbench.result import Result
+
+_NOT_A_CLUSTER = "rights are asked of a running cluster: give --bootstrap-server HOST:PORT"
+_NOT_RULES = (
+    "whether the principal is a super user, or resources without rules are open to all "
+    "(allow.everyone.if.no.acl.found): brokers do not tell"
+)
+_NO_NAMES = (
+    "share groups and their topics, as the share state may not be read: name them (--group, "
+    "--topic) to see the rights on them"
+)
+
+
+def rights_of(
+    source: Input,
+    groups: Iterable[str] = (),
+    topics: Iterable[str] = (),
+    principal: str | None = None,
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Ask a cluster which of the rights that commands need it grants us, or somebody else.
+
+    Parameters
+    ----------
+    source : Input
+        A running cluster.
+    groups, topics : iterable of str
+        Names; by default the share groups and topics that the share state tells.
+    principal : str, optional
+        Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.RIGHTS`.
+    tuple of str
+        What is not known, in sentences.
+
+    Raises
+    ------
+    InputError
+        The input is not a running cluster.
+    AuthorizationError
+        The rules may not be listed, which somebody else's rights are judged by.
+    ClusterError
+        No broker answers, or it refused our credentials.
+    """
+    if not isinstance(source, KafkaInput):
+        raise InputError(_NOT_A_CLUSTER)
+    names, unknown = _names(source, sorted(set(groups)), sorted(set(topics)))
+    config = source.config
+    if principal is None:
+        asked = ask_rights(config, *names)
+    else:
+        asked, said = _of_somebody(config, names, principal)
+        unknown += said
+    whose = principal or principal_of(config) or SOMEBODY
+    return rights(asked, *names, whose, config.bootstrap_servers), unknown
+
+
+def _of_somebody(
+    config: ClientConfig, names: tuple[list[str], list[str]], principal: str
+) -> tuple[pa.Table, tuple[str, ...]]:
+    if not re.fullmatch(r"\w+:.+", principal, re.DOTALL):
+        raise InputError(f"invalid principal {principal!r}: give its type and name, User:alice")
+    every = [right for right, _ in wanted(*names)]
+    rules = acls(config)
+    if rules is None:
+        return allowed_all(every), ()
+    return judged(rules, every, principal), (_NOT_RULES,)
+
+
+def rights_answer(table: pa.Table, unknown: tuple[str, ...], base: Result) -> Result:
+    """The rights, with what they mean for commands."""
+    return replace(
+        base,
+        title="What may we do on this cluster?",
+        table=table,
+        columns=views.RIGHTS.columns,
+        notes=in_words(table),
+        unknown=unknown + base.unknown,
+    )
+
+
+def in_words(table: pa.Table) -> tuple[str, ...]:
+    """Say which commands would fail, by the rights that they miss."""
+    by_rights: dict[str, list[str]] = {}
+    for command, missing in failing(table).items():
+        by_rights.setdefault(" and ".join(missing), []).append(command)
+    return tuple(
+        f"without {missing}, these end with an error: {', '.join(commands)}"
+        for missing, commands in by_rights.items()
+    )
+
+
+def _names(
+    source: KafkaInput, groups: list[str], topics: list[str]
+) -> tuple[tuple[list[str], list[str]], tuple[str, ...]]:
+    """Return the groups and topics to ask about, and what is not known of them."""
+    if groups and topics:
+        return (groups, topics), ()
+    choice = Choice(groups=frozenset(groups))
+    try:
+        with engines.reading(source, "auto", None, choice, history=False) as read:
+            lag = read.table("lag")
+    except (AuthorizationError, TopicMissingError):
+        return (groups, topics), (_NO_NAMES,)
+    seen = pc.unique(lag.column("topic")).drop_null().to_pylist()
+    hidden = len(pc.unique(lag.filter(lag.column("topic").is_null()).column("topic_id")))
+    said = f"{hidden} of the groups' topics, which may not be described or were deleted"
+    found = groups or sorted(pc.unique(lag.column("group_id")).to_pylist())
+    return (found, topics or sorted(seen)), ((said,) if hidden and not topics else ())

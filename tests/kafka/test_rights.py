@@ -1,0 +1,150 @@
+"""The preflight of rights says what then happens, for Kafka's own clients and for our commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from sharelag.metrics.rights import NO, YES, failing
+from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka.config import client_config
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.workbench.rights import rights_of
+from tests.support.command import sharelag
+from tests.support.kafka import oracles
+from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.workload import set_group_config, wait_until
+
+TOPICS = [STATE_TOPIC, GROUP_TOPIC, "orders"]
+_READS = [f"TOPIC {STATE_TOPIC} READ", f"TOPIC {GROUP_TOPIC} READ"]
+_ALL = [
+    *_READS,
+    *("TOPIC orders READ", "TOPIC orders DESCRIBE_CONFIGS", "GROUP {} DESCRIBE_CONFIGS"),
+    "BROKER kafka-cluster DESCRIBE_CONFIGS",
+]
+#: Rules by name: resource, operation; {} is the group, a star at the end a prefix, a minus a denial.
+COMBINATIONS = {
+    "nothing": [],
+    "all of ours": _ALL,
+    "no records of groups": [one for one in _ALL if GROUP_TOPIC not in one],
+    "state is only described": [f"TOPIC {STATE_TOPIC} DESCRIBE", *_ALL[1:]],
+    "topics are hidden": _READS,
+    "topics are only described": [*_READS, "TOPIC orders DESCRIBE"],
+    "settings without describing": [
+        *("TOPIC orders DESCRIBE_CONFIGS", "GROUP {} ALTER_CONFIGS"),
+        "BROKER kafka-cluster ALTER_CONFIGS",
+    ],
+    "the group is only described": [*_READS, "TOPIC orders READ", "GROUP {} DESCRIBE"],
+    "a consumer": ["TOPIC orders READ", "GROUP {} READ"],
+    "a consumer without its topic": ["TOPIC orders DESCRIBE", "GROUP {} READ"],
+    "who deletes": ["TOPIC ord* ALL", "GROUP {} DELETE", "BROKER kafka-cluster DESCRIBE"],
+    "denied": ["TOPIC * ALL", "GROUP * ALL", "-GROUP {} DESCRIBE", "-TOPIC orders READ"],
+}
+#: A command for each set of topics that commands read.
+COMMANDS = ["lag", "explain", "groups", "brokers", "health", "settings", "reconcile"]
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    """What Kafka's clients may do."""
+    with oracles.rights() as asked:
+        yield asked
+
+
+def _rule(text: str, group: str) -> AclBinding:
+    kind, name, operation = text.removeprefix("-").format(group).split()
+    is_prefix = len(name) > 1 and name.endswith("*")
+    return AclBinding(
+        ResourceType[kind],
+        name.rstrip("*") or "*",
+        ResourcePatternType.PREFIXED if is_prefix else ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation[operation],
+        AclPermissionType.DENY if text.startswith("-") else AclPermissionType.ALLOW,
+    )
+
+
+def _set_rules(broker: KafkaBroker, rules: list[AclBinding]) -> None:
+    """Replace all rules; returns when the broker's authorizer has them."""
+    admin = AdminClient(broker.client_config())
+    everything = AclBindingFilter(
+        *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
+        *(AclOperation.ANY, AclPermissionType.ANY),
+    )
+
+    def in_force() -> set[AclBinding]:
+        return set(admin.describe_acls(everything).result(timeout=30))
+
+    for deleted in admin.delete_acls([everything]).values():
+        deleted.result(timeout=30)
+    if rules:
+        for created in admin.create_acls(rules).values():
+            created.result(timeout=30)
+    wait_until(lambda: in_force() == set(rules), "the rules are in force")
+
+
+def _java_settings(broker: KafkaBroker, user: str) -> dict[str, str]:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "bootstrap.servers": broker.secure_bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} required username="{user}" password="{USERS[user]}";',
+    }
+
+
+def _file(folder: Path, settings: dict[str, str]) -> str:
+    file = folder / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return str(file)
+
+
+def _granted(table: pa.Table) -> dict[str, str]:
+    """What is said of each right, without that of brokers, which no client can try."""
+    said = {
+        f"{row['operation']} {row['resource_type']} {row['resource']}": row["granted"]
+        for row in table.to_pylist()
+    }
+    assert said.pop("CLUSTER_ACTION CLUSTER kafka-cluster") != YES
+    return said
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_the_preflight_is_what_happens(
+    secured: KafkaBroker, oracle: Oracle, tmp_path: Path, name: str
+) -> None:
+    group = f"spare-{list(COMBINATIONS).index(name)}"
+    set_group_config(secured.bootstrap_servers, group, **{"share.auto.offset.reset": "earliest"})
+    _set_rules(secured, [_rule(one, group) for one in COMBINATIONS[name]])
+    settings = _java_settings(secured, "alice")
+    table, _ = rights_of(KafkaInput(client_config(None, None, settings)), [group], ["orders"])
+    happened = oracle.ask({"config": settings, "topics": TOPICS, "topic": "orders", "group": group})
+    consumed = happened.pop("consumes")
+    happened_so = {right: YES if may else NO for right, may in happened.items()}
+    assert _granted(table) == happened_so
+    admin = KafkaInput(client_config(secured.bootstrap_servers))
+    judged, _ = rights_of(admin, [group], ["orders"], "User:alice")
+    assert _granted(judged) == happened_so
+    assert consumed == ("share consumers" not in failing(table))
+    cluster = [
+        *("--bootstrap-server", secured.secure_bootstrap_servers),
+        *("--command-config", _file(tmp_path, settings)),
+    ]
+    ended = {
+        command for command in COMMANDS if sharelag(command, *cluster, "-o", "json").returncode
+    }
+    assert ended == failing(table).keys() & set(COMMANDS)

@@ -1,0 +1,56 @@
+"""What a principal may do by the rules of an authorizer."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sharelag import schemas
+from sharelag.metrics.acls import judged
+from sharelag.model.rights import Right
+
+
+def _rules(*texts: str) -> pa.Table:
+    """Rules as ``ALLOW User:a * READ TOPIC LITERAL orders``."""
+    names = ("permission", "principal", "acl_host", "operation", "resource_type", "pattern_type")
+    rows = [dict(zip((*names, "resource"), text.split(), strict=True)) for text in texts]
+    return pa.Table.from_pylist(rows, schema=schemas.ACLS)
+
+
+READ = "ALLOW User:a * READ TOPIC LITERAL orders"
+
+
+@pytest.mark.parametrize(
+    ("rules", "operation", "allowed"),
+    [
+        ([], "READ", False),
+        ([READ], "READ", True),
+        ([READ], "DESCRIBE", True),  # implied
+        ([READ], "DESCRIBE_CONFIGS", False),
+        (["ALLOW User:a * ALTER_CONFIGS TOPIC LITERAL orders"], "DESCRIBE_CONFIGS", True),
+        (["ALLOW User:a * DESCRIBE TOPIC LITERAL orders"], "READ", False),
+        (["ALLOW User:a * ALL TOPIC LITERAL *"], "READ", True),
+        (["ALLOW User:* * READ TOPIC PREFIXED ord"], "READ", True),
+        (["ALLOW User:* * READ TOPIC PREFIXED orders-"], "READ", False),
+        (["ALLOW User:b * READ TOPIC LITERAL orders"], "READ", False),
+        (["ALLOW User:a * READ GROUP LITERAL orders"], "READ", False),
+        ([READ, "DENY User:a * ALL TOPIC PREFIXED o"], "READ", False),
+        # A denial implies nothing, but reading begins with describing.
+        ([READ, "DENY User:a * DESCRIBE TOPIC LITERAL orders"], "READ", False),
+        ([READ, "DENY User:a * READ TOPIC LITERAL orders"], "DESCRIBE", True),
+        # Where the principal comes from is not known.
+        (["ALLOW User:a 10.0.0.1 READ TOPIC LITERAL orders"], "READ", None),
+        ([READ, "DENY User:a 10.0.0.1 READ TOPIC LITERAL orders"], "READ", None),
+        (["DENY User:a 10.0.0.1 READ TOPIC LITERAL orders"], "READ", False),
+    ],
+)
+def test_one_right(rules: list[str], operation: str, allowed: bool | None) -> None:
+    table = judged(_rules(*rules), [Right(operation, "TOPIC", "orders")], "User:a")
+    assert table.column("allowed").to_pylist() == [allowed]
+
+
+def test_every_topic_is_that_of_a_rule_for_all() -> None:
+    every = [Right("DESCRIBE", "TOPIC", None)]
+    for rules, allowed in (([READ], False), (["ALLOW User:a * READ TOPIC LITERAL *"], True)):
+        table = judged(_rules(*rules), every, "User:a")
+        assert table.column("allowed").to_pylist() == [allowed]
