@@ -21,7 +21,7 @@ from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.presented import differing, pairs, presented
-from sharelag.whatif.settings import MOST_MEMBERS, Settings, settings_named
+from sharelag.whatif.settings import Settings, require_members, settings_named
 from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
 
 __all__ = [
@@ -261,13 +261,7 @@ class Scenario(Displayable):
         InputError
             ``count`` is not a number from 0 to what a broker lets join at most.
         """
-        if not isinstance(count, Integral) or count < 0:
-            raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
-        if count > MOST_MEMBERS:
-            raise InputError(
-                f"{count:,} members are too many: give at most {MOST_MEMBERS:,}, the largest "
-                "group.share.max.size that a broker takes"
-            )
+        count = require_members(count)
         there = self.each_member()
         each = there or [replace(one, count=1) for one in self.members[:1]] or [Member()]
         names = [member.name for member in there[:count]]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Literal
 
+from sharelag.errors import InputError
 from sharelag.whatif.partition.values import Limits
 
 #: The largest group.share.max.size that brokers take.
@@ -28,6 +30,24 @@ class Settings:
     auto_offset_reset: Literal["latest", "earliest"] = "latest"
     rebalance_interval_ms: int | None = None
     max_size: int = 200  # group.share.max.size of the brokers: members beyond it are refused
+
+
+def require_members(count: object) -> int:
+    """A number of members that can be in a group.
+
+    Raises
+    ------
+    InputError
+        It is not a number from 0 to what a broker lets join at most.
+    """
+    if not isinstance(count, Integral) or count < 0:
+        raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
+    if count > MOST_MEMBERS:
+        raise InputError(
+            f"{count:,} members are too many: give at most {MOST_MEMBERS:,}, the largest "
+            "group.share.max.size that a broker takes"
+        )
+    return int(count)
 
 
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:

@@ -135,6 +135,9 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     )  # headings with what they say, and the table
     board.get_by_role("button", name="Run", exact=True).click()
     expect(board).to_contain_text("Done")
+    expect(board.locator(".sl-verdict")).to_contain_text("the group as it is:")
+    assert board.locator(".sl-table:visible").count() == 0
+    board.get_by_role("button", name="Advanced").click()
     expect(board.locator(".sl-table")).to_contain_text("not clear")
     expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
     said = board.inner_text()
@@ -172,10 +175,11 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     expect(head(page, LAB)).to_have_attribute("aria-busy", "true")
     expect(board.get_by_role("button", name="Cancel", exact=True)).to_be_enabled()
     controls = board.locator(".sharelag-dashboard > .widget-hbox").locator("select, input, button")
-    assert controls.count() == 10
-    assert controls.evaluate_all(
-        "all => all.filter(one => !one.disabled).map(one => one.innerText)"
-    ) == ["Cancel"]
+    settings = board.locator(".sl-field").locator("input, button")
+    assert (controls.count(), settings.count()) == (19, 19)
+    for some, still in ((controls, ["Cancel"]), (settings, [])):
+        enabled = "all => all.filter(one => !one.disabled).map(one => one.innerText)"
+        assert some.evaluate_all(enabled) == still
     board.get_by_role("button", name="Cancel", exact=True).click()
     expect(board).to_contain_text("Cancelled; the previous run is shown")
     expect(head(page, LAB)).to_have_attribute("aria-busy", "false")
@@ -184,9 +188,12 @@ def test_a_what_if_is_compared_with_its_baseline_and_can_be_cancelled(opened: Wa
     enter(board, "Members", "none")
     page.wait_for_function(IDLE)
     board.get_by_role("button", name="Run", exact=True).click()
-    expect(head(page, LAB).locator(".sl-failure")).to_contain_text(
-        "'none' cannot be read as members: type numbers above 0"
+    field = board.get_by_label("Members", exact=True)
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_accessible_description(
+        "'none' cannot be read as members: type numbers above 0, such as 8, 16"
     )
+    expect(head(page, LAB).locator(".sl-failure")).to_be_hidden()
     opened.assert_quiet()
 
 

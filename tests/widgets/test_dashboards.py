@@ -578,12 +578,18 @@ def test_what_cannot_be_tried_is_an_error(
     field: str, value: Any, what: str, uneven: Workbench
 ) -> None:
     lab = quick(uneven)
-    getattr(lab, field).value = value
+    control = getattr(lab, field)
+    control.value = value
     lab.run()
-    assert lab.state == "failed"
-    assert what in lab.header.failure
+    assert (lab.state, lab.bar.description) == ("failed", "Not run")
+    assert what in control.error
+    others = {lab.members, lab.locks, lab.limits, lab.assignors} - {control}
+    assert [one.error for one in others] == ["", "", ""]
+    assert lab.header.failure == ""  # it stands beside the control that caused it
     assert not lab.start.disabled
     assert lab.body.layout.display is None
+    control.value = {"members": "4", "locks": "20", "assignors": ("sticky",)}[field]
+    assert control.error == ""
 
 
 def test_settings_are_tried_by_kafkas_names(uneven: Workbench) -> None:

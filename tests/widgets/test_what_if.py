@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,14 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import traitlets
+from click.testing import CliRunner
 
 import sharelag
+from sharelag.cli.simulate import simulate as command_line
 from sharelag.metrics.evidence import Evidence
 from sharelag.workbench import Workbench
 from sharelag.workbench.charts import text
 from sharelag_widgets import AssignmentEditor, Selection
 from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.by_hand import begun, partitions_of
+from sharelag_widgets.dashboards.dashboard import _parts
 from sharelag_widgets.edits import new_edit
 
 GROUP, TOPIC = "hot-partition", "hot-partition-orders"
@@ -229,8 +234,7 @@ def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
     lab.run()
     assert lab.join(60)
     assert (lab.state, lab.results.layout.display, lab.bar.description) == ("done", None, "Done")
-    assert lab.chart.header.notes == [began(demo)]
-    assert lab.table.header.notes[-1] == began(demo)
+    assert lab.projection.header.notes == [began(demo)]
     lab.group = "shipping"
     assert (lab.results.layout.display, lab.bar.description, lab.bar.value) == (
         "none",
@@ -241,18 +245,16 @@ def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
     assert lab.results.layout.display == "none"
     lab.members.value = "0"
     lab.run()
-    assert (lab.state, lab.bar.description) == ("failed", "Failed")  # nothing of before is shown
+    assert (lab.state, lab.bar.description) == ("failed", "Not run")  # nothing of before is shown
     lab.group = "billing"
     assert (lab.results.layout.display, lab.bar.description) == (None, "Done")
     before = lab.table.view.rows
     lab.bench = later(demo)
     assert lab.header.as_of == lab.bench.evidence().as_of.timestamp() * 1000
     assert lab.table.view.rows.equals(before)
-    for header in (lab.chart.header, lab.table.header):
-        assert (
-            header.notes[-1]
-            == f"{began(demo)} Other parts show another moment: run it again to compare that one."
-        )
+    assert lab.projection.header.notes == [
+        f"{began(demo)} Other parts show another moment: run it again to compare that one."
+    ]
 
 
 def test_a_run_of_a_group_that_is_left_is_cancelled(
@@ -361,4 +363,97 @@ def test_as_many_members_as_there_are_is_nothing_else(uneven: Workbench) -> None
     lab.assignors.value, lab.members.value = (), "3"
     lab.run()
     assert lab.state == "failed"
-    assert "nothing differs from the group as it is" in lab.header.failure
+    assert "nothing differs from the group as it is" in lab.assignors.error
+
+
+# ---- the verdict and the curves ------------------------------------------------------------------
+
+
+def test_the_verdict_and_the_curves_come_first_and_the_table_is_folded(uneven: Workbench) -> None:
+    lab = lab_of(uneven)
+    assert lab.verdict.sentence == (
+        "Change members, lock duration or assignors, and run it: what would become of the lag?"
+    )
+    assert (lab.verdict.copies, lab.projection.layout.display) == ([], "none")
+    lab.members.value = "6"
+    lab.run()
+    assert lab.join(60)
+    said = lab.comparison.verdict()
+    assert lab.verdict.sentence == f"{said[:1].upper()}{said[1:]}."
+    assert "the group as it is: " in lab.verdict.sentence
+    assert lab.projection.layout.display is None
+    curves = lab.projection.view.figure["data"]
+    assert [one.mode for one in curves].count("lines") == 2
+    assert len(curves) == 4  # an interval each
+    assert lab.advanced.content.layout.display == "none"
+    for shown in (lab.table, lab.chart):
+        assert not any(shown is part for part in _parts(lab.body))
+    lab.advanced.is_open = True
+    assert lab.advanced.content.layout.display == ""
+    assert any(lab.table is part for part in _parts(lab.body))
+    assert len(set(lab.table.view.rows.column("measure").to_pylist())) > 15
+    lab.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({"members": "6, 8", "locks": "10.5", "limits": "2"}, ["lag-aware-sticky", "10500"]),
+        ({"assignors": ("simple", "sticky"), "members": "3"}, ["['simple', 'sticky']"]),
+    ],
+)
+def test_the_python_of_the_lab_finds_the_same(
+    given: dict[str, Any], lines: list[str], uneven: Workbench
+) -> None:
+    lab = lab_of(uneven)
+    lab.seed.value = 3
+    for name, value in given.items():
+        getattr(lab, name).value = value
+    lab.run()
+    assert lab.join(60)
+    assert lab.state == "done"
+    (_, code) = lab.verdict.copies[-1]
+    assert all(one in code for one in lines)
+    names: dict[str, Any] = {"bench": uneven}
+    exec(code, names)
+    found = names["comparison"]
+    assert found.runs.equals(lab.comparison.runs)
+    assert found.projected.equals(lab.comparison.projected)
+    assert names["curves"].layout.meta["title"] == lab.projection.header.finding
+
+
+def test_the_command_line_finds_the_same_with_its_defaults(uneven: Workbench) -> None:
+    lab = WhatIfLab(uneven, GROUP)
+    lab.run()
+    assert lab.join(300)
+    assert lab.comparison is not None
+    command = ["--capture", "hot_partition", "--group", GROUP, "--engine", "local"]
+    command += ["--assignor", "simple", "--assignor", "lag-aware-sticky", "--compare"]
+    run = CliRunner().invoke(command_line, [*command, "--output", "json"], catch_exceptions=False)
+    assert run.exit_code == 0, run.stderr
+    printed = [json.loads(line) for line in run.stdout.splitlines()]
+    called = {"the group as it is": "simple"}
+    mine = [
+        row | {name: called.get(row[name], row[name]) for name in ("variant", "baseline")}
+        for row in lab.comparison.rows()
+    ]
+    assert len(mine) == len(printed) > 40
+    for row, other in zip(mine, printed, strict=True):
+        assert {name: row[name] for name in other} == pytest.approx(other)
+    verdict = lab.comparison.verdict().replace("the group as it is", "simple")
+    assert f"sharelag: {verdict}" in run.stderr
+
+
+def test_enter_runs_it_and_steps_begin_at_the_members_there_are(uneven: Workbench) -> None:
+    lab = lab_of(uneven)
+    assert (lab.members.start, lab.members.hint) == (3, "as they are: 3")
+    assert (lab.locks.hint, lab.limits.hint) == ("as it is: 30 s", "as it is: 5")
+    assert lab.assignors.now == "simple"
+    lab.members._handle_custom_msg({"act": "enter"}, [])
+    assert lab.join(60)
+    assert lab.state == "done"
+    lab.members.disabled = True
+    lab.members._handle_custom_msg({"act": "enter"}, [])
+    assert lab.state == "done"
+    with pytest.raises(traitlets.TraitError, match="unknown choice 'none of these'"):
+        lab.assignors.value = ("none of these",)

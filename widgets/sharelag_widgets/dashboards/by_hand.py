@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.whatif import Scenario, what_if
+from sharelag.whatif import Scenario, assignor_names, what_if
 from sharelag.whatif.fixed import with_assignment
 from sharelag.workbench.charts import text
 
-from ..assignment_editor import OnLoad, OnRun
+from ..assignment_editor import AssignmentEditor, OnLoad, OnRun
 from ..difference import Difference
 from ..edits import Assignment
+from ..selection import Selection
+from .parts import Part, put
 from .trials import assignment_of, shorter
 
 _COLUMNS = ["group_id", "topic_id", "topic", "partition", "lag"]
@@ -37,6 +40,52 @@ class Chance(NamedTuple):
 
     seconds: float
     seeds: tuple[int, ...]
+
+
+class ByHand(Part):
+    """An assignment to edit; a refresh keeps its edits and its run, another group has its own."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._group: str | None = None
+        self._slot = W.VBox([], layout=W.Layout(width="100%"))
+        words = "move partitions between members by mouse or keys, and run it against "
+        help_ = {"edit": f"{words}the group as it is"}
+        super().__init__("An assignment by hand", help_, self._slot)
+
+    def fill(
+        self,
+        state: State,
+        scenario: Scenario,
+        lag: pa.Table,
+        members: pa.Table,
+        chance: Callable[[], Chance],
+    ) -> None:
+        """Begin with the members and partitions of a moment.
+
+        Parameters
+        ----------
+        state : State
+        scenario : Scenario
+            Made of it.
+        lag, members : pyarrow.Table
+            `sharelag.schemas.LAG` and `sharelag.schemas.MEMBERS` of the same moment.
+        chance : callable
+            As for `acts`.
+        """
+        partitions = partitions_of(lag, scenario)
+        held, words = begun(scenario, members, partitions)
+        can = acts(scenario, state, chance) | {"member_labels": clients_of(state.group, members)}
+        if self._group == state.group:
+            self._slot.children[0].renew(partitions, held, **can)
+        else:
+            choices, of = assignor_names(), self._selection
+            editor = AssignmentEditor.of(
+                partitions, held, choices=choices, selection=of, title="", **can
+            )
+            put(self._slot, editor)
+        self._group = state.group
+        self.header.tell(None, notes=(words,))
 
 
 def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
@@ -24,6 +25,8 @@ BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
 #: Digits after the point beyond which a mean of equal numbers differs from them.
 _NOISE = 9
+#: What is looked at first, if it is known.
+_FIRST = ("age_p95_ms", "lag_p95", "drain_ms")
 #: A row a measure and variant, in words.
 DIFFERENCES = pa.schema(
     [
@@ -93,16 +96,7 @@ def simulate_options(
     InputError
         Nothing else than the baseline was chosen.
     """
-    locks, limits = list(locks), list(limits)
-    settings: dict[str, dict[str, object]] = {
-        " ".join([f"lock {lock:g} s"] * bool(lock) + [f"{limit} deliveries"] * bool(limit)): {
-            **({_LOCK: round(lock * 1000)} if lock else {}),
-            **({_LIMIT: limit} if limit else {}),
-        }
-        for lock in locks or [0.0]
-        for limit in limits or [0]
-    }
-    settings = settings if locks or limits else {}
+    settings = settings_of(locks, limits)
     made = variants(scenario, assignors=list(assignors), members=list(members), settings=settings)
     others = {name: one for name, one in made.items() if one != scenario}
     if not others:
@@ -110,6 +104,21 @@ def simulate_options(
             "nothing differs from the group as it is: choose another assignor, members or a setting"
         )
     return {BASELINE: scenario} | others
+
+
+def settings_of(locks: Iterable[float], limits: Iterable[int]) -> dict[str, dict[str, object]]:
+    """Every combination of locks (in s) and delivery limits, by its label and Kafka's names."""
+    locks, limits = list(locks), list(limits)
+    if not locks and not limits:
+        return {}
+    return {
+        " ".join([f"lock {lock:g} s"] * bool(lock) + [f"{limit} deliveries"] * bool(limit)): {
+            **({_LOCK: round(lock * 1000)} if lock else {}),
+            **({_LIMIT: limit} if limit else {}),
+        }
+        for lock in locks or [0.0]
+        for limit in limits or [0]
+    }
 
 
 def difference_rows(comparison: Comparison) -> pa.Table:
@@ -132,6 +141,12 @@ def difference_rows(comparison: Comparison) -> pa.Table:
         if _is_tried(row) and row["measure"] in known
     ]
     return pa.Table.from_pylist(rows, schema=DIFFERENCES)
+
+
+def first_measure(comparison: Comparison, known: Sequence[str]) -> str | None:
+    """The measure to look at first: one in which a variant differs, of those that decide most."""
+    wanted = [name for name in (*_FIRST, *known) if name in known]
+    return next((name for name in wanted if differs(comparison, name)), next(iter(known), None))
 
 
 def differs(comparison: Comparison, measure: str) -> bool:
@@ -208,6 +223,16 @@ def watched_comparison(
 
     with interruptible(check):
         return compare(chosen, seeds=seeds, progress=report)
+
+
+def notes_of(comparison: Comparison) -> tuple[str, ...]:
+    """The seeds of a comparison, what its baseline is, and whether runs failed."""
+    runs = comparison.runs
+    seeds = sorted(set(runs.column("seed").to_pylist()))
+    errors = pc.drop_null(runs.column("error")).to_pylist()
+    lost = (f"{len(errors):,} runs failed: {errors[0]}",) if errors else ()
+    words = "the group as it is, simulated with the same seeds"
+    return (f"Seeds {seeds_words(seeds)}. Baseline: {words}.", *lost)
 
 
 def seeds_words(seeds: list[int]) -> str:

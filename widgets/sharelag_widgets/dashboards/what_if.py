@@ -6,41 +6,46 @@ from collections.abc import Sequence
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
-import pyarrow as pa
-import pyarrow.compute as pc
 import traitlets
 
-from sharelag.whatif import Comparison, Scenario, assignor_names
+from sharelag.errors import InputError
+from sharelag.whatif import Comparison, Scenario
 from sharelag.whatif.comparison.rows import measure_words
-from sharelag.workbench.charts import compared_figure, compared_records, text
+from sharelag.workbench.charts import (
+    compared_figure,
+    compared_records,
+    projection_figure,
+    text,
+)
 
-from ..assignment_editor import AssignmentEditor
 from ..run import Run
 from ..selection import Selection
-from .by_hand import Chance, State, acts, begun, clients_of, partitions_of
+from .by_hand import ByHand, Chance, State
+from .field import Fold
 from .group_dashboard import GroupDashboard
-from .parts import ChartPart, Part, TablePart, choice, put, words_of
+from .parts import ChartPart, Part, TablePart, choice, words_of
+from .presets import Change, Presets
 from .trials import (
     MEANS,
     OF_MEASURES,
     CancelledError,
     described,
     difference_rows,
-    differs,
+    first_measure,
     known_measures,
-    numbers,
-    seeds_words,
-    shorter,
-    simulate_options,
+    notes_of,
     watched_comparison,
 )
+from .verdict import Verdict
 
-#: What is looked at first, if it is known.
-_FIRST = ("age_p95_ms", "lag_p95", "drain_ms")
+#: What stands there before anything was run.
+_INVITED = "Change members, lock duration or assignors, and run it: what would become of the lag?"
 
 
 class WhatIfLab(GroupDashboard):
-    """Assignors, members and settings side by side with the group as it is, over several seeds.
+    """Members, locks and assignors, and what would become of the lag: a verdict and its curves.
+
+    All measures, with seeds and further settings, are folded under *Advanced*.
 
     Attributes
     ----------
@@ -57,7 +62,7 @@ class WhatIfLab(GroupDashboard):
         "of what is chosen, over the same time and with the same seeds",
         "seed": "random seed of a run: with the same seed all variants meet the same luck, and the "
         "same choices give the same result again",
-        "empty fields": "as it is in the group",
+        "empty fields": "as it is in the group; several numbers, such as 8, 16, are all tried",
     } | MEANS
 
     state = traitlets.Enum(["idle", "running", "done", "cancelled", "failed"], "idle")
@@ -65,17 +70,10 @@ class WhatIfLab(GroupDashboard):
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.comparison: Comparison | None = None
         self._trial: Run | None = None
-        self.assignors = W.SelectMultiple(
-            options=assignor_names(), value=["lag-aware-sticky"], description="Assignors", rows=5
-        )
-        self.assignors.layout.width = "19em"
-        self.assignors.style.description_width = "initial"
-        self.members = _field("Members", "as they are")
-        self.locks = _field("Lock duration, s", "as it is")
-        self.limits = _field("Delivery limit", "as it is")
-        self.runs = _count("Runs", 5, 2, 200)
-        self.seed = _count("First seed", 0, 0, 2**31)
-        self.seconds = _count("Simulated time, s", 120, 1, 86_400)
+        self.presets = Presets(self.run)
+        of = self.presets
+        self.members, self.locks, self.assignors = of.members, of.locks, of.assignors
+        self.limits, self.runs, self.seed, self.seconds = of.limits, of.runs, of.seed, of.seconds
         self.start = W.Button(
             description="Run", button_style="primary", layout=W.Layout(width="8em")
         )
@@ -84,6 +82,11 @@ class WhatIfLab(GroupDashboard):
         self.stop.on_click(lambda _: self.cancel())
         self.bar = W.IntProgress(0, 0, 1, description="Not run yet", layout=W.Layout(width="22em"))
         self.bar.style.description_width = "initial"
+        self.verdict = Verdict({}, sentence=_INVITED)
+        self.projection = ChartPart(
+            "Lag from now on", {"lag": "of the whole group, in offsets, simulated"}
+        )
+        self.projection.layout.display = "none"
         self.measure = choice("Measure", [], self._measured)
         self.chart = ChartPart(
             "Difference to the group as it is",
@@ -97,43 +100,29 @@ class WhatIfLab(GroupDashboard):
         self.assumed = Part(
             "What is assumed", {"assumed": "what the cluster's state does not show"}, W.HTML()
         )
-        self.editor = Part(
-            "An assignment by hand",
-            {
-                "edit": "move partitions between members by mouse or keys, and run it against "
-                "the group as it is"
-            },
-            W.VBox([], layout=W.Layout(width="100%")),
+        self.editor = ByHand(self.selection)
+        self.advanced = Fold("Advanced", [of.advanced, self.results])
+        self.advanced.button.observe(self.redraw, names=["display"])
+        self._fields = [*of.fields, self.start]
+        go = W.HBox(
+            [self.start, self.stop, self.bar],
+            layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px", width="100%"),
         )
-        fields = [
-            self.assignors,
-            self.members,
-            self.locks,
-            self.limits,
-            self.runs,
-            self.seed,
-            self.seconds,
-        ]
-        self._fields = [*fields, self.start]
-        lines = [fields[1:4], fields[4:], [self.start, self.stop, self.bar]]
-        each = W.Layout(flex_flow="row wrap", grid_gap="4px 14px")
-        beside = W.VBox(
-            [W.HBox(line, layout=each) for line in lines], layout=W.Layout(flex="1 1 30em")
-        )
-        chosen = [self._group_choice(), self.assignors, beside]
-        return chosen, [self.results, self.assumed, self.editor]
+        parts = [self.verdict, self.projection, self.advanced, self.assumed, self.editor]
+        return [self._group_choice(), of, go], parts
 
     def _show(self) -> None:
         group = self._known_group()
         self.scenario: Scenario = self.bench.scenario(group)
         evidence = self.bench.evidence(group)
         self.header.tell(evidence.as_of, self.bench.lag(group).unknown, (described(self.scenario),))
+        self.presets.begin_with(self.scenario)
         self.assumed.header.tell(None, notes=self.scenario.assumed)
         state = State(group, evidence.as_of)
         if self._state is None or self._state.group != group:
             self._other_group(group)
         if self._state != state:
-            self._fill_editor(state, evidence.lag, evidence.members)
+            self.editor.fill(state, self.scenario, evidence.lag, evidence.members, self._chance)
             self._state = state
 
     def _other_group(self, group: str) -> None:
@@ -150,6 +139,8 @@ class WhatIfLab(GroupDashboard):
     _state: State | None = None
     _tried: State | None = None
     _compared: State | None = None
+    _change: Change | None = None
+    _compared_change: Change | None = None
 
     def run(self) -> None:
         """Begin, in a separate thread; what cannot be run is reported in the header."""
@@ -158,18 +149,15 @@ class WhatIfLab(GroupDashboard):
                 return
             try:
                 group = self._known_group()
-                scenario = shorter(self.bench.scenario(group), self.seconds.value)
-                chosen = simulate_options(
-                    scenario,
-                    self.assignors.value,
-                    numbers(self.members.value, "members"),
-                    numbers(self.locks.value, "lock durations", float),
-                    numbers(self.limits.value, "delivery limits"),
-                )
+                change = self.presets.read()
+                chosen = None if change is None else self._variants(change, group)
             except Exception as error:  # people get a sentence
                 self._ended(None, None, error)
                 return
-            seeds = self._chance().seeds
+            if change is None or chosen is None:
+                self._refused()
+                return
+            seeds, self._change = change.seeds, change
             self._tried = State(group, self.bench.evidence(group).as_of)
             self._busy(True)
             self.bar.value, self.bar.max, self.bar.description = (
@@ -183,6 +171,18 @@ class WhatIfLab(GroupDashboard):
                 self._ended,
             )
         self._trial.start()
+
+    def _variants(self, change: Change, group: str) -> dict[str, Scenario] | None:
+        """What is simulated; None where that is nothing else, which the chips say."""
+        try:
+            return change.variants(self.bench.scenario(group))
+        except InputError as error:
+            self.assignors.error = str(error)
+            return None
+
+    def _refused(self) -> None:
+        """A field says what is wrong; what was shown before stays."""
+        self.state, self.bar.description = "failed", f"Not run{self._before()}"
 
     def cancel(self) -> None:
         """Do not wait any more: what was shown before stays."""
@@ -223,7 +223,7 @@ class WhatIfLab(GroupDashboard):
             if run is not None and run is not self._trial:
                 return  # somebody cancelled it before
             self._busy(False)
-            before = "; the previous run is shown" if self._is_of_this_group() else ""
+            before = self._before()
             if isinstance(error, CancelledError):
                 self.state, self.bar.description = "cancelled", f"Cancelled{before}"
             elif error is not None:
@@ -231,8 +231,12 @@ class WhatIfLab(GroupDashboard):
                 self._trouble = self.header.failure = words_of(error)
             else:
                 self.state, self.comparison, self._compared = "done", found, self._tried
+                self._compared_change = self._change
                 self.bar.value, self.bar.description = self.bar.max, "Done"
                 self._try(self._draw)
+
+    def _before(self) -> str:
+        return "; the previous run is shown" if self._is_of_this_group() else ""
 
     def _is_busy(self) -> bool:
         return self.state == "running"
@@ -246,32 +250,41 @@ class WhatIfLab(GroupDashboard):
         return compared is not None and state is not None and compared.group == state.group
 
     def _draw(self) -> None:
-        self.results.layout.display = None if self._is_of_this_group() else "none"
-        if self.comparison is None or not self._is_of_this_group():
+        mine = self.comparison is not None and self._is_of_this_group()
+        for part in (self.results, self.projection):
+            part.layout.display = None if mine else "none"
+        self._say()
+        if self.comparison is None or not mine:
             return
+        self.projection.draw(projection_figure(self.comparison.projected, self.theme))
+        self.projection.header.notes = [self._begins()]
         known = known_measures(self.comparison)
         if self.measure.options != tuple((measure_words(name), name) for name in known):
-            first = next(
-                (
-                    name
-                    for name in (*_FIRST, *known)
-                    if name in known and differs(self.comparison, name)
-                ),
-                None,
-            )
-            first = first or next(iter(known), None)
             self.measure.unobserve(self._measured, names=["value"])
             self.measure.options = [(measure_words(name), name) for name in known]
-            self.measure.value = first
+            self.measure.value = first_measure(self.comparison, known)
             self.measure.observe(self._measured, names=["value"])
-        begins = self._begins()
         if self.measure.value is not None:
             records = compared_records(self.comparison, self.measure.value)
             self.chart.draw(compared_figure(records, self.theme))
-            self.chart.header.notes = [begins]
         self.table.show(
-            difference_rows(self.comparison), MEANS | OF_MEASURES, (*self._notes(), begins)
+            difference_rows(self.comparison), MEANS | OF_MEASURES, notes_of(self.comparison)
         )
+
+    def _say(self) -> None:
+        """The verdict of the comparison that is shown, with the Python that gives it again."""
+        found, change = self.comparison, self._compared_change
+        with self.verdict.hold_sync():
+            if found is None or change is None or not self._is_of_this_group():
+                self.verdict.sentence, self.verdict.copies = _INVITED, []
+                return
+            said = found.verdict()
+            self.verdict.sentence = f"{said[:1].upper()}{said[1:]}."
+            code = change.code(str(self.group))
+            self.verdict.copies = [
+                ["Copy the verdict", self.verdict.sentence],
+                ["Copy the Python behind this", code],
+            ]
 
     def _begins(self) -> str:
         """Where the comparison goes on from, which need not be what is shown elsewhere by now."""
@@ -280,63 +293,7 @@ class WhatIfLab(GroupDashboard):
         other = " Other parts show another moment: run it again to compare that one."
         return self._compared.words() + ("" if self._compared == self._state else other)
 
-    def _notes(self) -> tuple[str, ...]:
-        runs = (
-            self.comparison.runs
-            if self.comparison is not None
-            else pa.table({"seed": [], "error": []})
-        )
-        seeds = sorted(set(runs.column("seed").to_pylist()))
-        failed = runs.num_rows - runs.column("error").null_count
-        lost = (
-            (f"{failed:,} runs failed: {pc.drop_null(runs.column('error'))[0].as_py()}",)
-            if failed
-            else ()
-        )
-        words = "the group as it is, simulated with the same seeds"
-        return (f"Seeds {seeds_words(seeds)}. Baseline: {words}.", *lost)
-
-    # ---- by hand ---------------------------------------------------------------------------------
-
-    def _fill_editor(self, state: State, lag: pa.Table, members: pa.Table) -> None:
-        """A refresh keeps the editor with its edits and its run; another group has its own."""
-        partitions = partitions_of(lag, self.scenario)
-        held, words = begun(self.scenario, members, partitions)
-        can = acts(self.scenario, state, self._chance) | {
-            "member_labels": clients_of(state.group, members)
-        }
-        slot = self.editor.children[1]
-        if self._state is not None and self._state.group == state.group and slot.children:
-            slot.children[0].renew(partitions, held, **can)
-        else:
-            put(
-                slot,
-                AssignmentEditor.of(
-                    partitions,
-                    held,
-                    choices=assignor_names(),
-                    selection=self.selection,
-                    title="",
-                    **can,
-                ),
-            )
-        self.editor.header.tell(None, notes=(words,))
-
     def _chance(self) -> Chance:
         return Chance(
             self.seconds.value, tuple(range(self.seed.value, self.seed.value + self.runs.value))
         )
-
-
-def _field(words: str, otherwise: str) -> W.Text:
-    made = W.Text(description=words, placeholder=otherwise, layout=W.Layout(width="15em"))
-    made.style.description_width = "initial"
-    return made
-
-
-def _count(words: str, value: int, least: int, most: int) -> W.BoundedIntText:
-    made = W.BoundedIntText(
-        value, min=least, max=most, description=words, layout=W.Layout(width="13em")
-    )
-    made.style.description_width = "initial"
-    return made

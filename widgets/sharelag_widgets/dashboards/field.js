@@ -1,0 +1,119 @@
+// A labelled field with its error right below it: a text, which may be stepped, or chips of which several may be pressed.
+
+import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
+import { watchTheme } from "../shared/theme.js";
+
+const TRAITS = ["label", "hint", "error", "disabled", "value", "options", "now", "step", "start"];
+let fields = 0;
+
+/** Build it, and keep it up to date; returns what ends it. */
+function render({ model, el }) {
+  const get = (name) => model.get(name);
+  const id = `sl-field-${(fields += 1)}`;
+  const isChips = get("options").length > 0;
+  const root = make("div", { class: "sl sl-field" });
+  const label = make(isChips ? "span" : "label", { class: "sl-label", id: `${id}-label`, for: isChips ? null : id });
+  const error = make("p", { class: "sl-failure", id: `${id}-error`, hidden: true });
+  const voice = announcer();
+  const trouble = failureOf(root);
+  const change = (value) => {
+    model.set("value", value);
+    model.save_changes();
+  };
+  const { box, paint: paintControl } = isChips ? chips(get, change, id) : entry(get, change, model, id);
+  root.append(label, box, error, voice.element);
+  el.append(root);
+
+  function paint() {
+    try {
+      label.textContent = get("label");
+      if (error.textContent !== get("error")) voice.say(get("error"));
+      error.textContent = get("error");
+      error.hidden = !get("error");
+      paintControl(error.hidden ? null : error.id);
+      trouble.mend();
+      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
+    } catch (failure) {
+      trouble.tell(failure);
+    }
+  }
+  const stopTheme = watchTheme(root, () => {});
+  const events = TRAITS.map((name) => [`change:${name}`, paint]);
+  for (const [event, act] of events) model.on(event, act);
+  paint();
+  return () => {
+    for (const [event, act] of events) model.off(event, act);
+    stopTheme();
+    voice.stop();
+    root.remove();
+  };
+}
+
+/** A text with buttons to count up and down; arrows do the same. */
+function entry(get, change, model, id) {
+  const input = ownsKeys(make("input", { type: "text", id, autocomplete: "off", spellcheck: "false" }));
+  const step = (by) => {
+    const given = Number.parseInt(get("value").split(/[,;]/).pop(), 10);
+    change(String(Math.max(1, (Number.isNaN(given) ? get("start") : given) + by)));
+  };
+  const [less, more] = [["−", -1, "one fewer"], ["+", 1, "one more"]].map(([sign, by, words]) =>
+    button(sign, () => step(by), { class: "sl-step", data: { words } }),
+  );
+  input.addEventListener("change", () => change(input.value));
+  input.addEventListener("keydown", (event) => {
+    const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+    if (event.key === "Enter") {
+      change(input.value);
+      model.send({ act: "enter" });
+    } else if (by && get("step")) {
+      event.preventDefault();
+      if (input.value !== get("value")) change(input.value);
+      step(by);
+    }
+  });
+  const box = make("div", { class: "sl-entry" }, less, input, more);
+  const paint = (wrong) => {
+    input.placeholder = get("hint");
+    if (input.value !== get("value")) input.value = get("value");
+    for (const one of [less, input, more]) one.disabled = get("disabled");
+    for (const one of [less, more]) {
+      one.hidden = !get("step");
+      one.setAttribute("aria-label", `${get("label")}: ${one.dataset.words}`);
+    }
+    describe(input, wrong);
+  };
+  return { box, paint };
+}
+
+/** Buttons that stay pressed; they stay in the page when they change, so that the focus does too. */
+function chips(get, change, id) {
+  const box = make("div", { class: "sl-chips", role: "group", "aria-labelledby": `${id}-label` });
+  const made = new Map();
+  const toggle = (name) => {
+    const had = get("value");
+    change(get("options").filter((one) => (one === name) !== had.includes(one)));
+  };
+  const paint = (wrong) => {
+    const names = get("options");
+    if (names.join("\n") !== [...made.keys()].join("\n")) {
+      made.clear();
+      for (const name of names) made.set(name, button(name, () => toggle(name), { class: "sl-chip" }));
+      box.replaceChildren(...made.values());
+    }
+    for (const [name, chip] of made) {
+      chip.textContent = name === get("now") ? `${name} (now)` : name;
+      chip.setAttribute("aria-pressed", String(get("value").includes(name)));
+      chip.disabled = get("disabled");
+    }
+    describe(box, wrong);
+  };
+  return { box, paint };
+}
+
+function describe(element, wrong) {
+  if (wrong === null) element.removeAttribute("aria-describedby");
+  else element.setAttribute("aria-describedby", wrong);
+  if (element.tagName === "INPUT") element.setAttribute("aria-invalid", String(wrong !== null));
+}
+
+export default { render };

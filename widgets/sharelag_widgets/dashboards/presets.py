@@ -1,0 +1,162 @@
+"""What a what-if changes: controls that say themselves what is wrong with them, and the Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ipywidgets as W  # noqa: N812
+
+from sharelag.durations import duration
+from sharelag.errors import InputError
+from sharelag.whatif import Scenario, assignor_names
+from sharelag.whatif.settings import require_members
+
+from .field import Chips, Field
+from .trials import BASELINE, numbers, settings_of, shorter, simulate_options
+
+_AS_IT_IS = "as it is"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was chosen, as far as it can be read."""
+
+    assignors: tuple[str, ...]
+    members: tuple[int, ...]
+    locks: tuple[float, ...]
+    limits: tuple[int, ...]
+    seconds: float
+    seeds: range
+
+    def variants(self, scenario: Scenario) -> dict[str, Scenario]:
+        """The group as it is, and all combinations.
+
+        Raises
+        ------
+        InputError
+            None of them differs from the group as it is.
+        """
+        return simulate_options(
+            shorter(scenario, self.seconds), self.assignors, self.members, self.locks, self.limits
+        )
+
+    def code(self, group: str) -> str:
+        """The Python that gives the same comparison of ``bench``."""
+        given = {
+            "assignors": list(self.assignors),
+            "members": list(self.members),
+            "settings": settings_of(self.locks, self.limits),
+        }
+        chosen = ", ".join(f"{name}={value!r}" for name, value in given.items() if value)
+        seeds = f"range({self.seeds.start}, {self.seeds.stop})"
+        return "\n".join(
+            [
+                "from dataclasses import replace",
+                "from sharelag.whatif import compare, variants",
+                "from sharelag.workbench import charts",
+                f"duration_ms = {round(self.seconds * 1000)}",
+                f"scenario = replace(bench.scenario({group!r}), duration_ms=duration_ms)",
+                f"tried = variants(scenario, {chosen})",
+                "others = {name: one for name, one in tried.items() if one != scenario}",
+                f"comparison = compare({{{BASELINE!r}: scenario}} | others, seeds={seeds})",
+                "curves = charts.projection_figure(comparison.projected)",
+                "comparison",
+            ]
+        )
+
+
+class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """Members, assignors and locks first; ``advanced`` are the controls that few need.
+
+    Parameters
+    ----------
+    entered : callable
+        Called when somebody presses Enter in a field.
+    """
+
+    def __init__(self, entered: Callable[[], Any]) -> None:
+        self.members = Field("Members", step=True, entered=entered)
+        self.locks = Field("Lock duration, s", entered=entered)
+        self.assignors = Chips("Assignors", assignor_names(), value=("lag-aware-sticky",))
+        self.limits = Field("Delivery limit", entered=entered)
+        self.seconds = _count("Simulated time, s", 120, 1, 86_400)
+        self.runs = _count("Runs", 7, 2, 200)
+        self.seed = _count("First seed", 0, 0, 2**31)
+        for field in (self.members, self.locks, self.limits):
+            field.layout.width = "16em"
+            field.observe(lambda _: self._checked(), names=["value"])
+        self.assignors.observe(lambda _: self._checked(), names=["value"])
+        row = W.Layout(flex_flow="row wrap", grid_gap="6px 22px", align_items="flex-start")
+        others = [self.limits, self.seconds, self.runs, self.seed]
+        below = W.Layout(flex_flow="row wrap", grid_gap="6px 22px", align_items="flex-end")
+        self.advanced = W.HBox(others, layout=below)
+        self.assignors.layout = W.Layout(flex="1 1 24em", min_width="0")
+        super().__init__(
+            [W.HBox([self.members, self.locks, self.assignors], layout=row)],
+            layout=W.Layout(width="100%"),
+        )
+
+    @property
+    def fields(self) -> list[W.Widget]:
+        """All controls."""
+        several = [self.limits, self.runs, self.seed, self.seconds]
+        return [self.assignors, self.members, self.locks, *several]
+
+    def begin_with(self, scenario: Scenario) -> None:
+        """Say what is in force where nothing is chosen."""
+        limits, count = scenario.settings.limits, len(scenario.each_member())
+        self.members.start, self.members.hint = count, f"as they are: {count:,}"
+        self.locks.hint = f"{_AS_IT_IS}: {duration(limits.lock_duration_ms)}"
+        self.limits.hint = f"{_AS_IT_IS}: {limits.delivery_count_limit}"
+        self.assignors.now = scenario.assignor
+
+    def read(self) -> Change | None:
+        """What is chosen; None where a field cannot be read, which says so itself."""
+        members, locks, limits = self._checked()
+        if members is None or locks is None or limits is None:
+            return None
+        seeds = range(self.seed.value, self.seed.value + self.runs.value)
+        return Change(
+            self.assignors.value,
+            tuple(members),
+            tuple(locks),
+            tuple(limits),
+            self.seconds.value,
+            seeds,
+        )
+
+    def _checked(self) -> tuple[list[int] | None, list[float] | None, list[int] | None]:
+        self.assignors.error = ""
+        return (
+            _read(self.members, _members),
+            _read(self.locks, lambda given: numbers(given, "lock durations", float)),
+            _read(self.limits, lambda given: numbers(given, "delivery limits")),
+        )
+
+
+def _members(given: str) -> list[int]:
+    counts = numbers(given, "members")
+    for count in counts:
+        require_members(count)
+    return counts
+
+
+def _read(field: Field, act: Callable[[str], list[Any]]) -> list[Any] | None:
+    """What a field says, or None; then the field says what is wrong."""
+    try:
+        found = act(field.value)
+    except InputError as error:
+        field.error = str(error)
+        return None
+    field.error = ""
+    return found
+
+
+def _count(words: str, value: int, least: int, most: int) -> W.BoundedIntText:
+    made = W.BoundedIntText(
+        value, min=least, max=most, description=words, layout=W.Layout(width="14em")
+    )
+    made.style.description_width = "initial"
+    return made
