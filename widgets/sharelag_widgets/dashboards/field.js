@@ -52,6 +52,10 @@ function render({ model, el }) {
 /** A text with buttons to count up and down; arrows do the same. */
 function entry(get, change, model, id) {
   const input = ownsKeys(make("input", { type: "text", id, autocomplete: "off", spellcheck: "false" }));
+  let shown = "";
+  const tell = () => {
+    if (input.value !== shown) change((shown = input.value));
+  };
   const step = (by) => {
     const given = Number.parseInt(get("value").split(/[,;]/).pop(), 10);
     change(String(Math.max(1, (Number.isNaN(given) ? get("start") : given) + by)));
@@ -59,22 +63,24 @@ function entry(get, change, model, id) {
   const [less, more] = [["−", -1, "one fewer"], ["+", 1, "one more"]].map(([sign, by, words]) =>
     button(sign, () => step(by), { class: "sl-step", data: { words } }),
   );
-  input.addEventListener("change", () => change(input.value));
+  // After Enter, Chromium does not always fire change for the next text.
+  for (const name of ["change", "focusout"]) input.addEventListener(name, tell);
   input.addEventListener("keydown", (event) => {
     const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (event.key === "Enter") {
-      change(input.value);
+      tell();
       model.send({ act: "enter" });
     } else if (by && get("step")) {
       event.preventDefault();
-      if (input.value !== get("value")) change(input.value);
+      tell();
       step(by);
     }
   });
   const box = make("div", { class: "sl-entry" }, less, input, more);
   const paint = (wrong) => {
     input.placeholder = get("hint");
-    if (input.value !== get("value")) input.value = get("value");
+    // Only what changed in Python: somebody may be typing while an error arrives.
+    if (shown !== get("value")) input.value = shown = get("value");
     for (const one of [less, input, more]) one.disabled = get("disabled");
     for (const one of [less, more]) {
       one.hidden = !get("step");
