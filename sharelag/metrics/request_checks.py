@@ -15,14 +15,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sharelag.model.kafka_errors import ERRORS, in_words
+from sharelag.model.request_errors import ANSWERS
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat, keys
 from sharelag.schemas.requests import INSTANT, REQUEST_FINDINGS
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
 _ORDER = ("timestamp", "source", "position")
-#: Kafka's error FENCED_LEADER_EPOCH and FENCED_STATE_EPOCH.
-_FENCED = {74: "leader epoch", 124: "state epoch"}
+_FENCED = [
+    code
+    for code, error in ERRORS.items()
+    if error.name in ("FENCED_LEADER_EPOCH", "FENCED_STATE_EPOCH")
+]
+#: Requests by what tables call them.
+_CALLS = {
+    "initialize": "InitializeShareGroupState",
+    "read": "ReadShareGroupState",
+    "write": "WriteShareGroupState",
+    "delete": "DeleteShareGroupState",
+    "summary": "ReadShareGroupStateSummary",
+}
+_LISTED = pa.array(
+    [
+        f"{api} {code}"
+        for api, names in ANSWERS.items()
+        for code in (0, *(code for code, error in ERRORS.items() if error.name in names))
+    ]
+)
 #: After the largest session epoch the next is 1: 0 opens a session.
 _LARGEST = 2**31 - 1
 #: Microseconds by which the times of a log of requests and of records may differ.
@@ -52,6 +72,7 @@ def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) ->
         leader_epochs(as_table(tables["state_calls"])),
         fenced(as_table(tables["state_calls"])),
         partial_deletes(as_table(tables["state_calls"])),
+        unlisted_errors(tables),
     ]
     if history is not None:
         found.append(unrecorded_writes(tables, history))
@@ -153,13 +174,44 @@ def _leaders_back(rows: pa.Table, order: str) -> pa.Table:
 def fenced(calls: pa.Table) -> pa.Table:
     """Find calls that the coordinator refused because they came from an older leader or state."""
     codes = calls.column("error_code")
-    rows = calls.filter(pc.is_in(codes, pa.array(list(_FENCED), pa.int16())))
+    rows = calls.filter(pc.is_in(codes, pa.array(_FENCED, pa.int16())))
     words = [
         f"{row['call']} with leader epoch {row['leader_epoch']} and state epoch "
-        f"{row['state_epoch']} was refused: the {_FENCED[row['error_code']]} is an older one"
+        f"{row['state_epoch']} was refused: {ERRORS[row['error_code']].meaning}"
         for row in rows.select(["call", "leader_epoch", "state_epoch", "error_code"]).to_pylist()
     ]
     return _findings("fenced", rows, words)
+
+
+def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
+    """Find answers with an error that Kafka does not give to that request (SEC-05).
+
+    What answers it is then no Kafka broker, one with a defect, or one that is newer than this.
+    """
+    flagged, found = pa.array([], pa.string()), []
+    for name, api in (("requests", "api"), ("acknowledgements", "api"), ("state_calls", "call")):
+        table = as_table(tables[name])
+        apis = flat(table.column(api))
+        if api == "call":
+            at = pc.index_in(apis, pa.array(list(_CALLS)))
+            apis = pa.array(list(_CALLS.values())).take(at)
+        codes = flat(table.column("error_code"))
+        pairs = pc.binary_join_element_wise(apis, codes.cast(pa.string()), " ")
+        known = pc.or_(pc.is_in(pairs, _LISTED), pc.invert(pc.is_in(apis, pa.array(list(ANSWERS)))))
+        lines = keys(table, ("source", "position"))
+        bad = pc.and_(
+            pc.invert(pc.or_(known, pairs.is_null())), pc.invert(pc.is_in(lines, flagged))
+        )
+        rows = table.filter(bad)
+        flagged = pa.concat_arrays([flagged, flat(lines.filter(bad))])
+        words = [
+            f"{asked} was answered with {in_words(code)}, which Kafka does not list for it"
+            for asked, code in zip(
+                apis.filter(bad).to_pylist(), codes.filter(bad).to_pylist(), strict=True
+            )
+        ]
+        found.append(_findings("unlisted error", rows, words))
+    return pa.concat_tables(found)
 
 
 def partial_deletes(calls: pa.Table) -> pa.Table:

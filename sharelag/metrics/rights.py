@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -172,26 +172,51 @@ def grant(right: Right, principal: str = SOMEBODY, server: str = "HOST:PORT") ->
     return shlex.join(words)
 
 
+#: Topics of the coordinators.
+_OWN = (STATE_TOPIC, GROUP_TOPIC)
 #: Operations of more than one word, as kafka-acls.sh reads them.
 KAFKAS_WORDS = {"DESCRIBE_CONFIGS": "DescribeConfigs", "CLUSTER_ACTION": "ClusterAction"}
 
 
 def failing(table: pa.Table) -> dict[str, list[str]]:
-    """Return the commands that would end with an error, each with the rights that it misses."""
-    found: dict[str, list[str]] = {}
-    for command, right in _missing(table):
-        found.setdefault(command, []).append(right)
-    return found
+    """Return the commands that would end with an error, each with the rights that it misses.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        `sharelag.schemas.RIGHTS`.
+
+    Returns
+    -------
+    dict of str to list of str
+        Rights in words; several resources of one type are counted.
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    commands: dict[str, list[tuple[str, str]]] = {}
+    for row in table.to_pylist():
+        if row["granted"] == NO:
+            # The topics of coordinators are needed by other commands than those of users.
+            about = row["resource"] if row["resource"] in _OWN else row["resource_type"].lower()
+            right = row["operation"], about
+            names.setdefault(right, []).append(row["resource"])
+            for command in row["needed_by"]:
+                commands.setdefault(command, []).append(right)
+    return {
+        command: [_in_words(*right, names[right]) for right in dict.fromkeys(missing)]
+        for command, missing in commands.items()
+    }
+
+
+def _in_words(operation: str, about: str, names: list[str]) -> str:
+    if about in _OWN:
+        return f"{operation} on topic {about}"
+    if about == "cluster":
+        return f"{operation} on the cluster"
+    if len(names) == 1:
+        return f"{operation} on {about} {names[0] or '*'}"
+    return f"{operation} on {len(names)} {about}s"
 
 
 def failing_of_ours(table: pa.Table) -> list[str]:
     """Return those of them that are commands of sharelag in their plain form."""
     return [command for command in failing(table) if command in _STATE]
-
-
-def _missing(table: pa.Table) -> Iterator[tuple[str, str]]:
-    for row in table.to_pylist():
-        if row["granted"] == NO:
-            what = f"{row['operation']} on {row['resource_type'].lower()} {row['resource'] or '*'}"
-            for command in row["needed_by"]:
-                yield command, what

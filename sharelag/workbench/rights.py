@@ -27,7 +27,7 @@ _NOT_RULES = (
     "(allow.everyone.if.no.acl.found): brokers do not tell"
 )
 _NO_NAMES = (
-    "share groups and their topics, as the share state may not be read: name them (--group, "
+    "share groups and their topics, as the share state cannot be read: name them (--group, "
     "--topic) to see the rights on them"
 )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +20,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from sharelag.metrics.rights import NO, YES, failing
+from sharelag.metrics.rights import NO, UNKNOWN, YES, failing
+from sharelag.model.kafka_errors import ERRORS
+from sharelag.model.request_errors import ANSWERS
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -28,6 +33,7 @@ from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import set_group_config, wait_until
 
+DESCRIBE = "kafka-share-groups.sh --describe"
 TOPICS = [STATE_TOPIC, GROUP_TOPIC, "orders"]
 _READS = [f"TOPIC {STATE_TOPIC} READ", f"TOPIC {GROUP_TOPIC} READ"]
 _ALL = [
@@ -148,3 +154,138 @@ def test_the_preflight_is_what_happens(
         command for command in COMMANDS if sharelag(command, *cluster, "-o", "json").returncode
     }
     assert ended == failing(table).keys() & set(COMMANDS)
+
+
+def _told(secured: KafkaBroker, tmp_path: Path, *options: str) -> dict[str, dict[str, Any]]:
+    """What the command line prints about billing and orders, by operation and resource."""
+    done = sharelag(
+        *("doctor", "--rights", "--bootstrap-server", secured.secure_bootstrap_servers),
+        *("--group", "billing", "--topic", "orders", "-o", "json", *options),
+    )
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == any(
+        row["granted"] == NO and "lag" in row["needed_by"] for row in rows
+    )
+    return {f"{row['operation']} {row['resource_type']} {row['resource']}": row for row in rows}
+
+
+def _needed(told: dict[str, dict[str, Any]], command: str) -> dict[str, str]:
+    return {name: row["granted"] for name, row in told.items() if command in row["needed_by"]}
+
+
+@pytest.mark.row("SEC-01")
+@pytest.mark.row("SEC-02")
+@pytest.mark.row("SEC-03")
+def test_a_group_that_may_only_be_described(
+    secured: KafkaBroker, oracle: Oracle, tmp_path: Path
+) -> None:
+    """Describing it goes well; consuming would fail, and so it does; brokers' requests are theirs."""
+    _set_rules(secured, [_rule("GROUP {} DESCRIBE", "billing"), _rule("TOPIC orders DESCRIBE", "")])
+    admin = _java_settings(secured, "admin")
+    told = _told(
+        *(secured, tmp_path, "--command-config", _file(tmp_path, admin)),
+        *("--principal", "User:alice"),
+    )
+    describe, consume = (_needed(told, one) for one in (DESCRIBE, "share consumers"))
+    assert describe == {"DESCRIBE TOPIC orders": YES, "DESCRIBE GROUP billing": YES}
+    assert consume == describe | {"READ TOPIC orders": NO, "READ GROUP billing": NO}
+    alice = _java_settings(secured, "alice")
+    with oracles.share_groups() as command:
+        described = command.ask(
+            {
+                "args": [
+                    *("--bootstrap-server", secured.secure_bootstrap_servers),
+                    *("--command-config", _file(tmp_path, alice)),
+                    *("--describe", "--group", "billing", "--offsets"),
+                ]
+            }
+        )
+    assert described["code"] == 0
+    assert "billing" in described["out"]
+    assert not oracle.ask({"config": alice, "topics": [], "topic": "orders", "group": "billing"})[
+        "consumes"
+    ]
+    brokers = told["CLUSTER_ACTION CLUSTER kafka-cluster"]
+    assert (brokers["granted"], brokers["needed_by"], brokers["grant"]) == (NO, [], None)
+    assert "ReadShareGroupState" in brokers["purpose"]
+    assert "sharelag reads the topic instead" in brokers["purpose"]
+    assert "lag" in told[f"READ TOPIC {STATE_TOPIC}"]["needed_by"]
+
+
+@pytest.mark.row("SEC-03")
+def test_a_consumer_that_may_not_read_its_topic(
+    secured: KafkaBroker, oracle: Oracle, tmp_path: Path
+) -> None:
+    _set_rules(secured, [_rule("GROUP {} READ", "billing"), _rule("TOPIC orders DESCRIBE", "")])
+    alice = _java_settings(secured, "alice")
+    told = _told(secured, tmp_path, "--command-config", _file(tmp_path, alice))
+    missing = [one for one, may in _needed(told, "share consumers").items() if may == NO]
+    assert missing == ["READ TOPIC orders"]
+    asked = {"config": alice, "topics": [], "topic": "orders", "group": "billing"}
+    assert not oracle.ask(asked)["consumes"]
+
+
+def test_the_lines_that_grant_are_kafkas(
+    secured: KafkaBroker, oracle: Oracle, tmp_path: Path
+) -> None:
+    group = "it's $(a) group;"
+    _set_rules(secured, [])
+    alice = KafkaInput(client_config(None, None, _java_settings(secured, "alice")))
+    before, _ = rights_of(alice, [group], ["orders"])
+    lines = {
+        (row["operation"], row["resource_type"]): row["grant"]
+        for row in before.to_pylist()
+        if row["resource"] in (group, "orders", "kafka-cluster")
+    }
+    some = [("READ", "GROUP"), ("DESCRIBE_CONFIGS", "TOPIC"), ("DESCRIBE_CONFIGS", "CLUSTER")]
+    for right in some:
+        words = shlex.split(lines[right])
+        assert words[:3] == ["kafka-acls.sh", "--bootstrap-server", alice.config.bootstrap_servers]
+        done = secured.run_tool(
+            *("org.apache.kafka.tools.AclCommand", "--bootstrap-server"),
+            *(secured.bootstrap_servers, *words[3:]),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def granted() -> set[tuple[str, str]]:
+        after, _ = rights_of(alice, [group], ["orders"])
+        return {
+            (row["operation"], row["resource_type"])
+            for row in after.to_pylist()
+            if row["granted"] == YES
+        }
+
+    wait_until(lambda: granted() == {*some, ("DESCRIBE", "GROUP")}, "the grants are in force")
+
+
+def test_the_rules_may_be_listed_by_who_may_describe_the_cluster(
+    secured: KafkaBroker, tmp_path: Path
+) -> None:
+    _set_rules(secured, [])
+    done = sharelag(
+        *("doctor", "--rights", "--principal", "User:bob", "--group", "g", "--topic", "t"),
+        *("--bootstrap-server", secured.secure_bootstrap_servers),
+        *("--command-config", _file(tmp_path, _java_settings(secured, "alice"))),
+    )
+    assert done.returncode == 1
+    assert "not authorized to ask the cluster for its access rules" in done.stderr
+    assert "--operation Describe --cluster" in done.stderr
+
+
+def test_without_an_authorizer_everything_is_allowed(broker: KafkaBroker) -> None:
+    source = KafkaInput(client_config(broker.bootstrap_servers))
+    asked, _ = rights_of(source, ["g"], ["missing"])
+    of_groups = {row["granted"] for row in asked.to_pylist() if row["resource"] == "g"}
+    assert of_groups <= {YES, UNKNOWN}  # unknown where no group was ever used
+    assert failing(asked) == {}
+    judged, unknown = rights_of(source, ["g"], ["missing"], "User:alice")
+    assert set(judged.column("granted").to_pylist()) == {YES}
+    assert unknown == ()
+
+
+def test_the_errors_are_kafkas() -> None:
+    with oracles.error_codes() as kafkas:
+        codes = kafkas.ask({})
+    ours = {error.name: code for code, error in ERRORS.items() if code >= -1}
+    assert ours == {name: codes[name] for name in ours}
+    assert set().union(*ANSWERS.values()) <= codes.keys()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from shlex import quote
 from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
@@ -20,6 +21,7 @@ from sharelag.errors import (
     NoLeaderError,
     TopicMissingError,
 )
+from sharelag.model.kafka_errors import ERRORS, Kind, of_kind
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.patience import LEAST
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -31,29 +33,20 @@ _LOG = logging.getLogger("sharelag.librdkafka")
 _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False
 
-_UNREACHABLE = {
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError._TIMED_OUT_QUEUE,
-}
-_NO_LEADER = {
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    # A leader that was elected a moment ago, which the client or the broker does not know yet.
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-}
+_UNREACHABLE = of_kind(Kind.REACH)
+_NO_LEADER = of_kind(Kind.LEADERS)
 #: Seconds that the first of several attempts lasts; each further one lasts twice as long.
 _FIRST_ATTEMPT = 2.0
 #: Seconds that an attempt lasts at least.
 _LEAST = 0.5
 #: After these errors another attempt may find the new leader.
 _MOVING = (NoLeaderError, BrokerUnreachableError)
-_WRONG_PASSWORD = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
+_NO_TOPIC = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
+_LOGIN = of_kind(Kind.LOGIN)
 # Five times as fast as the client's defaults, which wait a second whenever 100,000 records are
 # queued. The user's settings take precedence.
 _PACE = {
@@ -114,7 +107,7 @@ class Connection:
             self._raise_if_refused(what)
             if time.monotonic() > deadline:
                 self.config.patience.lose(time.monotonic() - begun)
-                raise unreachable(self.config, self._heard[-1] if self._heard else None)
+                raise unreachable(self.config, latest(self._heard))
         try:
             answer = future.result()
             # So the client answers for a leader that was silent.
@@ -125,9 +118,9 @@ class Connection:
             found = error.args[0]
             if found.code() in _UNREACHABLE:
                 self.config.patience.lose(time.monotonic() - begun)
-            heard = [e for e in self._heard if e.code() in _WRONG_PASSWORD | {KafkaError._RESOLVE}]
+            heard = [e for e in self._heard if e.code() in _LOGIN | {KafkaError._RESOLVE}]
             if not heard and found.code() in _UNREACHABLE:  # what was heard says why
-                raise unreachable(self.config, (self._heard or [found])[-1]) from error
+                raise unreachable(self.config, latest(self._heard) or found) from error
             raise explain((heard or [found])[0], what, self.config) from error
 
     def topic_names(self) -> list[str]:
@@ -156,7 +149,8 @@ class Connection:
                     raise explain(error.args[0], "the list of topics", self.config) from error
                 if time.monotonic() > deadline:
                     self.config.patience.lose(time.monotonic() - begun)
-                    raise unreachable(self.config, (self._heard or [error.args[0]])[-1]) from error
+                    cause = latest(self._heard) or error.args[0]
+                    raise unreachable(self.config, cause) from error
 
     def _raise_if_refused(self, what: str) -> None:
         if wrong := refused(self._heard):
@@ -236,43 +230,41 @@ def is_logged() -> bool:
     return _LOG.propagate or len(_LOG.handlers) > 1
 
 
+def latest(heard: Sequence[KafkaError]) -> KafkaError | None:
+    """Return the last error that says why, which "all brokers are down" does not."""
+    why = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    return (why or [*heard] or [None])[-1]
+
+
 def refused(heard: Iterable[KafkaError]) -> KafkaError | None:
     """Return the first permanent error: our credentials were refused."""
-    return next((error for error in heard if error.code() in _WRONG_PASSWORD), None)
+    return next((error for error in heard if error.code() in _LOGIN), None)
 
 
 def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
-    """Convert a client error into a `ClusterError` that says what to do."""
+    """Convert a client error into a `ClusterError` that says what to do.
+
+    The words are those of `sharelag.model.kafka_errors`.
+    """
     code = error.code()
-    if code in _WRONG_PASSWORD:
+    known = ERRORS.get(code)
+    if known is None:
+        return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
+    advice = known.advice.format(name=quote(what))
+    if code in _LOGIN:
         return AuthenticationError(
-            f"{config.bootstrap_servers} refused our credentials ({error.str()}): "
-            "check user, password and sasl.mechanism in --command-config"
+            f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"
         )
-    if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
-        return AuthorizationError(
-            f"not authorized to read {what}: grant READ and DESCRIBE on it, for example "
-            "kafka-acls.sh --add --allow-principal User:YOU --operation Read "
-            f"--operation Describe --topic {what}"
-        )
-    if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-        return AuthorizationError(
-            f"not authorized to ask the cluster for {what}: grant DESCRIBE on the cluster"
-        )
-    if code in (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-    ):
+    if known.kind is Kind.RIGHTS:
+        asked = "ask the cluster for" if "CLUSTER" in known.name else "read"
+        return AuthorizationError(f"not authorized to {asked} {what}: {advice}")
+    if code in _NO_TOPIC:
         return missing(what)
     if code in _NO_LEADER:
-        return NoLeaderError(
-            f"{what} has a partition without a leader ({error.name()}): check it with "
-            "kafka-topics.sh --describe --unavailable-partitions, and try again"
-        )
+        return NoLeaderError(f"{what} has a partition without a leader ({known.name}): {advice}")
     if code in _UNREACHABLE:
         return unreachable(config, error)
-    return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
+    return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
 
 
 def missing(topic: str) -> TopicMissingError:
@@ -287,18 +279,18 @@ def missing(topic: str) -> TopicMissingError:
         return TopicMissingError(
             f"the cluster has no topic {GROUP_TOPIC}: no group of any type was ever used on it"
         )
-    return TopicMissingError(
-        f"the cluster has no topic {topic!r}: check the spelling and the cluster"
-    )
+    advice = ERRORS[KafkaError.UNKNOWN_TOPIC_OR_PART].advice
+    return TopicMissingError(f"the cluster has no topic {topic!r}: {advice}")
 
 
 def unreachable(config: ClientConfig, error: KafkaError | None = None) -> BrokerUnreachableError:
     """Return the error for brokers that do not answer."""
     why = f" ({error.str()})" if error else ""
+    code = error.code() if error and error.code() in _UNREACHABLE else KafkaError._TIMED_OUT
+    advice = ERRORS[code].advice
     return BrokerUnreachableError(
         f"no broker answered at {config.bootstrap_servers} within {config.timeout:g} s{why}: "
-        "check the address, that the broker is running, and security.protocol in "
-        "--command-config; --timeout waits longer"
+        f"{advice}"
     )
 
 

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError
 
 from sharelag.compiled import is_worth_it
 from sharelag.errors import DataLossError, NoLeaderError
-from sharelag.sources.kafka.client import explain, refused, silent_leaders, unreachable
+from sharelag.sources.kafka.client import explain, latest, refused, silent_leaders, unreachable
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.messages import Failed, Messages, PlainMessages, Taken
 
@@ -69,7 +69,7 @@ def read_ranges(
                 raise explain(wrong, topic, config)
             if waited > config.patience.left():
                 config.patience.lose(waited)
-                reading.give_up(heard[-1] if heard else None)
+                reading.give_up(latest(heard))
     finally:
         client.close()
 

@@ -133,7 +133,7 @@ def _of_cluster(connection: Connection) -> Iterator[_Row]:
         "the cluster",
     )
     told = cluster.authorized_operations
-    # Everybody may ask for the brokers; the rights are told to those with DESCRIBE.
+    # Everybody may ask for the brokers; only those with DESCRIBE learn the rights.
     yield from _rows(
         "CLUSTER", CLUSTER, {"DESCRIBE": False} if told is None else _told("CLUSTER", told)
     )

@@ -14,7 +14,14 @@ from confluent_kafka.admin import OffsetSpec
 
 from sharelag import schemas
 from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.client import Connection, consumer, explain, refused, unreachable
+from sharelag.sources.kafka.client import (
+    Connection,
+    consumer,
+    explain,
+    latest,
+    refused,
+    unreachable,
+)
 from sharelag.sources.kafka.config import ClientConfig
 
 #: Topic, partition, offset.
@@ -181,4 +188,4 @@ def until_done(
             raise explain(wrong, "records", config)
         if waited > config.patience.left():
             config.patience.lose(waited)
-            raise unreachable(config, heard[-1] if heard else None)
+            raise unreachable(config, latest(heard))

@@ -183,6 +183,11 @@ def rights() -> Oracle:
     return Oracle("RightsOracle")
 
 
+def error_codes() -> Oracle:
+    """Ask for the codes of Kafka's errors."""
+    return Oracle("ErrorCodes")
+
+
 def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
     """Ask Kafka's own share assignor, also that of an older version, for an assignment."""
     return Oracle(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
+from tests.support.command import sharelag
 from tests.support.request_lines import (
     TOPIC,
     acknowledge,
@@ -41,6 +43,25 @@ def test_session_epochs_follow_each_other(tmp_path: Path) -> None:
             "session epoch gap",
             "session epoch 3 follows 1: a request is missing or was sent twice",
         )
+    ]
+
+
+@pytest.mark.row("SEC-05")
+def test_an_error_that_the_request_never_has(tmp_path: Path) -> None:
+    listed = [fetch(0, "a", 0, error=121), fetch(1, "a", 1, error=6), acknowledge(2, "a", 2, [])]
+    calls = [state_call(WRITE, 3, leaderEpoch=1, stateEpoch=1, startOffset=0, stateBatches=[])]
+    assert found(tmp_path, *listed, *calls) == []
+    log = tmp_path / "kafka-request.log"
+    one = fetch(0, "a", 0).replace('"errorCode":0', '"errorCode":68', 1)
+    other = fetch(1_000, "a", 1, acknowledged=[(0, 4, [1])], error=999)
+    log.write_text(f"{one}\n{other}\n")
+    done = sharelag("requests", str(log), "--show", "findings", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    unlisted = "ShareFetch was answered with {}, which Kafka does not list for it"
+    findings = [json.loads(text) for text in done.stdout.splitlines()]
+    assert [(row["finding"], row["summary"]) for row in findings] == [
+        ("unlisted error", unlisted.format("NON_EMPTY_GROUP: the group has members")),
+        ("unlisted error", unlisted.format("error 999")),
     ]
 
 

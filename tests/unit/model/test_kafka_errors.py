@@ -1,0 +1,66 @@
+"""Kafka's errors in words: one sentence, what to do, and the same words in messages and docs."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+import pytest
+from confluent_kafka import KafkaError
+
+from sharelag import errors
+from sharelag.model.kafka_errors import ERRORS, Kind, in_words
+from sharelag.model.request_errors import ANSWERS
+from sharelag.sources.kafka.client import explain
+from sharelag.sources.kafka.config import client_config
+from tools import errors_page
+
+CONFIG = client_config("broker:9092")
+RAISED = {
+    Kind.REACH: errors.BrokerUnreachableError,
+    Kind.LOGIN: errors.AuthenticationError,
+    Kind.RIGHTS: errors.AuthorizationError,
+    Kind.LEADERS: errors.NoLeaderError,
+}
+
+
+def test_the_client_library_has_the_same_codes() -> None:
+    local = {code: error.name for code, error in ERRORS.items() if code < -1}
+    assert local == {code: KafkaError(code).name() for code in local}
+
+
+def test_every_error_is_one_clause_with_what_to_do() -> None:
+    for error in ERRORS.values():
+        assert error.meaning[0].islower() or error.meaning.startswith("READ")
+        assert not error.meaning.endswith(".")
+        assert "\n" not in error.meaning + error.advice
+        assert len(error.advice) > len("read")
+    names = [error.name for error in ERRORS.values()]
+    assert len(set(names)) == len(names)
+
+
+def test_every_answer_of_a_request_is_explained() -> None:
+    named = {error.name for error in ERRORS.values()}
+    assert set().union(*ANSWERS.values()) <= named
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_messages_have_these_words(code: int) -> None:
+    known = ERRORS[code]
+    raised = explain(KafkaError(code), "it's", CONFIG)
+    assert known.advice.format(name=quote("it's")) in str(raised)
+    if known.kind in RAISED:
+        assert type(raised) is RAISED[known.kind]
+
+
+def test_an_error_that_is_not_there_keeps_the_clients_words() -> None:
+    code = KafkaError.PRODUCER_FENCED
+    assert code not in ERRORS
+    assert "PRODUCER_FENCED" in str(explain(KafkaError(code), "orders", CONFIG))
+    assert in_words(code) == f"error {code}"
+
+
+def test_the_page_has_them_all() -> None:
+    page = errors_page.PAGE.read_text("utf-8")
+    assert errors_page.written(page) == page, "run `python -m tools.errors_page`"
+    for code, error in ERRORS.items():
+        assert f"| `{error.name}` ({code}) | {error.meaning} |" in page
