@@ -77,7 +77,7 @@ def doctor(
 
         return _rights(rights_of(KafkaInput(config), group, topic, principal), output)
     if ignored := given_options(("group", "topic", "principal", "output")):
-        raise click.UsageError(f"{flags(ignored)} needs --rights: add it, or remove them.")
+        raise click.UsageError(f"{flags(ignored)} without --rights: add it, or remove them.")
     worst = 0
     for check in checks(config):
         click.echo(
@@ -136,7 +136,7 @@ def checks(config: ClientConfig | None = None) -> Iterator[Check]:
     yield from _features(config)
     for topic, without in (
         (STATE_TOPIC, "no lag can be computed"),
-        (GROUP_TOPIC, "members stay unknown"),
+        (GROUP_TOPIC, "members, ages, rates and causes cannot be computed"),
     ):
         check = _readable(config, topic, without)
         yield check

@@ -26,7 +26,15 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
-from sharelag.cli.output import groups_in, note_requests, require_rows, start, summarise, write
+from sharelag.cli.output import (
+    groups_in,
+    note,
+    note_requests,
+    require_rows,
+    start,
+    summarise,
+    write,
+)
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
@@ -123,6 +131,8 @@ def _lag(
     before: dict[Any, int | None] | None = None,
 ) -> dict[Any, int | None]:
     """Print the lag, with its change since ``before``; return it by share partition."""
+    from sharelag.sources.inputs import KafkaInput
+    from sharelag.tables.gaps import of_hidden
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
 
@@ -158,6 +168,8 @@ def _lag(
     summarise(
         answer, source, options["as_of"], by if by in ("group", "topic") else "share partition"
     )
+    if isinstance(source, KafkaInput) and by in ("partition", "brief"):
+        note(of_hidden(answer.table))
     if log is not None:
         note_requests(log, answer.now)
     return now

@@ -16,9 +16,17 @@ YES, NO, UNKNOWN = "yes", "no", "unknown"
 #: Who a grant is for when the client settings do not tell.
 SOMEBODY = "User:YOU"
 
-_EVIDENCE = ("explain", "progress", "imbalance", "plan-reset", "check", "report", "capture")
+_EVIDENCE = (
+    *("explain", "progress", "imbalance", "plan-reset", "check", "report", "capture"),
+    *("export", "simulate"),
+)
 _GROUPS = (*_EVIDENCE, "groups", "members", "decode")
-_STATE = (*_GROUPS, "lag", "windows", "history", "brokers", "health", "settings", "reconcile")
+_STATE = (
+    *_GROUPS,
+    *("lag", "windows", "history", "brokers", "health", "settings --all-groups", "reconcile"),
+    "reconcile --true",
+)
+_WITHOUT_TOPICS = ("decode", "health", "settings --all-groups", "members")
 _CONSUMERS = "share consumers"
 _DESCRIBE, _RESET, _DELETE, _DELETE_OFFSETS = (
     f"kafka-share-groups.sh --{what}"
@@ -65,12 +73,16 @@ NEEDS = (
     Need("READ", "TOPIC", GROUP_TOPIC, _GROUPS, (), "records of groups, members and assignments"),
     Need(
         *("DESCRIBE", "TOPIC", None, (_CONSUMERS, _DESCRIBE)),
-        tuple(one for one in _STATE if one not in ("decode", "health", "settings", "members")),
+        tuple(
+            one
+            for one in _STATE
+            if one not in ("decode", "health", "settings --all-groups", "members")
+        ),
         "name, id, leaders and ends of the topic; lag is unknown without",
     ),
     Need(
-        *("READ", "TOPIC", None, ("reconcile --true", _CONSUMERS, _RESET, _DELETE_OFFSETS)),
-        _EVIDENCE,
+        *("READ", "TOPIC", None, (_CONSUMERS, _RESET, _DELETE_OFFSETS)),
+        (*_EVIDENCE, "reconcile --true"),
         "times of records, for ages; the backlog itself",
     ),
     Need("DESCRIBE_CONFIGS", "TOPIC", None, (), _EVIDENCE, "retention and compaction of the topic"),
@@ -105,7 +117,10 @@ def wanted(groups: Iterable[str], topics: Iterable[str]) -> list[tuple[Right, Ne
     groups, topics : iterable of str
         Names; where there are none, the right on every one stands in for them.
     """
-    names = {"GROUP": sorted(set(groups)) or [None], "TOPIC": sorted(set(topics)) or [None]}
+    names: dict[str, list[str | None]] = {
+        "GROUP": [*sorted(set(groups))] or [None],
+        "TOPIC": [*sorted(set(topics))] or [None],
+    }
     return [
         (Right(need.operation, need.resource_type, name), need)
         for need in NEEDS

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.tables.reasons import NO_END_OFFSET_THEN, REASONS
+from sharelag.tables.reasons import NO_END_OFFSET_THEN, REASONS, UNKNOWN_TOPIC
 from sharelag.tables.words import decode_command
 
 
@@ -30,6 +30,20 @@ def of_lag(lag: pa.Table) -> tuple[str, ...]:
     return of_rows(
         unknown.num_rows, len(lag), "the lag", (REASONS[reason] for reason in sorted(found))
     )
+
+
+def of_hidden(lag: pa.Table) -> tuple[str, ...]:
+    """How many topics a running cluster does not show.
+
+    A broker answers for a topic that may not be described as for one that is not there.
+    """
+    nameless = lag.filter(pc.equal(lag.column("lag_reason"), UNKNOWN_TOPIC))
+    count = len(pc.unique(nameless.column("topic_id")))
+    if not count:
+        return ()
+    which = "1 topic is" if count == 1 else f"{count:,} topics are"
+    shows = "sharelag doctor --rights shows what is granted"
+    return (f"lag and ends where {which} hidden (DESCRIBE is missing) or deleted: {shows}",)
 
 
 def of_column(table: pa.Table, name: str, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from sharelag.sources.kafka.acls import acls
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.rights import ask_rights, principal_of
 from sharelag.tables import views
+from sharelag.tables.gaps import of_hidden
 from sharelag.workbench import engine as engines
 from sharelag.workbench.result import Result
 
@@ -126,7 +127,5 @@ def _names(
     except (AuthorizationError, TopicMissingError):
         return (groups, topics), (_NO_NAMES,)
     seen = pc.unique(lag.column("topic")).drop_null().to_pylist()
-    hidden = len(pc.unique(lag.filter(lag.column("topic").is_null()).column("topic_id")))
-    said = f"{hidden} of the groups' topics, which may not be described or were deleted"
     found = groups or sorted(pc.unique(lag.column("group_id")).to_pylist())
-    return (found, topics or sorted(seen)), ((said,) if hidden and not topics else ())
+    return (found, topics or sorted(seen)), () if topics else of_hidden(lag)

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from sharelag import schemas
-from sharelag.errors import AuthorizationError, BrokerUnreachableError, InputError
+from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.model import milliseconds
 from sharelag.replay import replay_arrow
 from sharelag.sources.kafka import logs
@@ -351,7 +351,19 @@ def test_what_we_may_not_see_is_unknown(
     times = logs.record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
     assert [(r["topic"], r["offset"]) for r in times.to_pylist()] == [(open_, 3), (hidden, None)]
     assert f"not authorized to read {hidden}" in caplog.text
-    # The scan of the records says what is missing.
+    # The scan of the records says what is missing, and counts what may be read.
+    caplog.clear()
     windows = replay_arrow(decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, []))])).records)
-    with pytest.raises(AuthorizationError, match=f"--operation Read .*{hidden}"):
-        logs.scan(config, windows, kafka.list_offsets(config, {hidden: KEY.topic_id}))
+    (scanned,) = logs.scan(
+        config, windows, kafka.list_offsets(config, {hidden: KEY.topic_id})
+    ).to_pylist()
+    assert (scanned["topic"], scanned["records"], scanned["no_record"]) == (hidden, None, None)
+    said = [one.getMessage() for one in caplog.records]
+    assert [
+        text for text in said if f"--operation Read --operation Describe --topic {hidden}" in text
+    ]
+    assert said[0].endswith("continuing without the records of its backlog")
+    (scanned,) = logs.scan(
+        config, windows, kafka.list_offsets(config, {open_: KEY.topic_id})
+    ).to_pylist()
+    assert (scanned["topic"], scanned["records"]) == (open_, 4)

@@ -26,13 +26,15 @@ from sharelag.model.request_errors import ANSWERS
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of
 from tests.support.command import sharelag
 from tests.support.kafka import oracles
-from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.broker import USERS, KafkaBroker, parse_describe
 from tests.support.kafka.oracles import Oracle
-from tests.support.kafka.workload import set_group_config, wait_until
+from tests.support.kafka.workload import read_in_part, set_group_config, wait_until
 
+VERBOSE = ["--offsets", "--verbose"]
 DESCRIBE = "kafka-share-groups.sh --describe"
 TOPICS = [STATE_TOPIC, GROUP_TOPIC, "orders"]
 _READS = [f"TOPIC {STATE_TOPIC} READ", f"TOPIC {GROUP_TOPIC} READ"]
@@ -60,7 +62,10 @@ COMBINATIONS = {
     "denied": ["TOPIC * ALL", "GROUP * ALL", "-GROUP {} DESCRIBE", "-TOPIC orders READ"],
 }
 #: A command for each set of topics that commands read.
-COMMANDS = ["lag", "explain", "groups", "brokers", "health", "settings", "reconcile"]
+COMMANDS = [
+    *("lag", "explain", "groups", "brokers", "health", "settings --all-groups", "reconcile"),
+    "reconcile --true",
+]
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +156,9 @@ def test_the_preflight_is_what_happens(
         *("--command-config", _file(tmp_path, settings)),
     ]
     ended = {
-        command for command in COMMANDS if sharelag(command, *cluster, "-o", "json").returncode
+        command
+        for command in COMMANDS
+        if sharelag(*command.split(), *cluster, "-o", "json").returncode
     }
     assert ended == failing(table).keys() & set(COMMANDS)
 
@@ -270,6 +277,57 @@ def test_the_rules_may_be_listed_by_who_may_describe_the_cluster(
     assert done.returncode == 1
     assert "not authorized to ask the cluster for its access rules" in done.stderr
     assert "--operation Describe --cluster" in done.stderr
+
+
+@pytest.mark.row("SEC-06")
+@pytest.mark.parametrize("how", [[], ["--brief"]])
+def test_a_topic_that_may_not_be_described_is_hidden(
+    secured: KafkaBroker, tmp_path: Path, how: list[str]
+) -> None:
+    """Two of three topics of a group have their lag, as Kafka's command says; one is hidden."""
+    servers, group, topics = secured.bootstrap_servers, f"three{len(how)}", ["h1", "h2", "h3"]
+    names = {name: f"{name}{len(how)}" for name in topics}
+    for name in names.values():
+        read_in_part(servers, group, name, partitions=1, read=4, left=int(name[1]))
+    seen = [names["h1"], names["h2"]]
+    rules = [f"TOPIC {name} DESCRIBE" for name in seen]
+    _set_rules(secured, [_rule(one, group) for one in [*_READS, *rules, "GROUP {} DESCRIBE"]])
+    settings = _java_settings(secured, "alice")
+    cluster = [
+        *("--bootstrap-server", secured.secure_bootstrap_servers),
+        *("--command-config", _file(tmp_path, settings)),
+    ]
+    done = sharelag("lag", *cluster, "--group", group, "-o", "json", *how)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    lags = {row["topic"]: row["lag"] for row in rows if row["topic"]}
+    assert lags == {seen[0]: 1, seen[1]: 2}
+    (hidden,) = (row for row in rows if not row["topic"])
+    assert (hidden["lag"], hidden["end_offset"]) == (None, None)
+    assert "not known: lag and ends where 1 topic is hidden (DESCRIBE is missing)" in done.stderr
+    with oracles.share_groups() as command:
+        described = command.ask({"args": [*cluster, "--describe", "--group", group, *VERBOSE]})
+    kafkas = {one["topic"]: one["lag"] for one in parse_describe(described["out"])}
+    assert kafkas == lags
+    told = sharelag("doctor", "--rights", *cluster, "--group", group)
+    assert "1 topic is hidden" in told.stderr
+    assert names["h3"] not in done.stdout + told.stdout
+
+
+def test_a_workbench_shows_the_rights(secured: KafkaBroker, tmp_path: Path) -> None:
+    _set_rules(secured, [_rule(one, "billing") for one in _READS])
+    cluster = client_config(None, None, _java_settings(secured, "alice"))
+    bench = open_workbench(KafkaInput(cluster), engine="local")
+    group = "<b>bold</b>"
+    answer = bench.rights(group, "orders")
+    granted = dict(zip(answer["resource"], answer["granted"], strict=True))
+    assert granted[group] == NO
+    assert bench.rights(group, "orders").table is answer.table
+    page = answer._repr_html_()
+    assert "<b>bold" not in page
+    assert "&lt;b&gt;bold" in page
+    assert "DESCRIBE on group" in "".join(answer.notes)
+    everything = bench.rights()
+    assert {"billing", STATE_TOPIC} <= set(everything["resource"].dropna())
 
 
 def test_without_an_authorizer_everything_is_allowed(broker: KafkaBroker) -> None:

@@ -6,6 +6,7 @@ compaction removed, and, for a read_committed group, records of aborted transact
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ from sharelag.sources.kafka.client import Connection, consumer, explain
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.times import until_done
 
+_LOG = logging.getLogger(__name__)
 #: Topic and partition.
 _Place = tuple[str, int]
 
@@ -72,7 +74,8 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
                 (share.columns["topic"], share.columns["partition"]), _Log()
             ).shares.append(share)
     answering = _ask_bounds(config, logs)
-    _read(config, answering, "read_uncommitted")
+    hidden = _read(config, answering, "read_uncommitted")
+    answering = {place: log for place, log in answering.items() if place[0] not in hidden}
     doubtful = {place: log for place, log in answering.items() if log.may_have_aborted}
     for share in (share for log in doubtful.values() for share in log.shares):
         share.committed = 0
@@ -254,15 +257,16 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[_Place, _Log]) -> dict[_Plac
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> None:
-    """Read every log as a consumer with this isolation level."""
+def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> set[str]:
+    """Read every log with this isolation level; return the topics that may not be read."""
+    hidden: set[str] = set()
     ends = {
         place: log.until(isolation)
         for place, log in logs.items()
         if log.first < log.until(isolation)
     }
     if not ends:
-        return
+        return hidden
     heard: list[KafkaError] = []
     settings = {
         "isolation.level": isolation,
@@ -273,12 +277,15 @@ def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> 
     try:
         client.assign([Partition(*place, logs[place].first) for place in ends])
         for messages in until_done(client, config, heard, lambda: not ends, _AT_ONCE):
-            for place, upto in _take(config, messages, logs, ends, isolation).items():
-                if upto >= ends.get(place, upto + 1):
-                    del ends[place]
-                    client.incremental_unassign([Partition(*place)])
+            upto = _take(config, messages, logs, ends, isolation, hidden)
+            for place in [
+                place for place in ends if place[0] in hidden or upto.get(place, -1) >= ends[place]
+            ]:
+                del ends[place]
+                client.incremental_unassign([Partition(*place)])
     finally:
         client.close()
+    return hidden
 
 
 def _take(
@@ -287,8 +294,12 @@ def _take(
     logs: Mapping[_Place, _Log],
     ends: Mapping[_Place, int],
     isolation: str,
+    hidden: set[str],
 ) -> dict[_Place, int]:
-    """Count a batch of records and return the new position of each log."""
+    """Count a batch of records and return the new position of each log.
+
+    Topics that may not be read are added to ``hidden``.
+    """
     upto: dict[_Place, int] = {}
     found: dict[_Place, list[int]] = {}
     for message in messages:
@@ -297,6 +308,11 @@ def _take(
             found.setdefault(place, []).append(message.offset())
         elif error.code() == KafkaError._PARTITION_EOF:
             upto[place] = message.offset()
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            if place[0] not in hidden:
+                said = explain(error, place[0], config)
+                _LOG.warning("%s; continuing without the records of its backlog", said)
+            hidden.add(place[0])
         elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
             # The client looks for the coordinator of its group although it never joins it: no
             # permission needed.

@@ -14,10 +14,15 @@ import pytest
 
 from sharelag.cli import doctor
 from sharelag.cli.doctor import Check, checks
-from sharelag.errors import BrokerUnreachableError, ClusterError
+from sharelag.errors import BrokerUnreachableError, ClusterError, InputError
+from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.kafka.features import Features, broker_features
 from sharelag.wire.encode import unsigned_varint
+from sharelag.workbench import open_workbench
+from sharelag.workbench.rights import rights_of
+from tests.support.chapters import CAPTURE
+from tests.support.command import sharelag
 
 JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
 
@@ -348,3 +353,30 @@ def test_versions(
     assert [check.verdict for check in found] == verdicts
     assert [check.what for check in found] == ["kafka version", "share.version"]
     assert advice in found[0].advice + found[1].advice
+
+
+# ---- rights --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rights"], "--rights asks a cluster: add --bootstrap-server"),
+        (["--group", "billing"], "--group without --rights: add it"),
+        (["-o", "json"], "--output without --rights"),
+        (["--principal", "User:a", "--topic", "t"], "--topic and --principal without --rights"),
+    ],
+)
+def test_options_of_rights_alone(arguments: list[str], said: str) -> None:
+    done = sharelag("doctor", *arguments)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_a_capture_has_no_rights() -> None:
+    bench = open_workbench(str(CAPTURE), engine="local")
+    with pytest.raises(InputError, match="rights are asked of a running cluster"):
+        bench.rights()
+    cluster = KafkaInput(client_config("127.0.0.1:9092"))
+    with pytest.raises(InputError, match="invalid principal 'alice': give its type and name"):
+        rights_of(cluster, ["g"], ["t"], "alice")
