@@ -16,6 +16,7 @@ from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.fixed import ByName, with_assignment
 from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.clock import interruptible
 
 #: What `what_if` says about each measure: what people call it, and what it means when it is not
 #: known.
@@ -52,7 +53,7 @@ def what_if(
     seeds : iterable of int
         Both sides meet the same luck in each.
     cancelled : callable, optional
-        Called before each run: whether to give up.
+        Called before each run and now and then within it: whether to give up.
     progress : callable, optional
         Called with ``(done, all)``, in runs.
 
@@ -65,15 +66,19 @@ def what_if(
     """
     chosen = list(seeds)
 
-    def report(done: int, total: int) -> None:
+    def check() -> None:
         if cancelled is not None and cancelled():
             raise _CancelledError
+
+    def report(done: int, total: int) -> None:
+        check()
         if progress is not None:
             progress(done, total)
 
-    sides = {"baseline": scenario, "edited": with_assignment(scenario, assignment, chosen)}
     try:
-        comparison = compare(sides, seeds=chosen, baseline="baseline", progress=report)
+        with interruptible(check):
+            sides = {"baseline": scenario, "edited": with_assignment(scenario, assignment, chosen)}
+            comparison = compare(sides, seeds=chosen, baseline="baseline", progress=report)
     except _CancelledError:
         return None
     return pa.Table.from_pylist(

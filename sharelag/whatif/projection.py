@@ -18,7 +18,7 @@ def projected(
 ) -> pa.Table:
     """Simulate scenarios with the same seeds and return their lag over time.
 
-    Whoever compares them as well has the same table in `Comparison.projected`, of the same runs.
+    A comparison of the same runs has this table already: `Comparison.projected`.
 
     Parameters
     ----------

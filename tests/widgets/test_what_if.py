@@ -20,6 +20,7 @@ from click.testing import CliRunner
 import sharelag
 from sharelag.cli.simulate import simulate as command_line
 from sharelag.metrics.evidence import Evidence
+from sharelag.whatif.simulation.clock import interruptible
 from sharelag.workbench import Workbench
 from sharelag.workbench.charts import text
 from sharelag_widgets import AssignmentEditor, Selection
@@ -457,3 +458,56 @@ def test_enter_runs_it_and_steps_begin_at_the_members_there_are(uneven: Workbenc
     assert lab.state == "done"
     with pytest.raises(traitlets.TraitError, match="unknown choice 'none of these'"):
         lab.assignors.value = ("none of these",)
+
+
+# ---- cancelled in the middle of a simulation -----------------------------------------------------
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once a simulation has asked whether anybody waits for it: it is in its middle."""
+    asked = threading.Event()
+
+    def heard(check: Callable[[], None]) -> Any:
+        def noted() -> None:
+            asked.set()
+            check()
+
+        return interruptible(noted)
+
+    for place in ("sharelag_widgets.dashboards.trials", "sharelag.whatif.edited"):
+        monkeypatch.setattr(f"{place}.interruptible", heard)
+    return asked
+
+
+@pytest.mark.parametrize("how", ["cancel", "close"])
+def test_a_long_simulation_ends_in_its_middle_when_cancelled(
+    how: str, uneven: Workbench, looks: threading.Event
+) -> None:
+    lab = lab_of(uneven)
+    lab.seconds.value, lab.runs.value = 86_400, 200  # hours of work
+    lab.run()
+    assert looks.wait(_SECONDS)
+    looks.clear()
+    assert looks.wait(_SECONDS)  # before the first of 400 runs is done
+    trial = lab._trial
+    getattr(lab, how)()
+    assert trial.join(_SECONDS)
+    assert (lab.state, lab.comparison, lab.bar.value) == ("cancelled", None, 0)
+
+
+def test_a_long_simulation_by_hand_ends_in_its_middle_when_cancelled(
+    uneven: Workbench, looks: threading.Event
+) -> None:
+    lab = lab_of(uneven)
+    lab.seconds.value, lab.runs.value = 86_400, 200
+    editor = editor_of(lab)
+    editor.run()
+    assert looks.wait(_SECONDS)
+    looks.clear()
+    assert looks.wait(_SECONDS)
+    run = editor._run
+    editor.cancel()
+    assert run is not None
+    assert run.join(_SECONDS)
+    assert editor.result.get("of") is None
