@@ -10,7 +10,7 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sharelag.errors import ShareLagError
+from sharelag.errors import ShareLagError, unknown_name
 from sharelag.model import DeliveryState, SharePartition, StateBatch, Window
 from sharelag.version import __version__
 
@@ -94,7 +94,7 @@ def __getattr__(name: str) -> Any:
         warnings.warn(f"sharelag.{name} is now {home}", DeprecationWarning, stacklevel=2)
     module, attribute = (_HOMES | _MOVED).get(name, ("", ""))
     if not module:
-        raise AttributeError(f"module 'sharelag' has no attribute {name!r}")
+        raise AttributeError(unknown_name(name, __dir__(), "module 'sharelag'"))
     found = import_module(module)
     return getattr(found, attribute) if attribute else found
 

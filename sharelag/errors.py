@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class ShareLagError(Exception):
@@ -82,8 +82,6 @@ def unknown_group(group: str, known: Iterable[str], where: str = "") -> str:
     where : str
         Where it was looked for, such as ``"in capture of c1 at 2026-11-21T03:10:00Z"``.
     """
-    from difflib import get_close_matches
-
     names = sorted(set(known))
     said = f"there is no state of share group {group!r}{where and ' '}{where}"
     if not names:
@@ -92,16 +90,31 @@ def unknown_group(group: str, known: Iterable[str], where: str = "") -> str:
             "(kafka-share-groups.sh --list)"
         )
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    near = get_close_matches(group, names, 1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{said}: its groups are {', '.join(names[:_NAMED])}{more}{meant}"
+    return f"{said}: its groups are {', '.join(names[:_NAMED])}{more}{_meant(group, names)}"
 
 
 def unknown_column(column: object, known: Iterable[str], where: str) -> str:
     """Say that a table has no such column, and which one may have been meant."""
+    names = list(known)
+    said = f"unknown column {column!r} of {where!r}: its columns are {', '.join(names)}"
+    return said + _meant(column, names)
+
+
+def unknown_topic(topic: object, known: Iterable[str | None], group: str) -> str:
+    """Say that a share group has no state of a topic, and which one may have been meant."""
+    names = sorted(name for name in set(known) if name)
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    there = f": its topics are {', '.join(names[:_NAMED])}{more}" if names else ""
+    return f"share group {group!r} has no state of topic {topic!r}{there}{_meant(topic, names)}"
+
+
+def unknown_name(name: str, known: Iterable[str], where: str) -> str:
+    """Say that a module or an object has no such name, and which one may have been meant."""
+    return f"{where} has no attribute {name!r}{_meant(name, list(known))}"
+
+
+def _meant(given: object, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    names = list(known)
-    near = get_close_matches(str(column), names, 1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    return f"unknown column {column!r} of {where!r}: its columns are {', '.join(names)}{meant}"
+    near = get_close_matches(str(given), known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -27,19 +28,23 @@ from sharelag.pipeline.records import map_arrow
 from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
 from sharelag.sources.spark.frames import latest_ends
+from sharelag.sources.spark.tabular import as_frame
+
+if TYPE_CHECKING:
+    from sharelag.sources.spark.tabular import Tabular
 
 #: An earlier end offset beside the lag.
 _PAST = pa.field("past_end_offset", pa.int64())
 
 
-def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
+def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
     """The lag of every share partition, term by term.
 
     Parameters
     ----------
-    windows : pyspark.sql.DataFrame
+    windows : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.WINDOWS`, read before the offsets.
-    offsets : pyspark.sql.DataFrame
+    offsets : the same
         `sharelag.schemas.OFFSETS`; of several rows of a topic partition the latest by ``as_of``.
 
     Returns
@@ -47,17 +52,17 @@ def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
     pyspark.sql.DataFrame
         `sharelag.schemas.LAG`; see `sharelag.metrics.lag` for what the terms mean.
     """
-    schemas.require(windows, schemas.WINDOWS, "windows")
-    schemas.require(offsets, schemas.OFFSETS, "offsets")
+    windows = as_frame(windows, schemas.WINDOWS, "windows")
+    offsets = as_frame(offsets, schemas.OFFSETS, "offsets")
     ends = latest_ends(offsets).select(OFFSET_COLUMNS)
     joined = windows.select(schemas.WINDOWS.names).drop("batches").join(ends, OFFSET_KEYS, "left")
     return map_arrow(joined, lambda batch: [lag_columns(batch)], schemas.LAG)
 
 
-def rollup(lag: DataFrame, by: str) -> DataFrame:
+def rollup(lag: Tabular, by: str) -> DataFrame:
     """Sum a lag table up by ``"group"`` or ``"topic"``; see `sharelag.metrics.lag.rollup_arrow`."""
     keys = rollup_keys(by)
-    schemas.require(lag, schemas.LAG, "lag")
+    lag = as_frame(lag, schemas.LAG, "lag")
     counted = lag.withColumn("unknown_lags", F.col("lag").isNull().cast("long"))
     sums = [getattr(F, how)(F.col(column)).alias(name) for name, column, how in ROLLUP_SUMS]
     rolled = counted.groupBy(*keys).agg(F.count("partition").alias("partitions"), *sums)
@@ -70,19 +75,19 @@ def rollup(lag: DataFrame, by: str) -> DataFrame:
 
 
 def imbalance(
-    lag: DataFrame,
-    members: DataFrame | None = None,
-    groups: DataFrame | None = None,
-    observed: DataFrame | None = None,
-    past: DataFrame | None = None,
+    lag: Tabular,
+    members: Tabular | None = None,
+    groups: Tabular | None = None,
+    observed: Tabular | None = None,
+    past: Tabular | None = None,
     by: str | None = None,
-    brokers: DataFrame | None = None,
+    brokers: Tabular | None = None,
 ) -> DataFrame:
     """How unevenly the load of each group is spread.
 
     Parameters
     ----------
-    lag, members, groups, observed, past, brokers : pyspark.sql.DataFrame
+    lag, members, groups, observed, past, brokers : DataFrame of Spark or pandas, or pyarrow.Table
         As for `sharelag.metrics.imbalance.imbalance_arrow`; all but the first are optional.
     by : {"partition", "topic", "member", "broker"}, optional
         Only the rows over these.
@@ -100,11 +105,11 @@ def imbalance(
 
 
 def skew(
-    lag: DataFrame,
-    members: DataFrame | None = None,
-    groups: DataFrame | None = None,
-    observed: DataFrame | None = None,
-    past: DataFrame | None = None,
+    lag: Tabular,
+    members: Tabular | None = None,
+    groups: Tabular | None = None,
+    observed: Tabular | None = None,
+    past: Tabular | None = None,
 ) -> DataFrame:
     """Return `sharelag.metrics.skew.SKEW`; parameters as for `imbalance`."""
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
@@ -112,17 +117,20 @@ def skew(
 
 
 def _of_loads(
-    given: dict[str, DataFrame | None],
-    past: DataFrame | None,
+    given: dict[str, Tabular | None],
+    past: Tabular | None,
     each: Callable[..., pa.RecordBatch],
     schema: pa.Schema,
 ) -> DataFrame:
     """Bring the loads of each group into one task."""
-    frames = {name: frame for name, frame in given.items() if frame is not None}
+    frames = {
+        name: as_frame(table, NEEDED[name], name)
+        for name, table in given.items()
+        if table is not None
+    }
     columns, has_past = NEEDED, past is not None
     if past is not None:  # offsets belong to no group, so they go with the lag
-        schemas.require(past, NEEDED["past"], "past")
-        schemas.require(frames["lag"], NEEDED["lag"], "lag")
+        past = as_frame(past, NEEDED["past"], "past")
         then = past.select(NEEDED["past"].names).dropDuplicates(OFFSET_KEYS)
         then = then.withColumnRenamed("end_offset", _PAST.name)
         frames["lag"] = frames["lag"].select(NEEDED["lag"].names).join(then, OFFSET_KEYS, "left")
@@ -213,7 +221,7 @@ def reconcile(
 
 
 def health(
-    raw: DataFrame,
+    raw: Tabular,
     partitions: Partitions = None,
     history: DataFrame | None = None,
     generation: int | None = None,
@@ -222,7 +230,7 @@ def health(
 
     Parameters
     ----------
-    raw : pyspark.sql.DataFrame
+    raw : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.RAW`, each record once.
     partitions : int, mapping of topic to int, or None
         The number of partitions of the state topic; without it misplaced records are unknown.
@@ -237,7 +245,7 @@ def health(
     pyspark.sql.DataFrame
         `sharelag.schemas.HEALTH`; see `sharelag.metrics.health` for what the figures mean.
     """
-    schemas.require(raw, schemas.RAW, "raw records")
+    raw = as_frame(raw, schemas.RAW, "raw records")
 
     def count_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield for_spark(one_batch(gather(batches, generation)), COUNTS)

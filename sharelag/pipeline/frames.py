@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -246,6 +247,11 @@ class Frames:
             can be joined; a view of the same name as one of these is not touched, and not seen.
         args : dict or list, optional
             Values of its parameters, as ``SparkSession.sql`` takes them.
+
+        Raises
+        ------
+        InputError
+            The query names a table or a column that is not there, or cannot be parsed.
         """
         named = [name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
         given = {f"sharelag_{name}": getattr(self, name) for name in named}
@@ -258,7 +264,11 @@ class Frames:
             named
         ):  # braces stand for DataFrames then; the line's end closes a comment of the query's
             text = f"WITH {views} (\n{text.replace('{', '{{').replace('}', '}}')}\n)"
-        return self._reading.spark.sql(text, args=args, **given)
+        try:
+            return self._reading.spark.sql(text, args=args, **given)
+        except AnalysisException as error:  # also of queries that cannot be parsed
+            said = str(error).strip().splitlines()[0].rstrip(".")
+            raise InputError(f"{said}; the tables here are {', '.join(TABLES)}") from error
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in TABLES:

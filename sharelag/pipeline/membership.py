@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -18,14 +19,18 @@ from sharelag.replay.members import (
 )
 from sharelag.replay.moment import Moment
 from sharelag.schemas.arrow import for_spark
+from sharelag.sources.spark.tabular import as_frame
+
+if TYPE_CHECKING:
+    from sharelag.sources.spark.tabular import Tabular
 
 
-def members(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
+def members(group_records: Tabular, as_of: Moment = None) -> DataFrame:
     """Return the members of every share group as of a moment.
 
     Parameters
     ----------
-    group_records : pyspark.sql.DataFrame
+    group_records : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.GROUP_RECORDS`.
     as_of : datetime, mapping of partition to offset, or None
         The last record to include; offsets are those of ``__consumer_offsets``.
@@ -38,19 +43,19 @@ def members(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
     return members_of(membership(group_records, as_of))
 
 
-def groups(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
+def groups(group_records: Tabular, as_of: Moment = None) -> DataFrame:
     """Return `sharelag.schemas.GROUPS` as of a moment; parameters as for `members`."""
     return groups_of(membership(group_records, as_of))
 
 
-def membership(group_records: DataFrame, as_of: Moment = None) -> DataFrame:
+def membership(group_records: Tabular, as_of: Moment = None) -> DataFrame:
     """Return members and groups from one replay, for `members_of` and `groups_of`.
 
     Parameters as for `members`. Each task keeps the last record of each key; then the records of a
     group are brought together.
     """
-    schemas.require(group_records, REPLAYED, "group records")
-    chosen = group_records if as_of is None else group_records.where(written_by(as_of))
+    records = as_frame(group_records, REPLAYED, "group records")
+    chosen = records if as_of is None else records.where(written_by(as_of))
 
     def thin_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield for_spark(latest_group_records(batches, REPLAYED), REPLAYED)

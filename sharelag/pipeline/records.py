@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -16,9 +16,13 @@ from sharelag.pipeline.tasks import Files, map_raw
 from sharelag.replay import history
 from sharelag.replay.moment import Moment, with_zone
 from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.sources.spark.tabular import as_frame
 from sharelag.wire.decode import decode_arrow, topic_mask
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import require_generation
+
+if TYPE_CHECKING:
+    from sharelag.sources.spark.tabular import Tabular
 
 _PLACE = ("topic", "partition", "offset")
 
@@ -30,12 +34,12 @@ class Decoded(NamedTuple):
     rejects: DataFrame
 
 
-def decode(raw: DataFrame, topic: str = STATE_TOPIC, generation: int | None = None) -> Decoded:
+def decode(raw: Tabular, topic: str = STATE_TOPIC, generation: int | None = None) -> Decoded:
     """Decode raw Kafka records from any connector, table or stream.
 
     Parameters
     ----------
-    raw : pyspark.sql.DataFrame
+    raw : DataFrame of Spark or pandas, or pyarrow.Table
         The columns of Spark's own Kafka source (`sharelag.schemas.RAW`); further ones are ignored.
         Rows of both topics may be mixed.
     topic : str
@@ -55,7 +59,7 @@ def decode(raw: DataFrame, topic: str = STATE_TOPIC, generation: int | None = No
     InputError
         When a column is missing or of another type, or there is no such generation.
     """
-    schemas.require(raw, schemas.RAW, "raw records")
+    raw = as_frame(raw, schemas.RAW, "raw records")
     require_generation(generation)
     good = schemas.RECORDS if topic == STATE_TOPIC else schemas.GROUP_RECORDS
     both = pa.schema([*good, *(f for f in schemas.REJECTS if f.name not in good.names)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -35,17 +36,21 @@ from sharelag.replay.positions import POSITIONS, latest_positions
 from sharelag.replay.state import drop_superseded, replay_arrow, whole_keys
 from sharelag.replay.stream import Latest, latest_windows
 from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.sources.spark.tabular import as_frame
+
+if TYPE_CHECKING:
+    from sharelag.sources.spark.tabular import Tabular
 
 #: What `replayed` gives: windows as Arrow's bytes, and rows that count.
 STATES = pa.schema([("rows", pa.binary()), *COUNTED])
 
 
-def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
+def windows(records: Tabular, as_of: Moment = None) -> DataFrame:
     """Return the state of every share partition as of a moment.
 
     Parameters
     ----------
-    records : pyspark.sql.DataFrame
+    records : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.RECORDS`.
     as_of : datetime, mapping of state partition to offset, or None
         The last record to take into account; offsets leave out the state partitions they do not
@@ -62,7 +67,7 @@ def windows(records: DataFrame, as_of: Moment = None) -> DataFrame:
     is at most the updates since its last snapshot (500 by default) for each task that read some of
     them.
     """
-    schemas.require(records, schemas.RECORDS, "records")
+    records = as_frame(records, schemas.RECORDS, "records")
 
     def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from packed(drop_superseded(gathered(batches)))
@@ -156,12 +161,12 @@ def windows_of(states: DataFrame) -> DataFrame:
     return packed.mapInArrow(unpack_task, schemas.spark_schema(schemas.WINDOWS))
 
 
-def history(records: DataFrame | FileRecords, gaps: pa.Table | None = None) -> DataFrame:
+def history(records: Tabular | FileRecords, gaps: pa.Table | None = None) -> DataFrame:
     """Return the state of every share partition after each of its records.
 
     Parameters
     ----------
-    records : pyspark.sql.DataFrame or FileRecords
+    records : DataFrame of Spark or pandas, pyarrow.Table or FileRecords
         `sharelag.schemas.RECORDS`.
     gaps : pyarrow.Table, optional
         `sharelag.schemas.GAPS`: what `missing_offsets` found, so that nothing is bridged silently.
@@ -174,7 +179,7 @@ def history(records: DataFrame | FileRecords, gaps: pa.Table | None = None) -> D
     """
     if isinstance(records, FileRecords):
         return records.map_whole(partial(history_arrow, gaps=gaps), schemas.HISTORY)
-    schemas.require(records, schemas.RECORDS, "records")
+    records = as_frame(records, schemas.RECORDS, "records")
 
     def history_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in histories(batches, gaps):

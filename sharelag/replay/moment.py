@@ -131,8 +131,13 @@ def with_zone(moment: Moment) -> Moment:
     Raises
     ------
     InputError
-        When it is a time without a time zone.
+        When it is a time without a time zone, or neither a time nor offsets.
     """
+    if not isinstance(moment, datetime | Mapping | None):
+        raise InputError(
+            f"{moment!r} is neither a time nor offsets: give a datetime with its time zone, a text "
+            "such as '2026-11-21T03:10:00Z', or offsets of state partitions such as {0: 1200}"
+        )
     if isinstance(moment, datetime) and moment.tzinfo is None:
         raise InputError(f"{moment} has no time zone: add tzinfo=UTC")
     return moment

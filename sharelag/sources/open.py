@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING
 
+from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.files.archive_info import is_archive
@@ -29,12 +30,9 @@ from sharelag.sources.plugged import plugged_input, plugged_prefixes
 from sharelag.sources.recorded import DEMO, folder_of, samples
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    #: Records or offsets of the user's own.
-    Tabular: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch
+    from sharelag.sources.spark.tabular import Tabular
 
 #: Seconds to wait for brokers.
 TIMEOUT = 10.0
@@ -272,25 +270,7 @@ def _of_frames(
     if engine == "local":
         raise InputError("a DataFrame can only be read on Spark: remove engine='local'")
     from sharelag.sources.spark.frames import FrameInput
+    from sharelag.sources.spark.tabular import as_frame
 
-    return FrameInput(_on_spark(raw, spark), None if offsets is None else _on_spark(offsets, spark))
-
-
-def _on_spark(given: Tabular, spark: SparkSession | None) -> DataFrame:
-    """Return a table of this process as a DataFrame of Spark, and one of Spark as it is."""
-    if hasattr(given, "sparkSession"):
-        return cast("DataFrame", given)
-    import pyarrow as pa
-
-    if isinstance(given, pa.RecordBatch):
-        given = pa.Table.from_batches([given])
-    elif not isinstance(given, pa.Table):
-        if not hasattr(given, "iloc"):
-            raise InputError(
-                f"cannot read records of {type(given).__name__}: give a DataFrame of Spark or "
-                "pandas, or an Arrow table"
-            )
-        given = pa.Table.from_pandas(given, preserve_index=False)
-    from sharelag.sources.spark import session
-
-    return (spark or session()).createDataFrame(given)
+    ends = None if offsets is None else as_frame(offsets, schemas.OFFSETS, "offsets", spark)
+    return FrameInput(as_frame(raw, schemas.RAW, "raw records", spark), ends)

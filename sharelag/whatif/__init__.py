@@ -16,6 +16,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from sharelag.errors import unknown_name
+
 if TYPE_CHECKING:
     from sharelag.whatif.assignors.registry import ASSIGNORS, assign, assignor_names, register
     from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
@@ -137,7 +139,11 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
         return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(unknown_name(name, __all__, f"module {__name__!r}"))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 class _Package(ModuleType):

@@ -16,7 +16,7 @@ from sharelag.whatif.assignors.registry import find_assignor, known_assignor
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.scenario_json import to_json
-from sharelag.whatif.simulate import SimulationResult, simulate
+from sharelag.whatif.simulate import SimulationResult, require_seed, simulate
 
 #: The variant to which distances are measured.
 _OPTIMAL = "optimal"
@@ -70,7 +70,12 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
     InputError
         No variant or no seed is given, or a seed twice.
     """
-    seeds = list(seeds)
+    if not isinstance(variants, Mapping):
+        raise InputError(
+            "variants are scenarios by name: give {'as it is': scenario, ...}, "
+            "as sharelag.whatif.variants makes them"
+        )
+    seeds = seeds_in(seeds)
     if not variants or not seeds:
         raise InputError("there is nothing to run: give at least one variant and one seed")
     if len(set(seeds)) < len(seeds):
@@ -90,6 +95,19 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
                 runs.setdefault(bound.id, bound)
             cells.append(Cell(name, seed, run.id, None if bound is None else bound.id))
     return Grid(tuple(runs.values()), tuple(cells))
+
+
+def seeds_in(seeds: Iterable[int]) -> list[int]:
+    """Return the seeds one by one.
+
+    Raises
+    ------
+    InputError
+        They are no whole numbers from 0 on.
+    """
+    if not isinstance(seeds, Iterable):
+        raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")
+    return [require_seed(seed) for seed in seeds]
 
 
 def run(planned: Run) -> dict[str, Any]:

@@ -40,14 +40,14 @@ def require_members(count: object) -> int:
     InputError
         It is not a number from 0 to what a broker lets join at most.
     """
-    if not isinstance(count, Integral) or count < 0:
+    if not isinstance(count, Integral) or int(count) < 0:
         raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
-    if count > MOST_MEMBERS:
+    if (count := int(count)) > MOST_MEMBERS:
         raise InputError(
             f"{count:,} members are too many: give at most {MOST_MEMBERS:,}, the largest "
             "group.share.max.size that a broker takes"
         )
-    return int(count)
+    return count
 
 
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:

@@ -10,10 +10,12 @@ The same scenario and seed give the same tables, byte for byte.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.errors import InputError
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif import presented
@@ -116,7 +118,18 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
         have their own streams, so that two assignors with the same seed meet the same luck.
     requests : bool
         Note every request, too.
+
+    Raises
+    ------
+    InputError
+        The seed is not a whole number from 0 on.
     """
+    if not isinstance(scenario, Scenario):
+        raise InputError(
+            f"cannot simulate {scenario!r}: give a Scenario, such as "
+            "sharelag.whatif.named('uneven') or bench.scenario('billing')"
+        )
+    seed = require_seed(seed)
     run = _run(scenario, seed, requests)
     try:
         ended = run.end()
@@ -137,6 +150,19 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
         tuple(run.logs),
         run.tally,
     )
+
+
+def require_seed(seed: object) -> int:
+    """Return a random seed as an int.
+
+    Raises
+    ------
+    InputError
+        It is not a whole number from 0 on.
+    """
+    if not isinstance(seed, Integral) or int(seed) < 0:
+        raise InputError(f"{seed!r} cannot be a seed: give a whole number from 0 on")
+    return int(seed)
 
 
 def _run(scenario: Scenario, seed: int, requests: bool) -> Run:

@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sharelag.errors import unknown_name
+
 if TYPE_CHECKING:
     from sharelag.sources.recorded import samples
     from sharelag.workbench.bench import Workbench
@@ -35,4 +37,8 @@ _HOME_OF = {
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
         return getattr(import_module(_HOME_OF[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(unknown_name(name, __all__, f"module {__name__!r}"))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

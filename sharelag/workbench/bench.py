@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import SetupError, ShareLagError
+from sharelag.errors import InputError, SetupError, ShareLagError, unknown_topic
 from sharelag.model import iso
 from sharelag.reading import Each, named
-from sharelag.replay.moment import Moment, parse_since, parse_time
+from sharelag.replay.moment import Moment, parse_since, parse_time, with_zone
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import answers, investigate, membership, resets
@@ -68,7 +68,7 @@ class Workbench(Opened):
         begin = (
             parse_since(since, lambda: evidence.as_of, parse_time)
             if isinstance(since, str)
-            else since
+            else _time(since)
         )
         # What is few is read once for all groups; of many records each group has its own latest
         # ones.
@@ -92,11 +92,21 @@ class Workbench(Opened):
         most : int
             Moments; of more, as many that are evenly apart. Fewer where that were more than
             `MOST_WINDOWS` windows.
+
+        Raises
+        ------
+        InputError
+            The group or the topic is not known, or ``most`` is not a number above 0.
         """
         evidence = self.evidence(group)
         lag = evidence.lag
         if topic is not None:
+            topics = lag.column("topic").to_pylist()
+            if topic not in topics:
+                raise InputError(unknown_topic(topic, topics, group))
             lag = lag.filter(pc.equal(lag.column("topic"), topic))
+        if not isinstance(most, int) or most < 1:
+            raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
         most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
         table = self._ask(
             ("moments", group, topic, most), lambda: self.reading.windows_at(lag, most)
@@ -104,14 +114,17 @@ class Workbench(Opened):
         limit = answers.delivery_limit(evidence, group)
         return answers.windows(named(table, lag), self._base(), limit)
 
-    def strip(self, group: str, topic: str | None = None, **given: Any) -> WindowStrip:
+    def strip(
+        self, group: str | None = None, topic: str | None = None, **given: Any
+    ) -> WindowStrip:
         """The windows of a group offset by offset, as a widget that goes back in time.
 
         It begins with the share partition that the first cause names, else with the most lag.
 
         Parameters
         ----------
-        group : str
+        group : str, optional
+            Else the one with the most lag.
         topic : str, optional
             Only this one.
         **given
@@ -126,10 +139,27 @@ class Workbench(Opened):
             from sharelag_widgets import WindowStrip
         except ImportError as error:
             raise SetupError(_NO_WIDGETS) from error
+        group = self._largest() if group is None else group
         evidence = self.evidence(group)
         given = {"limit": answers.delivery_limit(evidence, group), "ends": evidence.lag} | given
         moments = answers.worst_first(self.moments(group, topic).table, evidence, group)
         return WindowStrip.of(moments, **given)
+
+    def _largest(self) -> str:
+        """The group with the most lag that is known.
+
+        Raises
+        ------
+        InputError
+            No group has any state.
+        """
+        rows = self.lag(by="group").table.select(["group_id", "lag"]).to_pylist()
+        if not rows:
+            raise InputError(
+                f"no share group has any state in {self.describe()}: check that one has "
+                "consumed there"
+            )
+        return str(max(rows, key=lambda row: row["lag"] or 0)["group_id"])
 
     def dashboard(self, group: str | None = None, **given: Any) -> Now:
         """How the groups are now, the worst first, and one of them in detail, as a dashboard.
@@ -382,3 +412,11 @@ def _moment_text(moment: Moment) -> str:
     if isinstance(moment, datetime):
         return iso(moment)
     return ",".join(f"{partition}:{offset}" for partition, offset in (moment or {}).items())
+
+
+def _time(since: datetime | None) -> datetime | None:
+    """A time with its zone, as `Workbench.history` takes it."""
+    if since is not None and not isinstance(since, datetime):
+        raise InputError(f"cannot begin at {since!r}: give a datetime, or a text such as 30m")
+    with_zone(since)
+    return since

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError, ShareLagError, unknown_group
+from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.metrics.evidence import Evidence
 from sharelag.reading import OVER, Reading
 from sharelag.reading.once import Once
@@ -188,7 +188,14 @@ class Opened:
             self._require(evidence, group)
         return evidence
 
+    if not TYPE_CHECKING:  # else every name would be known
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(unknown_name(name, dir(type(self)), "a Workbench"))
+
     def _require(self, evidence: Evidence, group: str | None) -> None:
+        if group is not None and not isinstance(group, str):
+            raise InputError(f"share groups have names: give a text, not {group!r}")
         there = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
             if self.choice.groups or self.choice.topics:  # of the others nothing was read

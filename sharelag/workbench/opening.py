@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ from sharelag.workbench.spans import span
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sharelag.sources.open import Tabular
+    from sharelag.sources.spark.tabular import Tabular
 
 
 def open_workbench(
@@ -143,12 +143,24 @@ def _sample(where: object, source: Input) -> str:
 def chosen(
     groups: str | Sequence[str], topics: str | Sequence[str] | Mapping[str, Sequence[int]]
 ) -> Choice:
-    """Groups and topics as the engines take them."""
-    names = [groups] if isinstance(groups, str) else groups
-    if isinstance(topics, str):
-        topics = [topics]
+    """Groups and topics as the engines take them.
+
+    Raises
+    ------
+    InputError
+        They are no names.
+    """
+    names = _names("groups", groups)
     if not isinstance(topics, Mapping):
-        topics = dict.fromkeys(topics, ())
+        topics = dict.fromkeys(_names("topics", topics), ())
+    _names("topics", topics)
     return Choice(
         frozenset(names), {topic: frozenset(partitions) for topic, partitions in topics.items()}
     )
+
+
+def _names(what: str, given: str | Iterable[str]) -> list[str]:
+    found = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if not all(isinstance(one, str) for one in found):
+        raise InputError(f"{what} are given by their names, as texts, not as {given!r}")
+    return found

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from sharelag.errors import InputError, unknown_column
+from sharelag.errors import InputError, unknown_column, unknown_name
 from sharelag.tables import render
 from sharelag.tables.presentation import GroupSummary, Presentation
 from sharelag.tables.words import moment
@@ -84,18 +84,38 @@ class Result:
         """The rows of ``table`` as a new pandas DataFrame; see `to_pandas`."""
         return self.to_pandas()
 
-    def __getitem__(self, column: str) -> pd.Series[Any]:
-        """Return one column of ``table`` as pandas holds it: ``bench.lag()["lag"]``.
+    @overload
+    def __getitem__(self, column: str) -> pd.Series[Any]: ...
+
+    @overload
+    def __getitem__(self, column: list[str]) -> pd.DataFrame: ...
+
+    def __getitem__(self, column: str | list[str]) -> pd.Series[Any] | pd.DataFrame:
+        """Return a column of ``table`` as pandas holds it, or several: ``bench.lag()["lag"]``.
 
         Raises
         ------
         InputError
             There is no such column.
         """
-        if column not in self.table.schema.names:
-            raise InputError(unknown_column(column, self.table.schema.names, self.title))
-        found: pd.Series[Any] = self.to_pandas()[column]
-        return found
+        for name in column if isinstance(column, list) else [column]:
+            if name not in self:
+                raise InputError(unknown_column(name, self, self.title))
+        wanted = column if isinstance(column, list) else [column]
+        frame: pd.DataFrame = self.table.select(wanted).to_pandas(date_as_object=False)
+        return frame if isinstance(column, list) else frame[column]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names of the columns, as pandas does."""
+        return iter(self.table.schema.names)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.table.schema.names
+
+    if not TYPE_CHECKING:  # else every name would be known
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(unknown_name(name, dir(type(self)), "a Result"))
 
     def plot(self, kind: str | None = None, theme: str = "light") -> Any:
         """Draw it; see `figure`."""

@@ -175,8 +175,55 @@ def test_tables_of_this_process_are_taken_like_those_of_spark(
     bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
     wanted = sharelag.open("chapters", engine="local").reading.table("lag")
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
-    with pytest.raises(InputError, match="cannot read records of list: give a DataFrame of Spark"):
+    with pytest.raises(InputError, match="cannot read raw records from a list: give a DataFrame"):
         sharelag.open(raw=[1, 2])  # type: ignore[arg-type]
+    records, rejects = sharelag.decode(given[0])
+    assert not rejects.count()
+    windows = like(
+        kind, collected(sharelag.windows(like(kind, records.toArrow())), schemas.WINDOWS)
+    )
+    lag = collected(sharelag.lag(windows, given[1]), schemas.LAG)
+    assert rows(lag) == rows(wanted)
+    by_group = sharelag.pipeline.rollup(like(kind, lag), "group").toArrow()
+    assert pc.sum(by_group.column("lag")) == pc.sum(wanted.column("lag"))
+    assert sharelag.history(like(kind, records.toArrow())).count() == records.count()
+    spread = collected(sharelag.imbalance(like(kind, lag)), schemas.IMBALANCE)
+    assert rows(spread) == rows(collected(sharelag.imbalance(bench.frames.lag), schemas.IMBALANCE))
+    counted = collected(sharelag.health(given[0]), schemas.HEALTH)
+    assert rows(counted) == rows(collected(sharelag.health(own(spark)[0]), schemas.HEALTH))
+    of_groups = sharelag.decode(own(spark)[0], "__consumer_offsets").records.toArrow()
+    found = collected(sharelag.members(like(kind, of_groups)), schemas.MEMBERS)
+    assert rows(found) == rows(bench.evidence().members)
+
+
+def like(kind: str, table: pa.Table) -> Any:
+    """The same rows as somebody's table."""
+    return table.to_pandas() if kind == "pandas" else table
+
+
+def test_tables_that_do_not_fit_are_named_with_their_columns(spark: SparkSession) -> None:
+    raw = pq.read_table(CAPTURE / "records")
+    wrong: list[tuple[Any, str]] = [
+        ([1], "cannot read raw records from a list: give a DataFrame of Spark or pandas"),
+        (raw.drop_columns(["value"]), "value: expected binary, got no such column"),
+        (raw.drop_columns(["value"]).to_pandas(), "value: expected binary, got no such column"),
+        (raw.to_pandas().assign(offset="x"), "column 'offset' cannot be read as int64"),
+    ]
+    for given, said in wrong:
+        with pytest.raises(InputError, match=said):
+            sharelag.decode(given)
+    assert sharelag.decode(raw.slice(0, 0)).records.count() == 0
+
+
+def test_a_query_that_cannot_be_run_is_a_sentence(spark: SparkSession) -> None:
+    bench = sharelag.open("chapters", spark=spark)
+    for query, said in (
+        ("select * from lagg", "`lagg`.*; the tables here are raw, "),
+        ("selec lag", "selec.*; the tables here are"),
+    ):
+        with pytest.raises(InputError, match=said) as found:
+            bench.sql(query).count()
+        assert "\n" not in str(found.value)
 
 
 def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) -> None:

@@ -34,8 +34,8 @@ _BETWEEN = " · "
 def variants(
     scenario: Scenario,
     *,
-    assignors: Iterable[str] = (),
-    members: Iterable[int] = (),
+    assignors: str | Iterable[str] = (),
+    members: int | Iterable[int] = (),
     settings: Mapping[str, Settings | Mapping[str, object]] | Iterable[Any] = (),
 ) -> dict[str, Scenario]:
     """Every combination of what is to be tried.
@@ -44,9 +44,9 @@ def variants(
     ----------
     scenario : Scenario
         What is not named stays as it is there.
-    assignors : iterable of str
+    assignors : str or iterable of str
         Some of `sharelag.whatif.assignor_names`.
-    members : iterable of int
+    members : int or iterable of int
         Numbers of members; faults of single members are left out then (`Scenario.with_members`).
     settings : mapping of str to Settings or mapping
         By a label of your choice: all settings, or only those that are other than in the scenario
@@ -71,7 +71,9 @@ def variants(
                 "{'short locks': {'share.record.lock.duration.ms': 15000}}"
             )
         settings = {}
-    for name in (assignors := list(assignors)):
+    assignors = [assignors] if isinstance(assignors, str) else list(assignors)
+    members = [members] if isinstance(members, int | float) else list(members)
+    for name in assignors:
         find_assignor(name)
     peopled = {_members(count): scenario.with_members(count) for count in members} or {"": scenario}
     set_ = {label: _changed(scenario.settings, given) for label, given in settings.items()} or {

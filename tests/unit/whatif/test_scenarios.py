@@ -499,7 +499,7 @@ def test_what_counts_milliseconds_is_a_whole_number(name: str, value: Any) -> No
 
 
 def test_whole_numbers_of_numpy_are_taken() -> None:
-    scenario = replace(named("uneven"), duration_ms=np.int64(5000))
+    scenario = replace(named("uneven"), duration_ms=np.int64(5000))  # type: ignore[arg-type]
     assert type(scenario.duration_ms) is int
     assert only(simulate(scenario).summary)["duration_ms"] == 5000
     assert from_json(to_json(scenario)) == scenario

@@ -1,0 +1,159 @@
+"""Python that flows: what is near at hand works, and a mistake is answered by a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+import sharelag
+from sharelag.errors import InputError, ShareLagError
+from sharelag.workbench import Workbench
+
+
+@pytest.fixture(scope="module")
+def bench() -> Workbench:
+    return sharelag.open("chapters", engine="local")
+
+
+def test_a_result_is_at_hand_like_a_table_of_pandas(bench: Workbench) -> None:
+    lag = bench.lag()
+    assert list(lag) == lag.table.schema.names == list(lag.df)
+    assert "lag" in lag
+    assert "lags" not in lag
+    some = lag[["group_id", "lag"]]
+    assert some.equals(lag.df[["group_id", "lag"]])
+    assert lag["group_id"].equals(lag.df["group_id"])
+    assert lag[["lag"]].shape == (len(lag), 1)
+
+
+def test_a_strip_without_a_group_is_of_the_one_with_the_most_lag(bench: Workbench) -> None:
+    sums = bench.lag(by="group").df
+    most = sums.set_index("group_id")["lag"].idxmax()
+    assert bench.dashboard().group == most
+    strip, wanted = bench.strip(), bench.strip(most)
+    assert strip.rows.equals(wanted.rows)
+    assert strip.limit == wanted.limit
+    assert not strip.rows.equals(bench.strip(group="fraud-check").rows)
+
+
+def test_what_is_public_is_listed() -> None:
+    assert {"open", "whatif", "Workbench", "lag"} <= set(dir(sharelag))
+    for module in (sharelag, sharelag.whatif, sharelag.workbench):
+        assert set(module.__all__) <= set(dir(module))
+        assert all(getattr(module, name) is not None for name in dir(module))
+        assert not [name for name in dir(module) if name.startswith("_") and name[:2] != "__"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda bench: bench.lags, "a Workbench has no attribute 'lags'; did you mean 'lag'?"),
+        (
+            lambda bench: bench.lag().to_panda(),
+            "a Result has no attribute 'to_panda'; did you mean 'to_pandas'?",
+        ),
+        (
+            lambda _: sharelag.opne,  # type: ignore[attr-defined]
+            "module 'sharelag' has no attribute 'opne'; did you mean 'open'?",
+        ),
+        (
+            lambda _: sharelag.whatif.simulat,  # type: ignore[attr-defined]
+            "module 'sharelag.whatif' has no attribute 'simulat'; did you mean 'simulate'?",
+        ),
+        (
+            lambda _: sharelag.workbench.Workbnch,  # type: ignore[attr-defined]
+            "module 'sharelag.workbench' has no attribute 'Workbnch'; did you mean 'Workbench'?",
+        ),
+        (lambda bench: bench.zzz, "a Workbench has no attribute 'zzz'"),
+    ],
+)
+def test_a_misspelled_name_is_told_the_right_one(
+    ask: Callable[[Any], Any], said: str, bench: Workbench
+) -> None:
+    with pytest.raises(AttributeError) as found:
+        ask(bench)
+    assert str(found.value) == said
+
+
+def opened(**given: Any) -> Workbench:
+    return sharelag.open("chapters", engine="local", **given)
+
+
+NAIVE = datetime(2026, 1, 1)
+MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
+    (lambda bench: bench.lag(3), "share groups have names: give a text, not 3"),  # type: ignore[arg-type]
+    (
+        lambda bench: bench.lag(by="member"),
+        "cannot sum lag by 'member': choose one of group, topic",
+    ),
+    (lambda bench: bench.lag()["lags"], "did you mean 'lag'?"),
+    (lambda bench: bench.lag()[["lag", "ages"]], "unknown column 'ages' of "),
+    (lambda bench: bench.lag()[0], "unknown column 0 of "),  # type: ignore[call-overload]
+    (lambda bench: bench.lag().plot("bars"), "there is no chart 'bars' of "),
+    (
+        lambda bench: bench.lag().plot(theme="blue"),
+        "unknown theme 'blue': choose one of light, dark",
+    ),
+    (lambda bench: bench.strip(group="biling"), "did you mean 'billing'?"),
+    (
+        lambda bench: bench.strip("billing", "order"),
+        "has no state of topic 'order': its topics are orders, payments; did you mean 'orders'?",
+    ),
+    (
+        lambda bench: bench.moments("billing", most=0),
+        "cannot show 0 moments: give a whole number above 0",
+    ),
+    (lambda bench: bench.moments("billing", most="x"), "cannot show 'x' moments"),  # type: ignore[arg-type]
+    (lambda bench: bench.history(since="whenever"), "invalid time 'whenever': give one such as"),
+    (lambda bench: bench.history(since=5), "cannot begin at 5: give a datetime, or a text"),  # type: ignore[arg-type]
+    (lambda bench: bench.history(since=NAIVE), "has no time zone: add tzinfo=UTC"),
+    (lambda bench: bench.at(7), "7 is neither a time nor offsets: give a datetime"),  # type: ignore[arg-type]
+    (lambda bench: bench.at("nope"), "invalid time 'nope': give one such as"),
+    (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
+    (lambda _: opened(groups=3), "groups are given by their names, as texts, not as 3"),
+    (lambda _: opened(topics=[1]), "topics are given by their names, as texts, not as [1]"),
+    (lambda _: opened(topics={1: [0]}), "topics are given by their names, as texts"),
+    (lambda _: opened(over="soon"), "invalid duration 'soon': use a number with a unit"),
+    (lambda _: sharelag.open(3), "cannot open 3: give a cluster as HOST:PORT"),  # type: ignore[arg-type]
+    (lambda _: sharelag.open("nope"), "there is nothing at 'nope': give a cluster as HOST:PORT"),
+]
+
+
+@pytest.mark.parametrize(("ask", "said"), MISTAKES, ids=[said[:40] for _, said in MISTAKES])
+def test_a_mistake_is_answered_by_a_sentence(
+    ask: Callable[[Workbench], Any], said: str, bench: Workbench
+) -> None:
+    with pytest.raises(ShareLagError) as found:
+        ask(bench)
+    assert said in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_names_may_be_given_by_anything_that_has_them() -> None:
+    names = (name for name in ["billing", "shipping"])
+    assert opened(groups=names).groups == ("billing", "shipping")
+    of_one = opened(groups="billing", topics="orders").lag()
+    assert set(of_one["topic"]) == {"orders"}
+
+
+def test_what_ifs_take_one_or_several_and_say_what_they_take() -> None:
+    from sharelag.whatif import compare, named, simulate, variants
+
+    scenario = named("uneven")
+    one = variants(scenario, assignors="sticky", members=4)
+    assert one == variants(scenario, assignors=["sticky"], members=[4])
+    mistakes: list[tuple[Callable[[], Any], str]] = [
+        (lambda: compare(scenario), "variants are scenarios by name: give {'as it is': scenario"),  # type: ignore[arg-type]
+        (lambda: compare(one, seeds=3), "seeds are several numbers: give range(3) or [3]"),  # type: ignore[arg-type]
+        (lambda: compare(one, seeds=[0.5]), "0.5 cannot be a seed: give a whole number"),  # type: ignore[list-item]
+        (lambda: simulate("uneven"), "cannot simulate 'uneven': give a Scenario, such as"),  # type: ignore[arg-type]
+        (lambda: simulate(scenario, seed=-1), "-1 cannot be a seed: give a whole number from 0 on"),
+        (lambda: variants(scenario, members=2.5), "2.5 cannot be a number of members"),  # type: ignore[arg-type]
+    ]
+    for ask, said in mistakes:
+        with pytest.raises(InputError) as found:
+            ask()
+        assert said in str(found.value)
