@@ -103,7 +103,7 @@ def seeds_in(seeds: Iterable[int]) -> list[int]:
     Raises
     ------
     InputError
-        They are no whole numbers from 0 on.
+        They are not whole numbers from 0 on.
     """
     if not isinstance(seeds, Iterable):
         raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")

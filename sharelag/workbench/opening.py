@@ -148,7 +148,7 @@ def chosen(
     Raises
     ------
     InputError
-        They are no names.
+        They are not names.
     """
     names = _names("groups", groups)
     if not isinstance(topics, Mapping):

@@ -38,7 +38,7 @@ def as_frame(
     Raises
     ------
     InputError
-        It is no table, or a column is missing or of another type.
+        It is not a table, or a column is missing or of another type.
     """
     if hasattr(given, "sparkSession"):
         schemas.require(given, schema, what)
