@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Locator, Page
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.cases import Cases
+from tests.support.kafka.workload import wait_until
 
 CELLS = [
     """from tests.support.widgets.samples import lag, moving
@@ -126,11 +127,9 @@ def test_what_is_picked_by_hand_is_read_by_code(opened: Watched) -> None:
         page.keyboard.press(key)
     page.wait_for_function("document.querySelector('.sl-table').dataset.rows === '1'")
     row = json.loads(page.locator(".sl-grid").get_attribute("data-picked") or "[]")[0]
-    page.wait_for_function(IDLE)
-    assert (
-        ask(page, "print(len(selection.keys), grid.picked_rows.column('partition').to_pylist())")
-        == f"1 [{row}]"
-    )
+    # A view waits with what was picked while an earlier pick is on its way.
+    picked = "print(len(selection.keys), grid.picked_rows.column('partition').to_pylist())"
+    wait_until(lambda: ask(page, picked) == f"1 [{row}]", "what was picked is in the kernel", 30)
     code = "found = eval(table.to_code('rows').split('\\n', 2)[2]); print(found.equals(grid.picked_rows), len(found))"
     assert ask(page, code) == "True 1"
     opened.assert_quiet()

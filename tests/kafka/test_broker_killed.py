@@ -24,7 +24,7 @@ from tests.support.kafka.workload import (
 )
 
 PARTITIONS = 24
-SESSION = 6  # seconds until a broker that was killed leads no more
+SESSION = 10  # seconds until a broker that was killed leads no more
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +67,13 @@ def test_no_answer_is_partial_while_leaders_move(cluster: KafkaCluster) -> None:
 
     victim.kill()
     began = time.monotonic()
-    refused = sharelag(*asked, "1500")
-    assert time.monotonic() - began < 1.5 + 2 + undisturbed
+    refused = sharelag(*asked, "3000")
+    assert time.monotonic() - began < 3 + 2 + undisturbed
     assert refused.returncode == 3, refused.stdout
     assert refused.stdout == ""
     silent = ", ".join(map(str, sorted(led_by(cluster, 3))))
     assert f"partition {silent} of {STATE_TOPIC} (led by broker 3 at " in refused.stderr
-    assert "within 1.5 s, though other brokers did" in refused.stderr
+    assert "within 3 s, though other brokers did" in refused.stderr
     with ThreadPoolExecutor(6) as askers:
         answers = [
             askers.submit(sharelag_process, *asked, str((3 * SESSION + 20) * 1000))
