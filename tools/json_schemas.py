@@ -70,6 +70,7 @@ def rows() -> dict[str, dict[str, Any]]:
         "windows": windows | topic,
         "windows-since": properties(schemas.DIFF),
         "history": history | topic,
+        "history-events": properties(schemas.EVENTS),
         "history-every": properties(schemas.TIMELINE),
         "explain": properties(schemas.CAUSES),
         "progress": properties(schemas.PROGRESS),

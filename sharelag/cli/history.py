@@ -41,13 +41,23 @@ _MOST_LINES = 20_000
     "--since", metavar="WHEN", help="Start at this time, or this long before the end (2h)."
 )
 @click.option(
+    "--events",
+    is_flag=True,
+    help="Show resets, new leaders, archived records and members instead of every record.",
+)
+@click.option(
     "--every",
     type=Duration(),
     metavar="DURATION",
     help="Show the lag at this interval instead of every record.",
 )
 def history(
-    output: str, engine: str, since: str | None, every: timedelta | None, **options: Any
+    output: str,
+    engine: str,
+    since: str | None,
+    events: bool,
+    every: timedelta | None,
+    **options: Any,
 ) -> None:
     """Show how each share partition changed, record by record or at intervals.
 
@@ -65,7 +75,10 @@ def history(
         engines.reading(read, start(engine, source), moment, choice) as begun,
     ):
         begin = parse_since(since, lambda: begun.now, parse_time) if since else None
-        if every is not None:
+        if events:
+            answer = investigate.events_of(begun, begin, every)
+            columns, unit = views.EVENTS.columns, "event"
+        elif every is not None:
             answer = investigate.timeline_of(
                 begun, investigate.regular_moments(begun, every, begin), every
             )
@@ -82,7 +95,9 @@ def history(
             write(lines(rows, output))
             read_by(begun.evidence, source, options["as_of"] is not None)
             return
-    require_rows(choice, moment or begin, groups_in(answer.table), source, answer.rejected)
+        # Where nothing happened there are no events, and yet there is the group.
+        found = groups_in(begun.table("windows") if events else answer.table)
+    require_rows(choice, moment or begin, found, source, answer.rejected)
     write(lines(each_row(answer.table), output, columns))
     if answer.left_out:
         click.echo(

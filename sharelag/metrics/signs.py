@@ -52,7 +52,7 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
     happened = {
         "first_released": pc.greater(table.column("released"), 0),
         "first_archived": pc.greater(table.column("archived"), 0),
-        "first_reset": _is_reset(table),
+        "first_reset": is_reset(table),
         "last_finished": pc.greater(table.column("finished"), 0),
     }
     for name, where in happened.items():
@@ -82,7 +82,7 @@ def signs_arrow(history: Arrow, since: datetime) -> pa.Table:
     return pa.table([columns[name] for name in SIGNS.names], names=SIGNS.names).cast(SIGNS)
 
 
-def _is_reset(history: pa.Table) -> pa.ChunkedArray:
+def is_reset(history: pa.Table) -> pa.ChunkedArray:
     """Whether a state was replaced; unknown for the first remaining record of a share partition."""
     # A share partition starts with epoch 0.
     later = pc.greater(history.column("snapshot_epoch"), 0)

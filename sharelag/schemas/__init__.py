@@ -14,6 +14,7 @@ from sharelag.errors import InputError
 from sharelag.schemas.answers import (
     CAUSES,
     DIFF,
+    EVENTS,
     HEALTH,
     IMBALANCE,
     LAG,
@@ -57,6 +58,7 @@ __all__ = [
     "BROKERS",
     "CAUSES",
     "DIFF",
+    "EVENTS",
     "GAPS",
     "GROUPS",
     "GROUP_RECORDS",

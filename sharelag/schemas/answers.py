@@ -72,6 +72,17 @@ TIMELINE = pa.schema(
     ]
 )
 
+#: What happened to a share partition, or to its whole group: topic and partition are null then.
+EVENTS = pa.schema(
+    [
+        *NAMED_SHARE_PARTITION,
+        ("happened_at", TIMESTAMP),  # the first of `occurrences` within a step
+        ("event", pa.string()),
+        ("occurrences", pa.int64()),  # records archived; else how often within the step
+        ("member_id", pa.string()),  # who joined; else null
+    ]
+)
+
 #: One share partition at two moments.
 DIFF = pa.schema(
     [

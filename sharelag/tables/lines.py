@@ -155,7 +155,7 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
             if row.get("from_snapshot") is False and row["record_kind"] != "tombstone"
             else None
         )
-    if name == "event":
+    if name == "event" and "event" not in row:
         value = "new leader" if row.get("leader_changed") else None
     if name == "lag" and row.get("unknown_lags"):
         value = lag_sum(value, row["unknown_lags"], thousands)

@@ -243,6 +243,24 @@ def timeline(answer: Answer, every: timedelta, group: str | None, base: Result) 
     )
 
 
+def events(answer: Answer, every: timedelta, group: str | None, base: Result) -> Result:
+    """What happened to share partitions and groups."""
+    step = duration(every / timedelta(milliseconds=1))
+    return replace(
+        base,
+        title="What happened",
+        table=only(answer.table, group),
+        columns=views.EVENTS.columns,
+        order="happened_at",
+        notes=(f"events of one kind within {step} are one row",),
+        unknown=(
+            "when members that are gone by now joined and left: Kafka keeps only those that remain",
+            *gaps.of_rejected(answer.rejected, answer.generation),
+        ),
+        engine=answer.engine,
+    )
+
+
 def overview(evidence: Evidence, patience: timedelta | None, base: Result) -> Result:
     """How each group is, the worst first."""
     groups = judged_groups(evidence, patience)

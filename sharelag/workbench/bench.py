@@ -229,6 +229,24 @@ class Workbench(Opened):
             answer, step, group, replace(self._base(), as_of=evidence.as_of, frame=frame)
         )
 
+    def events(self, group: str | None = None, since: str | datetime | None = None) -> Result:
+        """What happened to share partitions: resets, new leaders, archived records, members.
+
+        Parameters
+        ----------
+        group : str, optional
+        since : str or datetime, optional
+            A time; else as far back as `over`.
+        """
+        evidence = self.evidence(group)
+        begin = parse_time(since) if isinstance(since, str) else since
+        answer = self._ask(
+            ("events", begin),
+            lambda: investigate.events_of(self.reading, begin, self._step(), self.over),
+        )
+        base = replace(self._base(), as_of=evidence.as_of)
+        return answers.events(answer, self._step(), group, base)
+
     def overview(self) -> Result:
         """How each group is, the worst first; the title says it in a sentence."""
         return answers.overview(self.evidence(), self.patience, self._base())

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.columns import numbers
+from sharelag.metrics.events import events_arrow, member_events
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.placement import findings
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 #: More moments than a person looks at, and a few requests to the cluster each.
 MOST_MOMENTS = 2_000
+#: Moments of a timeline where nobody says a step.
+_STEPS = 60
 #: Rows of a timeline that are held in one process.
 _MOST_ROWS = 5_000_000
 
@@ -130,6 +133,43 @@ def timeline_of(
     table = named(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
     table = begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Answer.of(begun, table, rows - kept * len(moments))
+
+
+def step_of(progress: pa.Table, over: timedelta) -> timedelta:
+    """The step of a timeline where nobody says one: a sixtieth of the span that rates are of."""
+    # One step for all groups: the answer of one is then a part of what is kept.
+    seen = pc.max(progress.column("observed_ms")).as_py() or over / timedelta(milliseconds=1)
+    return timedelta(milliseconds=max(seen / _STEPS, 1))
+
+
+def events_of(
+    begun: Reading,
+    since: datetime | None = None,
+    every: timedelta | None = None,
+    over: timedelta = OVER,
+) -> Answer:
+    """What happened to the chosen share partitions and groups, as `EVENTS`.
+
+    Parameters
+    ----------
+    begun : Reading
+    since : datetime, optional
+        Else as far back as ``over``.
+    every : timedelta, optional
+        Events of one kind within such a step are one row; else `step_of`.
+    over : timedelta
+    """
+    evidence = begun.evidence
+    since = since or evidence.as_of - over
+    every = every or step_of(evidence.progress, over)
+    each = partial(events_arrow, since=since, every=every)
+    found = begun.over_history(each, schemas.EVENTS).drop_columns("topic")
+    of_groups = member_events(begun.table("members"), begun.table("groups"), since)
+    names = begun.table("lag").select(["topic_id", "topic"])
+    table = named(found, names).select(schemas.EVENTS.names)
+    table = begun.choice.of(pa.concat_tables([table, of_groups]))
+    order = ("happened_at", "group_id", "topic", "partition", "event", "member_id")
+    return Answer.of(begun, table.sort_by([(name, "ascending") for name in order]))
 
 
 def timeline_frame(

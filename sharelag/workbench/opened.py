@@ -17,7 +17,7 @@ from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
 from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_rejected
-from sharelag.workbench import answers
+from sharelag.workbench import answers, investigate
 from sharelag.workbench import engine as engines
 from sharelag.workbench.gaps import of_evidence
 from sharelag.workbench.requests import Requests, with_requests
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from sharelag.pipeline.reading import SparkReading
 
 _T = TypeVar("_T")
-#: Into how many steps a timeline is cut when nobody says.
-_STEPS = 60
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,11 +218,7 @@ class Opened:
         return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)
 
     def _step(self) -> timedelta:
-        # One step for all groups: the answer of one is then a part of what is kept.
-        over = pc.max(
-            self.evidence().progress.column("observed_ms")
-        ).as_py() or self.over / timedelta(milliseconds=1)
-        return timedelta(milliseconds=max(over / _STEPS, 1))
+        return investigate.step_of(self.evidence().progress, self.over)
 
     def _ask(self, question: Any, work: Callable[[], _T]) -> _T:
         words = question if isinstance(question, str) else question[0]

@@ -86,6 +86,7 @@ def test_all_it_says_is_text_with_contrast(paper: str, browser: Browser, tmp_pat
     )
     desk = Desk(browser, tmp_path, view, paper=paper)
     desk.page.get_by_role("button", name="What does").press("Enter")
+    desk.page.get_by_role("button", name="1 thing not known").press("Enter")
     desk.settle()
     assert desk.page.locator("img").count() == 0
     assert desk.page.inner_text("main").count("<img src=x") == 5
@@ -141,7 +142,9 @@ def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: P
     page.clock.resume()
     # A refresh with the same answers leaves what people opened, closed or marked.
     page.get_by_role("button", name="What does").press("Enter")
-    page.locator("details.sl-unknown summary").press("Enter")
+    chip = page.locator(".sl-chip")
+    expect(chip).to_have_text("? 2 things not known")
+    chip.press("Enter")
     page.evaluate("() => getSelection().selectAllChildren(document.querySelector('.sl-help dd'))")
     view.busy = True
     desk.settle()
@@ -154,10 +157,17 @@ def test_it_is_touched_only_where_something_is_new(browser: Browser, tmp_path: P
         page.evaluate("String(getSelection())")
         == "end offset - start offset - delivery complete count"
     )
-    assert page.locator("details.sl-unknown").get_attribute("open") is None
+    expect(page.locator(".sl-gaps")).to_be_visible()
+    expect(chip).to_have_attribute("aria-expanded", "true")
     view.tell(then, ["a", "b", "c"])
     desk.settle()
-    expect(page.locator("details.sl-unknown li")).to_have_count(3)
+    expect(page.locator(".sl-gaps li")).to_have_count(3)
+    chip.press("Escape")
+    expect(page.locator(".sl-gaps")).to_be_hidden()
+    view.tell(then, [])
+    desk.settle()
+    expect(chip).to_be_hidden()
+    expect(when).to_contain_text("nothing is unknown")
     desk.assert_quiet()
 
 
@@ -290,8 +300,9 @@ def test_moment_and_unknowns_stand_in_the_dashboards_header_alone(
     desk = Desk(browser, tmp_path, main, part, earlier)
     page = desk.page
     assert page.inner_text("main").count("As of 2026-11-21 08:22:50.000 UTC") == 1
+    desk.root(0).locator(".sl-chip").press("Enter")
     assert page.inner_text("main").count("the age of 3 offsets") == 1
-    expect(desk.root(0).locator(".sl-unknown")).to_have_count(1)
+    expect(desk.root(0).locator(".sl-chip")).to_have_count(1)
     expect(desk.root(1).locator(".sl-when")).to_be_hidden()
     # A part of another moment says so.
     expect(desk.root(2).locator(".sl-when")).to_contain_text("As of 2026-11-21 08:22:41.000 UTC")

@@ -53,6 +53,7 @@ QUESTIONS: dict[str, Callable[[Any], pa.Table]] = {
     "windows": lambda bench: bench.windows().table,
     "history": lambda bench: bench.history().table,
     "timeline": lambda bench: bench.timeline(every=2.0).table,
+    "events": lambda bench: bench.events().table,
     "progress": lambda bench: bench.progress().table,
     "imbalance": lambda bench: bench.imbalance().table,
     "imbalance by member": lambda bench: bench.imbalance(by="member").table,

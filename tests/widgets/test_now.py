@@ -50,7 +50,10 @@ def test_a_picked_group_is_shown_in_detail_and_all_stay_in_the_table(demo: Workb
     assert table.folded == {"column": "level", "value": "ok", "words": "healthy"}
     table.selection.keys = (("billing",),)
     assert board.group == board.groups.value == "billing"
-    assert "billing" in board.causes.children[1].value
+    assert board.cards.group == "billing"
+    assert [one["cause"] for one in board.cards.cards] == demo.explain("billing").table[
+        "cause"
+    ].to_pylist()
     assert "billing" in board.over_time.header.finding
     assert table.rows.num_rows == len(demo.groups)
     board.verdict._answer(None, {"act": "worst"}, None)
@@ -102,7 +105,8 @@ def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
     exec(f"{before}\nfound = {last}", found)
     assert found["found"].runs.equals(board.comparison.runs)
     assert found["found"].projected.equals(board.comparison.projected)
-    assert found["curves"].layout.meta["title"] == board.projection.header.finding
+    drawn = {trace.name for trace in board.over_time.view.figure.data}
+    assert {trace.name for trace in found["curves"].data if trace.name} <= drawn
 
 
 def test_without_a_stuck_record_there_is_nothing_to_skip() -> None:
@@ -146,3 +150,35 @@ def test_linked_dashboards_show_the_same_group(demo: Workbench) -> None:
     first = demo.lag("shipping").table.select(["group_id", "topic_id", "partition"]).to_pylist()[0]
     view.selection.keys = (tuple(first.values()),)
     assert (board.group, view.group) == ("shipping", "shipping")
+
+
+def test_a_card_says_what_explain_says_with_a_command_of_this_input(demo: Workbench) -> None:
+    board = Now(demo, "billing")
+    (said,) = demo.explain("billing").summaries
+    assert (board.cards.group, board.cards.state) == (said.group, said.state)
+    first = board.cards.cards[0]
+    assert first["advice"] == said.causes[0].advice
+    assert first["command"] == "sharelag members --capture chapters --group billing"
+
+
+def test_a_range_cuts_the_chart_and_the_way_through_the_window(demo: Workbench) -> None:
+    board = Now(demo, "billing")
+    begin, end, left, right = board.strip.view.axis
+    assert (left, right) == (64, 18)
+    board.range.value = 60
+    later, same, *_ = board.strip.view.axis
+    assert same == end
+    assert end - later == pytest.approx(60_000, abs=1)
+    assert begin < later
+
+
+def test_the_verdict_tries_what_fits_the_worst_cause(storm: Workbench) -> None:
+    board = Now(storm)
+    board.verdict._answer(None, {"act": "what if"}, None)
+    assert board.join(60)
+    assert board._tried == ("redelivery-storm", "members")
+    assert board.sheet.is_open
+    assert board.what_if.assumed == list(storm.scenario("redelivery-storm").assumed)
+    # From the last moment on, lag goes on as it was simulated.
+    names = [trace.name for trace in board.over_time.view.figure.data]
+    assert {"the group as it is", "+2 members"} <= set(names)

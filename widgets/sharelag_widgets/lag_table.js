@@ -3,6 +3,7 @@
 import { isUnknown } from "./shared/columns.js";
 import { button, make, named, ownsKeys } from "./shared/dom.js";
 import { counted, number, shown, words } from "./shared/format.js";
+import { MARKS } from "./shared/levels.js";
 import { holding, pickedRows, sortedBy } from "./shared/rows.js";
 import { inSight } from "./shared/sight.js";
 import { view } from "./shared/view.js";
@@ -10,7 +11,9 @@ import { csv, points, seriesWords, widths } from "./table_math.js";
 
 const ROW = 27;
 const TALLEST = 400;
-const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded"];
+/** Characters of a text in a dense table, and pixels of a level's sign. */
+const [SHORT, MARK] = [14, 30];
+const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded", "dense", "headings"];
 const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. /: to the filter, and Enter back from it. Ctrl+C: copy as CSV.";
 let tables = 0;
 
@@ -118,8 +121,9 @@ function build({ model, root, link, say, later }) {
     active = -1;
     arranged = "";
   }
+  const isMark = (name) => get("dense") && name === "level"; // a sign, its word for who points at it
   // In pixels: a browser takes no calc() for the columns of a fixed table.
-  const pixels = (characters) => Math.round(characters * 7.8) + 20;
+  const pixels = (characters) => (get("dense") ? Math.round(characters * 6.9) + 14 : Math.round(characters * 7.8) + 20);
   // Rows that a filter or a pick is about are shown, folded or not.
   function unfolded(among) {
     const { column, value, words: kind } = get("folded");
@@ -140,22 +144,24 @@ function build({ model, root, link, say, later }) {
     rows = unfolded(rows);
     rows = holding(columns, names, rows, get("filter"));
     if (columns[get("sort")]) rows = sortedBy(columns[get("sort")], rows, get("descending"));
-    const titles = names.map(words);
-    const wide = widths(columns, names, titles, get("sparks"));
-    cols.replaceChildren(...wide.map((characters) => make("col", { style: { width: `${pixels(characters)}px` } })));
-    grid.style.width = `${wide.reduce((sum, characters) => sum + pixels(characters), 0)}px`;
+    root.classList.toggle("sl-dense", Boolean(get("dense")));
+    const titles = names.map((name) => get("headings")?.[name] ?? words(name));
+    const wide = widths(columns, names, titles, get("sparks"), get("dense") ? SHORT : undefined)
+      .map((characters, n) => (isMark(names[n]) ? MARK : pixels(characters)));
+    cols.replaceChildren(...wide.map((width) => make("col", { style: { width: `${width}px` } })));
+    grid.style.width = `${wide.reduce((sum, width) => sum + width, 0)}px`;
     head.replaceChildren(...names.map((name, n) => {
       const sorted = get("sort") === name ? (get("descending") ? "descending" : "ascending") : "none";
       const arrow = { descending: " \u25be", ascending: " \u25b4", none: "" }[sorted];
       return make("th", { scope: "col", role: "columnheader", "aria-sort": sorted, class: columns[name].texts && !get("amounts").includes(name) ? "" : "sl-number" },
-        button(titles[n] + arrow, () => sortBy(name), { class: "sl-sort", tabindex: 0, title: get("hints")[name] ?? name, data: { name } }));
+        button(isMark(name) ? make("span", { class: "sl-unseen" }, titles[n]) : titles[n] + arrow, () => sortBy(name), { class: "sl-sort", tabindex: 0, title: get("hints")[name] ?? name, data: { name } }));
     }));
     grid.setAttribute("aria-rowcount", rows.length + 1);
     active = Math.min(active, rows.length - 1);
   }
   function paint() {
     const begun = performance.now();
-    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter", "hints", "narrows", "folded"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
+    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter", "hints", "narrows", "folded", "dense", "headings"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
     if (mark !== arranged) {
       const focused = root.contains(document.activeElement) && document.activeElement.dataset.name;
       arrange();
@@ -188,6 +194,7 @@ function build({ model, root, link, say, later }) {
       const text = shown(column, row, name);
       const unknown = isUnknown(column, row);
       if (!unknown && get("sparks").includes(name)) return make("td", { role: "gridcell", class: "sl-spark" }, spark(JSON.parse(text)));
+      if (isMark(name)) return make("td", { role: "gridcell", class: "sl-mark", title: text, data: { level: text } }, MARKS[text] ?? "", make("span", { class: "sl-unseen" }, text));
       const inside = unknown ? [make("span", { "aria-hidden": "true" }, "-"), make("span", { class: "sl-unseen" }, "not known")] : [column.texts ? named(text) : text];
       return make("td", { role: "gridcell", class: (column.texts && !get("amounts").includes(name)) || column.kind === "time" ? "" : "sl-number" }, ...inside);
     });
@@ -196,7 +203,7 @@ function build({ model, root, link, say, later }) {
     }, ...cells);
   }
   function spark(values) {
-    const [width, height] = [84, 18];
+    const [width, height] = [get("dense") ? 64 : 84, 18];
     const [lines, words] = [points(values, width, height), seriesWords(values)];
     // By the parser, which knows the namespace of drawings; numbers and words are put in afterwards.
     const svg = document.createRange().createContextualFragment(`<svg><title></title>${"<polyline/>".repeat(lines.length)}</svg>`).firstChild;

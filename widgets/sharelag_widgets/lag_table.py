@@ -39,6 +39,9 @@ class LagTable(RowsView):
     #: Rows that stay hidden until people ask for them: those with ``value`` in ``column``;
     #: ``words`` name them. A table with no others shows them.
     folded = traitlets.Dict().tag(sync=True)
+    #: Whether much stands in little room: texts are cut earlier, and a level is a sign.
+    dense = traitlets.Bool(False).tag(sync=True)
+    headings = traitlets.Dict().tag(sync=True)  # of columns that are called otherwise here
     hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
 
     def __init__(

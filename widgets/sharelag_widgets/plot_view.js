@@ -7,8 +7,10 @@ import { asTitle, isOurs, isTime, keyOf, pointsOf, textTrace, tickOf, timeOf, wi
 import { awaitPlotly } from "./plotly_once.js";
 
 const TABLE_ROWS = 500;
+/** Pixels after which a press is a drag. */
+const DRAG = 4;
 const WATCHED = ["alt", "picked_keys", "picked_moment"];
-const HELP = "Left and right: from point to point. Up and down: from trace to trace. Enter, space or a click: pick the point. Escape, or a click on what is picked: pick nothing.";
+const HELP = "Left and right: from point to point. Up and down: from trace to trace. Enter, space or a click: pick the point. Escape, or a click on what is picked: pick nothing. Dragging over a chart of time: through time.";
 const WAITING = {
   busy: "The kernel is busy; the chart appears when it answers.",
   silent: "Python has not answered for a while: the kernel is busy with other cells, or there is none. The chart appears when it answers; its numbers are here already, as a table.",
@@ -70,6 +72,35 @@ function build({ model, root, link, say, later, failed }) {
     act();
   });
 
+  // Dragging over a chart of time goes through time: other views follow at once, Python hears where it ended.
+  function timeAt({ clientX }) {
+    const axis = box._fullLayout?.xaxis;
+    const plot = box.querySelector(".nsewdrag")?.getBoundingClientRect();
+    if (!axis || !plot) return NaN;
+    return timeOf(axis.p2d(Math.max(0, Math.min(plot.width, clientX - plot.left))));
+  }
+  let dragged = null; // where it began
+  function drag(event) {
+    if (dragged === null || (!dragged.moved && Math.abs(event.clientX - dragged.from) < DRAG)) return;
+    dragged.moved = true;
+    dragged.time = timeAt(event);
+    if (Number.isNaN(dragged.time)) return;
+    model.set("picked_moment", dragged.time);
+    link.show({ moment: dragged.time });
+  }
+  function drop(event) {
+    const [was, released] = [dragged, event.type === "pointerup"];
+    dragged = null;
+    if (was?.moved && released && !Number.isNaN(was.time)) link.tell({ picked_moment: was.time }, { moment: was.time });
+  }
+  box.addEventListener("pointerdown", (event) => {
+    if (!get("times") || event.button !== 0 || !event.target.closest(".nsewdrag")) return;
+    dragged = { from: event.clientX, moved: false };
+    stage.focus({ preventScroll: true });
+  }, true);
+  const ends = [["pointermove", drag], ["pointerup", drop], ["pointercancel", drop]];
+  for (const [name, act] of ends) globalThis.addEventListener(name, act);
+
   // ---- what is shown ----
   function load(columns) {
     const read = ({ texts }) => withArrays(JSON.parse(texts[0]), columns);
@@ -91,6 +122,7 @@ function build({ model, root, link, say, later, failed }) {
       colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", separators: ".\u202f", ...titled(layout),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
       font: { family: getComputedStyle(root).fontFamily, size: 12, ...layout.font, color: ink }, autosize: true,
+      ...(get("times") ? { dragmode: false } : {}),
       hoverlabel: { bgcolor: colour("--sl-head"), bordercolor: colour("--sl-line"), font: { color: ink } }, legend: { bgcolor: "rgba(0,0,0,0)", ...layout.legend },
     };
   }
@@ -198,6 +230,7 @@ function build({ model, root, link, say, later, failed }) {
   }
   const stop = () => {
     gone = true;
+    for (const [name, act] of ends) globalThis.removeEventListener(name, act);
     endWait?.();
     if (library) library.purge(box);
   };

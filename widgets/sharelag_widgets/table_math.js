@@ -4,12 +4,12 @@ import { csvLine, number, shown, utc } from "./shared/format.js";
 import { textAt } from "./shared/columns.js";
 
 /** Widths in characters, of what a column can hold at most; fixed, so that nothing moves while scrolling. */
-export function widths(columns, names, titles, sparks = []) {
+export function widths(columns, names, titles, sparks = [], longestText = 34) {
   return names.map((name, n) => {
     const column = columns[name];
     let most = titles[n].length + 2;
-    if (sparks.includes(name)) return Math.max(most, 11);
-    if (column.texts) for (const text of column.texts) most = Math.max(most, Math.min(text.length, 34));
+    if (sparks.includes(name)) return Math.max(most, longestText < 34 ? 9 : 11);
+    if (column.texts) for (const text of column.texts) most = Math.max(most, Math.min(text.length, longestText));
     else if (column.kind === "time") most = Math.max(most, utc(0).length);
     else most = Math.max(most, longest(column, name));
     return most;

@@ -14,7 +14,7 @@ import { pieceTable } from "./strip_table.js";
 import { HELP, cursorWords, offsetIn, spotWords } from "./strip_words.js";
 
 const FITS = { window: "Window", moments: "All moments", log: "Whole log" };
-const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed", "limit"];
+const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed", "limit", "axis"];
 
 function build({ model, root, link, say, later }) {
   let [columns, data, row, rows, pieces, spoken, unpicked] = [null, null, 0, [], null, "", null];
@@ -31,7 +31,7 @@ function build({ model, root, link, say, later }) {
   const canvas = ownsKeys(make("canvas", { tabindex: 0, role: "slider", "aria-label": "Offsets", style: { height: `${HEIGHT}px`, touchAction: "pan-y" } }));
   const spot = make("p", { class: "sl-spot" });
   const summary = make("p", { class: "sl-told" });
-  const time = timeBar({ get, last: () => rows.length - 1, go, tell: link.tell, say });
+  const time = timeBar({ get, last: () => rows.length - 1, go, at: momentAt, tell: link.tell, say });
   const goField = offsetField(goTo);
   const under = make("div", { class: "sl-under" }, summary, goField.element);
   const legend = make("ul", { class: "sl-legend", "aria-label": "Offsets by state" });
@@ -50,6 +50,10 @@ function build({ model, root, link, say, later }) {
     const last = rows.length - 1;
     const to = Math.max(0, Math.min(last, moment));
     link.tell({ moment: to }, { moment: columns.time.values[columns.at.values[get("shown")] + to] });
+  }
+  function momentAt(time) {
+    const shown = get("shown");
+    return lastBefore(columns.time.values, columns.at.values[shown], columns.at.values[shown + 1], time);
   }
   // How far the cursor goes: what there is at this moment; and how far the picture goes: at any of them.
   const reach = () => extent(columns, "log", row, [row]);
@@ -192,7 +196,7 @@ function build({ model, root, link, say, later }) {
     for (const made of fits) made.setAttribute("aria-pressed", String(made.dataset.fit === get("fit")));
     asTable.setAttribute("aria-expanded", String(!table.hidden));
     const at = utc(value("time"));
-    time.show(at, local(value("time")));
+    time.show(at, local(value("time")), value("time"));
     const known = Number.isNaN(start) ? "The start offset is not known yet: the group has not fetched from this partition."
       : `SPSO ${number(start)}, SPEO ${number(Math.max(windowEnd, start))}, log end ${number(logEnd)}`;
     summary.textContent = `${at}: ${known}. ${numbersOf()}`;
@@ -241,13 +245,12 @@ function build({ model, root, link, say, later }) {
       model.set("moment", columns.at.values[shown + 1] - columns.at.values[shown] - 1);
       if (get("fit") === "fixed") model.set("fit", "window");
     }
-    if (moment !== undefined && moment !== null) {
-      const at = columns.at.values[get("shown")];
-      model.set("moment", lastBefore(columns.time.values, at, columns.at.values[get("shown") + 1], moment));
-    }
+    if (moment !== undefined && moment !== null) model.set("moment", momentAt(moment));
     if (offsets !== undefined) model.set("offsets", offsets ?? []);
   }
-  return { elements: [bar, canvas, spot, time.element, under, legend, table, help], load, paint, hear, stop: time.stop };
+  const above = get("axis")?.length ? [time.element] : []; // right below the axis that it goes along
+  const below = above.length ? [] : [time.element];
+  return { elements: [...above, bar, canvas, spot, ...below, under, legend, table, help], load, paint, hear, stop: time.stop };
 }
 
 export default { render: (context) => view(context, "strip", build, WATCHED) };

@@ -46,7 +46,13 @@ COLUMNS = {
         "true: another leader wrote this record than the one before; null where a leader did not "
         "write both, or one is not known",
     ),
-    "event": Column(Format.TEXT, "new leader: another leader wrote than before"),
+    "event": Column(
+        Format.TEXT,
+        "new leader: another leader wrote than before; reset: the state was replaced; records "
+        "archived; member joined; last member left",
+    ),
+    "happened_at": Column(Format.TIME, "when it happened; of several, the first"),
+    "occurrences": Column(Format.COUNT, "records archived, or how often it happened"),
     "follows": Column(
         Format.FLAG, "false: records may be missing before this one; changes are null then"
     ),

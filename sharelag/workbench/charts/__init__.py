@@ -49,6 +49,11 @@ from sharelag.workbench.charts.state_topic import (
     state_record_figure,
     state_record_records,
 )
+from sharelag.workbench.charts.story import (
+    GROUP_STORY,
+    group_story_figure,
+    group_story_records,
+)
 from sharelag.workbench.charts.window_heat import (
     WINDOW_HEAT,
     window_heat_figure,
@@ -69,6 +74,7 @@ __all__ = [
     "DECOMPOSITION",
     "DELIVERY_COUNTS",
     "DRAIN_FORECAST",
+    "GROUP_STORY",
     "LAG_OVER_TIME",
     "LORENZ",
     "RATES",
@@ -93,6 +99,8 @@ __all__ = [
     "delivery_count_records",
     "drain_figure",
     "drain_records",
+    "group_story_figure",
+    "group_story_records",
     "lag_over_time_figure",
     "lag_over_time_records",
     "lorenz_figure",

@@ -44,7 +44,7 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Any:
         look = line(number, theme)["line"]
         ends.append(f"{text.name(name)} {text.number(round(float(lag[-1])))}")
         if not np.isnan(low).any():
-            traces.append(_band(times, np.maximum(low, 0), high, look["color"]))
+            traces.append(band(times, np.maximum(low, 0), high, look["color"]))
         traces.append(
             plotly().Scatter(
                 x=times,
@@ -67,7 +67,7 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Any:
     )
 
 
-def _band(times: Any, low: Any, high: Any, colour: str) -> Any:
+def band(times: Any, low: Any, high: Any, colour: str) -> Any:
     """The area between two curves."""
     return plotly().Scatter(
         x=np.concatenate([times, times[::-1]]),

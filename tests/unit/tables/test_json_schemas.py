@@ -27,6 +27,7 @@ PRINTED = {
     "windows": ["windows"],
     "windows-since": ["windows", "--since", "2m"],
     "history": ["history"],
+    "history-events": ["history", "--events"],
     "history-every": ["history", "--every", "10s"],
     "explain": ["explain"],
     "progress": ["progress"],

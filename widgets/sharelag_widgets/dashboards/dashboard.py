@@ -84,7 +84,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             list(controls), layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px")
         )
         self.body = W.VBox(list(parts))
-        super().__init__([self.header, self.controls, self.body], layout=W.Layout(width="100%"))
+        super().__init__([*self._top(), self.body], layout=W.Layout(width="100%"))
         self.add_class("sharelag-dashboard")
         self.show()
         self.header.observe(self.redraw, names=["theme"])
@@ -203,6 +203,10 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _on_pick(self, _: Any) -> None:
         self.redraw()
+
+    def _top(self) -> Sequence[W.Widget]:
+        """What stands above the parts."""
+        return [self.header, self.controls]
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         """Controls and parts."""

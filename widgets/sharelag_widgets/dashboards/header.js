@@ -1,12 +1,13 @@
 // What stands above a dashboard and above each of its parts: as of when and how old that is, the definition, what is not known.
 
-import { announcer, button, failureOf, make } from "../shared/dom.js";
+import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { counted, duration, local, utc, words } from "../shared/format.js";
-import { watchTheme } from "../shared/theme.js";
+import { chooseTheme, watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
 const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "busy", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
+const THEMES = { "": "Page's theme", light: "Light", dark: "Dark" };
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
 
 /** Build it, and keep it up to date; returns what ends it. */
@@ -30,18 +31,27 @@ function render({ model, el }) {
     panel.hidden = !panel.hidden;
     ask4help.setAttribute("aria-expanded", String(!panel.hidden));
   }, { class: "sl-ask", "aria-expanded": "false" });
-  panel.addEventListener("keydown", escape);
-  ask4help.addEventListener("keydown", escape);
+  // What is not known is one chip, which opens the list.
+  const gaps = make("div", { class: "sl-gaps", hidden: true, role: "region", "aria-label": "Not known" });
+  const chip = button("", () => {
+    gaps.hidden = !gaps.hidden;
+    chip.setAttribute("aria-expanded", String(!gaps.hidden));
+  }, { class: "sl-chip", "aria-expanded": "false", hidden: true });
+  const themes = ownsKeys(make("select", { "aria-label": "Theme", onchange: () => chooseTheme(root.closest(".sharelag-dashboard") ?? root, themes.value) },
+    ...Object.entries(THEMES).map(([value, words]) => make("option", { value }, words))));
+  for (const [control, opened] of [[ask4help, panel], [chip, gaps]]) {
+    for (const element of [control, opened]) element.addEventListener("keydown", (event) => escape(event, control, opened));
+  }
   const failure = make("p", { class: "sl-failure", role: "alert", hidden: true });
   const facts = make("div", { class: "sl-facts" });
-  const top = make("div", { class: "sl-top" }, heading, badge, ...(main ? [] : [when]), make("span", { class: "sl-push" }), refresh, pause, ask4help);
-  root.append(top, ...(main ? [when] : []), panel, failure, facts, voice.element);
+  const top = make("div", { class: "sl-top" }, heading, badge, ...(main ? [] : [when]), make("span", { class: "sl-push" }), ...(main ? [chip, themes] : []), refresh, pause, ask4help);
+  root.append(top, ...(main ? [when] : []), panel, gaps, failure, facts, voice.element);
 
-  function escape(event) {
-    if (event.key !== "Escape" || panel.hidden) return;
+  function escape(event, control, opened) {
+    if (event.key !== "Escape" || opened.hidden) return;
     event.stopPropagation();
-    ask4help.click();
-    ask4help.focus();
+    control.click();
+    control.focus();
   }
   let [requested, knocked, isGone] = [Date.now(), 0, false];
   const isBusy = () => get("busy") && !isGone;
@@ -131,19 +141,18 @@ function render({ model, el }) {
     ask4help.hidden = !get("help").length;
     write(failure, get("failure"));
     hide(failure, !get("failure"));
-    renew(facts, [...["finding", "facts", "notes"].map(get), main ? get("unknown") : []], factsOf);
+    renew(facts, ["finding", "facts", "notes"].map(get), factsOf);
+    const unknown = main ? get("unknown") : []; // of a part, the dashboard's header says it
+    hide(chip, !unknown.length);
+    write(chip, `? ${counted(unknown.length, "thing")} not known`);
+    if (!unknown.length) gaps.hidden = true;
+    renew(gaps, unknown, (texts) => [make("ul", {}, ...texts.map((text) => make("li", {}, bdi(text))))]);
     clock();
     root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
   }
-  function factsOf([finding, read, notes, unknown]) {
+  function factsOf([finding, read, notes]) {
     const lines = [...(finding ? [make("p", { class: "sl-finding" }, bdi(finding))] : []), ...(read.length ? [make("p", { class: "sl-soft" }, ...read.flatMap((text) => [bdi(text), " "]))] : [])];
-    lines.push(...notes.map((text) => make("p", {}, bdi(text))));
-    if (unknown.length === 1) lines.push(make("p", { class: "sl-unknown" }, "Not known: ", bdi(unknown[0])));
-    if (unknown.length > 1) {
-      const list = make("ul", {}, ...unknown.map((text) => make("li", {}, bdi(text))));
-      lines.push(make("details", { class: "sl-unknown", open: main }, make("summary", {}, `Not known: ${counted(unknown.length, "thing")}`), list));
-    }
-    return lines;
+    return [...lines, ...notes.map((text) => make("p", {}, bdi(text)))];
   }
   const themed = () => {
     const theme = root.dataset.theme === "dark" ? "dark" : "light";

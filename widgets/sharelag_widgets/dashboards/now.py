@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -18,15 +19,18 @@ from sharelag.tables.columns import meanings_of
 from sharelag.tables.words import terminal
 from sharelag.whatif import Comparison, Scenario
 from sharelag.whatif.heads import without_stuck_heads
-from sharelag.workbench import Workbench, charts
+from sharelag.workbench import Result, Workbench, charts
 from sharelag.workbench.answers import delivery_limit, worst_first
+from sharelag.workbench.next_steps import input_options, next_command
 
 from ..partition_grid import PartitionGrid
 from ..run import Run
 from ..selection import SHARE_PARTITION, Selection
+from .cards import CauseCards
 from .fleet import MEASURES, charts_help, measured
-from .group_dashboard import GroupDashboard
-from .parts import ChartPart, Part, StripPart, TablePart, fragment, words_of
+from .group_dashboard import IN_A_GROUP, GroupDashboard
+from .parts import ChartPart, Part, StripPart, TablePart, choice, words_of
+from .sheet import Sheet
 from .trials import (
     BASELINE,
     CancelledError,
@@ -47,9 +51,35 @@ CHANGES = {
     "heads": "without_stuck_heads(scenario)",
 }
 #: Of the groups, what decides first.
-COLUMNS = ("level", "group_id", "lag", "trend", "age_ms", "cause", "gone", "members", *RATES)
+COLUMNS = ("level", "group_id", "lag", "trend", "age_ms", "cause", *RATES, "gone", "members")
+HEADINGS = {
+    "group_id": "Group",
+    "age_ms": "Oldest",
+    "arrival_rate": "In/s",
+    "completion_rate": "Out/s",
+    "gone": "Gone in",
+}
 #: Of the groups, what is hidden until somebody asks for it.
 FOLDED = {"column": "level", "value": "ok", "words": "healthy"}
+#: Ranges of the chart, in seconds; 0 is as far back as rates look.
+RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
+RANGE_MOMENTS = 60
+#: What is tried first of a group with such a cause; else more members.
+FITTING = {
+    "head_of_line": "heads",
+    "poison_records": "heads",
+    "window_full": "heads",
+    "hot_partition": "lag-aware",
+    "unassigned": "lag-aware",
+}
+#: What a card says of a cause, as `CauseSummary` names it.
+CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
+STORY_HELP = meanings_of(["lag", "age_ms"]) | {
+    "shade": "as long as a cause has lasted, named where it begins",
+    "mark": "a member joined, the last one left, a new leader, records archived, or a reset",
+    "dragging": "goes through time: the window below is that of the moment",
+    "curves": "after a what-if: lag from now on, with its 95 % interval",
+}
 _WIDE = {"flex_flow": "row wrap", "grid_gap": "0 20px", "width": "100%"}
 
 
@@ -68,41 +98,53 @@ class Now(GroupDashboard):
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self._trial: Run | None = None
         self._tried: tuple[str, str] | None = None
+        self._assumed: tuple[str, ...] = ()
         self.comparison: Comparison | None = None
-        self.verdict = Verdict({"worst": self._show_worst})
+        self.verdict = Verdict({"worst": self._show_worst, "what if": self._try_worst})
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
-        self.table = TablePart("Share groups", self._picked, narrows=False, folded=FOLDED)
+        self.range = choice("Range", RANGES.items(), self.redraw)
+        self.table = TablePart(
+            "Share groups", self._picked, narrows=False, folded=FOLDED, headings=HEADINGS
+        )
         self.grid = PartitionGrid.of(
             schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
         )
         cells = Part("Share partitions", meanings_of(MEASURES), self.grid)
-        self.causes = Part("Causes", {"cause": "what holds lag, the most severe first"}, W.HTML())
-        self.over_time = ChartPart(
-            "Lag and age over time", meanings_of(["lag", "age_ms"]), self.selection, times=True
-        )
+        self.parts = ChartPart("What the lag consists of", charts_help())
+        self.sheet = Sheet()
+        self.cards = CauseCards()
+        causes = Part("Causes", {"cause": "what holds lag, the most severe first"}, self.cards)
+        self.what_if = Verdict({name: partial(self.run, name) for name in TRIALS})
+        self.over_time = ChartPart("Lag and age over time", STORY_HELP, self.selection, times=True)
         self.strip = StripPart(
             "The window, offset by offset",
             meanings_of(["start_offset", "window_end_offset", "unread", "window_available"]),
             self.selection,
         )
-        self.what_if = Verdict({name: partial(self.run, name) for name in TRIALS})
-        self.projection = ChartPart(
-            "Lag from now on", {"lag": "of the whole group, in offsets, simulated"}
+        self.matrix = ChartPart("Who has which partitions", {"cell": "lag of a share partition"})
+        self.rows_of_group = TablePart(
+            "Share partitions of the group", self.selection, without=IN_A_GROUP
         )
-        self.projection.layout.display = "none"
-        self.parts = ChartPart("What the lag consists of", charts_help())
         left = W.VBox(
             [self.table, cells, self.parts], layout=W.Layout(flex="58 1 560px", min_width="0")
         )
-        right = W.VBox(
-            [self.causes, self.what_if, self.projection, self.over_time, self.strip],
+        self.right = W.VBox(
+            [self.sheet, causes, self.what_if, self.over_time, self.strip],
             layout=W.Layout(flex="42 1 420px", min_width="0"),
         )
-        self.columns = W.Box([left, right], layout=W.Layout(**_WIDE))
+        self.right.add_class("sharelag-sheet")
+        self.columns = W.Box([left, self.right], layout=W.Layout(**_WIDE))
         self.columns.add_class("sharelag-columns")
         self.add_class("sharelag-now")
-        return [self._group_choice()], [self.verdict, self.columns]
+        parts = [self.verdict, self.columns, self.matrix, self.rows_of_group]
+        return [self._group_choice(), self.range], parts
+
+    def _top(self) -> Sequence[W.Widget]:
+        """A bar that stays in sight."""
+        bar = W.VBox(super()._top(), layout=W.Layout(width="100%"))
+        bar.add_class("sharelag-bar")
+        return [bar]
 
     # ---- what is shown ---------------------------------------------------------------------------
 
@@ -114,7 +156,7 @@ class Now(GroupDashboard):
         self._say(overview.title, overview.table)
         share_partitions = self.bench.evidence().lag.num_rows
         groups = _with_trend(overview.table, self.bench.timeline().table, share_partitions)
-        self.table.fill(overview, groups, COLUMNS)
+        self.table.fill(overview, _in_words(groups), COLUMNS)
         with self._deaf():
             self._picked.keys = ((group,),)
         self.rows = measured(self.bench)
@@ -123,9 +165,30 @@ class Now(GroupDashboard):
         self.grid.measure = self.grid.measure if self.grid.measure in known else (known or [""])[0]
         self.grid.rows = self.rows
         explained = self.bench.explain(group)
-        self.causes.children[1].value = fragment(replace(explained, title=""))
+        self._show_causes(explained)
         self._show_window(group)
+        self.rows_of_group.fill(self.bench.lag(group))
         self._show_trial()
+
+    def _show_causes(self, explained: Result) -> None:
+        """A card for each cause, and what the group is called where the page is narrow."""
+        (said,) = explained.summaries
+        source, group = input_options(self.bench.source), str(self.group)
+        members = self._members(group)
+        rows = explained.table.sort_by([("rank", "ascending")]).to_pylist()
+        with self.cards.hold_sync():
+            self.cards.group, self.cards.state = said.group, said.state
+            self.cards.cards = [
+                {name: str(getattr(words, name)) for name in CARD}
+                | {"command": next_command(row, source, members)}
+                for words, row in zip(said.causes, rows, strict=True)
+            ]
+        self.sheet.words = f"{said.group}: causes, history, window, what-ifs"
+
+    def _members(self, group: str) -> int | None:
+        overview = {row["group_id"]: row for row in self.bench.overview().table.to_pylist()}
+        members: int | None = overview[group]["members"]
+        return members
 
     def _show_window(self, group: str) -> None:
         moments, lag = self.bench.moments(group), self.bench.lag(group)
@@ -136,12 +199,36 @@ class Now(GroupDashboard):
         self.strip.fill(first, lag.table, limit, held)
 
     def _draw(self) -> None:
-        timeline = self.chosen(self.bench.timeline(self.group).table)
-        records = charts.lag_over_time_records(timeline)
-        self.over_time.draw(charts.lag_over_time_figure(records, self.theme))
-        lag = self.chosen(self.bench.lag(self.group).table).drop_columns("age_ms")
+        group = str(self.group)
+        story = charts.group_story_figure(
+            charts.group_story_records(self.chosen(self._timeline(group))),
+            self.bench.explain(group).table,
+            self.bench.events(group).table,
+            self.theme,
+            self.comparison.projected if self.comparison and self._is_tried() else None,
+        )
+        self.over_time.draw(story)
+        if story.data:
+            self.strip.along(story)
+        lag = self.chosen(self.bench.lag(group).table).drop_columns("age_ms")
         self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
-        self._draw_projection()
+        self._draw_matrix(group)
+
+    def _timeline(self, group: str) -> pa.Table:
+        """The lag of the group over the range that was chosen."""
+        if not self.range.value:
+            return self.bench.timeline(group).table
+        span = timedelta(seconds=self.range.value)
+        begin = self.bench.evidence(group).as_of - span
+        return self.bench.timeline(group, span / RANGE_MOMENTS, begin).table
+
+    def _draw_matrix(self, group: str) -> None:
+        evidence = self.bench.evidence(group)
+        members = evidence.members.filter(pc.equal(evidence.members.column("group_id"), group))
+        self.matrix.layout.display = None if len(members) else "none"
+        if len(members):
+            records = charts.assigned_records(members, self.bench.lag(group).table)
+            self.matrix.draw(charts.assigned_figure(records, self.theme))
 
     def _say(self, sentence: str, groups: pa.Table) -> None:
         worst = groups.column("level")[0].as_py()
@@ -163,7 +250,11 @@ class Now(GroupDashboard):
         )
         with self.verdict.hold_sync():
             self.verdict.level, self.verdict.sentence = worst, sentence
-            self.verdict.actions = [["worst", "Show the worst"]] if len(groups) > 1 else []
+            bad = worst in ("critical", "warning")
+            self.verdict.actions = [
+                *([["worst", "Show the worst"]] if len(groups) > 1 else []),
+                *([["what if", "What if it were mended"]] if bad else []),
+            ]
             self.verdict.copies = [
                 ["Copy for the incident channel", "\n".join(map(terminal, lines))],
                 ["Copy the Python behind this", code],
@@ -176,11 +267,19 @@ class Now(GroupDashboard):
 
     def _show_worst(self) -> None:
         self.group = self.bench.overview().table.column("group_id")[0].as_py()
+        self.sheet.is_open = True
+
+    def _try_worst(self) -> None:
+        """Show the worst group, and simulate what fits its first cause."""
+        self._show_worst()
+        cause = self.bench.overview().table.column("cause")[0].as_py()
+        self.run(FITTING.get(cause, "members"))
 
     def _picked_row(self, change: Any) -> None:
         if not self._hearing and change["new"]:
             self.selection.clear()
             self.group = change["new"][0][0]
+            self.sheet.is_open = True
 
     # ---- what would help -------------------------------------------------------------------------
 
@@ -199,6 +298,7 @@ class Now(GroupDashboard):
                 self.what_if.sentence = "No record pins a start offset here: nothing to skip."
                 return
             self._tried = (group, name)
+            self._assumed = chosen[TRIALS[name]].assumed
             self.header.busy, self.what_if.busy = True, f"Simulating {TRIALS[name]} ..."
             self._trial = Run(
                 partial(watched_comparison, chosen, SEEDS), lambda *_: None, self._ended
@@ -235,6 +335,7 @@ class Now(GroupDashboard):
             if found is not None:
                 self.comparison = found
                 self._show_trial()
+                self.redraw()
             elif not isinstance(error, CancelledError):
                 self.what_if.sentence = words_of(error)
 
@@ -243,20 +344,17 @@ class Now(GroupDashboard):
 
     def _show_trial(self) -> None:
         """Say what the last what-if of this group found; of another one nothing."""
-        mine = self.comparison is not None and self._tried and self._tried[0] == self.group
-        said = self.comparison.verdict() if mine and self.comparison is not None else ""
+        said = self.comparison.verdict() if self.comparison and self._is_tried() else ""
         with self.what_if.hold_sync():
             self.what_if.actions = [[name, words] for name, words in TRIALS.items()]
             self.what_if.sentence = f"{said[:1].upper()}{said[1:]}." if said else "What if ...?"
+            self.what_if.assumed = list(self._assumed) if said else []
             tried = [self._code(*self._tried)] if said and self._tried else []
             self.what_if.copies = [["Copy the Python behind this", code] for code in tried]
-        self.projection.layout.display = None if said else "none"
-        self._draw_projection()
 
-    def _draw_projection(self) -> None:
-        if self.comparison is not None and self.projection.layout.display is None:
-            lag = self.comparison.projected
-            self.projection.draw(charts.projection_figure(lag, self.theme))
+    def _is_tried(self) -> bool:
+        """Whether the last what-if was of the group that is shown."""
+        return bool(self.comparison and self._tried and self._tried[0] == self.group)
 
     def _code(self, group: str, name: str) -> str:
         """The Python that gives the comparison again."""
@@ -290,3 +388,12 @@ def _with_trend(groups: pa.Table, timeline: pa.Table, share_partitions: int) -> 
         for group in groups.column("group_id").to_pylist()
     ]
     return groups.append_column("trend", pa.array(trends, pa.list_(pa.int64())))
+
+
+def _in_words(groups: pa.Table) -> pa.Table:
+    """Groups with their causes as words, and rates in as many digits as people compare."""
+    columns = {"cause": pc.replace_substring(groups.column("cause"), "_", " ")}
+    columns |= {name: pc.round(groups.column(name), 2) for name in RATES}
+    for name, column in columns.items():
+        groups = groups.set_column(groups.schema.get_field_index(name), name, column)
+    return groups

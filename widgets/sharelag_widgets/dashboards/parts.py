@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
@@ -101,7 +102,7 @@ class TablePart(Part):
     """A table of a result; what its name says already (``without``) is not among its columns.
 
     With ``narrows``, what is picked elsewhere hides all other rows; ``folded`` is that of
-    `LagTable`.
+    `LagTable`, and with ``headings`` of its columns it is dense.
     """
 
     def __init__(
@@ -112,9 +113,10 @@ class TablePart(Part):
         without: Sequence[str] = (),
         narrows: bool = True,
         folded: Mapping[str, str] | None = None,
+        headings: Mapping[str, str] | None = None,
     ) -> None:
         self._selection, self._without, self._narrows = selection, without, narrows
-        self._folded = dict(folded or {})
+        self._folded, self._headings = dict(folded or {}), headings
         self.view: LagTable | None = None
         self._slot = W.VBox([], layout=W.Layout(width="100%"))
         super().__init__(title, meanings or {}, self._slot)
@@ -154,6 +156,8 @@ class TablePart(Part):
             title="",
         )
         view.hints, view.narrows, view.folded = self._hints(), self._narrows, self._folded
+        if self._headings is not None:
+            view.dense, view.headings = True, dict(self._headings)
         self.view = view
         put(self._slot, view)
 
@@ -168,6 +172,14 @@ class StripPart(Part):
     def __init__(self, title: str, meanings: Mapping[str, str], selection: Selection) -> None:
         self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
         super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
+
+    def along(self, figure: Any) -> None:
+        """Let the slider go along the time axis of a figure that stands above."""
+        ends = [
+            datetime.fromisoformat(one).replace(tzinfo=UTC) for one in figure.layout.xaxis.range
+        ]
+        margin = figure.layout.margin
+        self.view.axis = [*(one.timestamp() * 1000 for one in ends), margin.l, margin.r]
 
     def fill(
         self,

@@ -1,10 +1,12 @@
 // A level and a sentence, buttons that ask Python, and buttons that copy a text.
 
-import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
+import { codeButtons } from "../shared/code.js";
+import { announcer, button, failureOf, make } from "../shared/dom.js";
+import { counted } from "../shared/format.js";
+import { MARKS } from "../shared/levels.js";
 import { watchTheme } from "../shared/theme.js";
 
-const MARKS = { ok: "●", note: "◇", unknown: "?", warning: "▲", critical: "■", failed: "✕" };
-const CHANGING = ["level", "sentence", "actions", "copies", "busy"];
+const CHANGING = ["level", "sentence", "actions", "copies", "assumed", "busy"];
 
 /** Build it, and keep it up to date; returns what ends it. */
 function render({ model, el }) {
@@ -15,25 +17,12 @@ function render({ model, el }) {
   const bar = make("div", { class: "sl-bar" });
   const below = make("div");
   const voice = announcer();
-  root.append(make("p", { class: "sl-said" }, badge, " ", sentence), bar, below, voice.element);
+  const assumptions = make("details", { class: "sl-soft", hidden: true });
+  root.append(make("p", { class: "sl-said" }, badge, " ", sentence), assumptions, bar, below, voice.element);
   el.append(root);
   const trouble = failureOf(root);
   let buttons = "";
 
-  async function copy(words, text) {
-    root.dataset.copied = text.length;
-    try {
-      await navigator.clipboard.writeText(text);
-      below.replaceChildren();
-      voice.say(`${words}: copied`);
-    } catch {
-      // No leave to use the clipboard, as in a page from disk: let people take it themselves.
-      const field = ownsKeys(make("textarea", { rows: 5, "aria-label": `${words}: copy it from here`, style: { width: "100%" } }));
-      field.value = text;
-      below.replaceChildren(make("p", { class: "sl-soft" }, "The browser does not let a page copy here. Take it yourself: "), field);
-      field.select();
-    }
-  }
   function paint() {
     try {
       const level = get("level");
@@ -43,6 +32,9 @@ function render({ model, el }) {
       sentence.textContent = get("sentence");
       const wanted = JSON.stringify([get("actions"), get("copies"), get("busy")]);
       if (wanted !== buttons) renew(wanted);
+      const assumed = get("assumed");
+      assumptions.hidden = !assumed.length;
+      assumptions.replaceChildren(make("summary", {}, `Simulated; assumes ${counted(assumed.length, "thing")}`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))));
       trouble.mend();
       root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
     } catch (error) {
@@ -54,7 +46,7 @@ function render({ model, el }) {
     const off = Boolean(get("busy"));
     bar.replaceChildren(
       ...get("actions").map(([name, words]) => button(words, () => model.send({ act: name }), { disabled: off })),
-      ...get("copies").map(([words, text]) => button(words, () => copy(words, text))),
+      ...codeButtons(root, voice, below, get("copies"), true),
       ...(off ? [make("span", { class: "sl-soft", role: "status" }, get("busy"))] : []),
     );
     buttons = wanted;

@@ -30,6 +30,7 @@ class Verdict(anywidget.AnyWidget):
     actions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     #: Pairs of the words on a button and the text that it copies.
     copies: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+    assumed = traitlets.List(traitlets.Unicode()).tag(sync=True)  # what a simulation assumes
     busy = traitlets.Unicode("").tag(sync=True)  # what goes on; its buttons are off meanwhile
 
     def __init__(self, acts: Mapping[str, Callable[[], Any]], **traits: Any) -> None:

@@ -66,6 +66,10 @@ export function linked(model, hear) {
       ask();
       if (picked) bus().dispatchEvent(new CustomEvent("picked", { detail: { from: me, link: model.get("link"), picked } }));
     },
+    /** Someone is on the way to picking this: other views show it, Python hears the end only. */
+    show(picked) {
+      bus().dispatchEvent(new CustomEvent("picked", { detail: { from: me, link: model.get("link"), picked } }));
+    },
     stop() {
       bus().removeEventListener("picked", heard);
       model.off("msg:custom", onMessage);

@@ -1,6 +1,7 @@
 // Which theme is around a view, and when does that change? JupyterLab's, the system's, forced colours, or paper.
 
 const QUERIES = ["(prefers-color-scheme: dark)", "(prefers-contrast: more)", "(forced-colors: active)", "print"];
+const CHOSEN = "sharelag-theme";
 const LAB = ["data-jp-theme-light", "data-jp-theme-name", "class", "style"];
 
 /**
@@ -25,18 +26,28 @@ export function watchTheme(root, repaint) {
   // A view is rendered before it is put into the page; only then is there something around it.
   const seen = new IntersectionObserver(apply);
   seen.observe(root);
+  document.addEventListener(CHOSEN, apply);
   apply();
   return () => {
+    document.removeEventListener(CHOSEN, apply);
     observer.disconnect();
     seen.disconnect();
     for (const query of queries) query.removeEventListener("change", apply);
   };
 }
 
+/** Show all within an element light or dark; "" is as the page is. */
+export function chooseTheme(element, theme) {
+  element.dataset.slTheme = theme;
+  document.dispatchEvent(new Event(CHOSEN));
+}
+
 /** light, dark or forced. */
 function themeOf(root) {
   if (matchMedia("(forced-colors: active)").matches) return "forced";
   if (matchMedia("print").matches) return "light";
+  const chosen = root.closest("[data-sl-theme]")?.dataset.slTheme;
+  if (chosen) return chosen;
   const lab = document.body.dataset.jpThemeLight;
   if (lab !== undefined) return lab === "false" ? "dark" : "light";
   for (let element = root.parentElement; element; element = element.parentElement) {

@@ -1,0 +1,118 @@
+"""What happened to the share partitions of a group: resets, new leaders, archived records, members.
+
+Each event is a row that a chart can mark and people can read; of many within a step, the first
+stands for all, with how many there were.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.metrics.signs import is_reset
+from sharelag.model import milliseconds
+from sharelag.schemas import SHARE_PARTITION, Arrow
+from sharelag.schemas.arrow import as_table, flat
+
+ARCHIVED, NEW_LEADER, RESET = "records archived", "new leader", "reset"
+JOINED, EMPTIED = "member joined", "last member left"
+
+_STEP = "_step"
+
+
+def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
+    """Return the events of share partitions since a moment.
+
+    Parameters
+    ----------
+    history : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.HISTORY`: all rows of some share partitions, each in log order.
+    since : datetime
+        Earlier rows are ignored.
+    every : timedelta
+        Events of one kind within such a step are one row, at the time of the first.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.EVENTS` without topics and members.
+    """
+    schemas.require(history, schemas.HISTORY, "history")
+    table = as_table(history)
+    later = pc.greater_equal(table.column("record_timestamp"), pa.scalar(since))
+    table = table.filter(later)
+    archived = pc.greater(table.column("archived"), 0)
+    found = [
+        _rows(table, archived, ARCHIVED, every, "archived"),
+        _rows(table, table.column("leader_changed"), NEW_LEADER, every),
+        _rows(table, is_reset(table), RESET, every),
+    ]
+    return pa.concat_tables(found)
+
+
+def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
+    """Return when members joined and groups lost their last one, since a moment.
+
+    Parameters
+    ----------
+    members, groups : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.MEMBERS` and `sharelag.schemas.GROUPS`. Members that have left since are
+        not among them: Kafka writes only that they are gone.
+    since : datetime
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.EVENTS`.
+    """
+    found = [
+        _of_groups(members, "joined", JOINED, since),
+        _of_groups(groups, "emptied", EMPTIED, since),
+    ]
+    return pa.concat_tables(found)
+
+
+def _rows(
+    table: pa.Table, where: Arrow, event: str, every: timedelta, count: str | None = None
+) -> pa.Table:
+    """The rows where something happened, many within a step as one."""
+    chosen = table.filter(where.fill_null(False))
+    times = flat(chosen.column("record_timestamp")).cast(pa.int64())
+    step = pc.divide(times, max(round(every / timedelta(milliseconds=1)), 1))
+    chosen = chosen.append_column(_STEP, step)
+    summed = [(count, "sum")] if count else [("record_timestamp", "count")]
+    # Threads would change the order.
+    sums = chosen.group_by([*SHARE_PARTITION, _STEP], use_threads=False).aggregate(
+        [("record_timestamp", "min"), *summed]
+    )
+    columns = {name: sums.column(name) for name in SHARE_PARTITION}
+    columns["happened_at"] = sums.column("record_timestamp_min")
+    columns["event"] = pa.repeat(pa.scalar(event), len(sums))
+    columns["occurrences"] = sums.column("_".join(summed[0]))
+    return _conformed(columns, len(sums))
+
+
+def _of_groups(table: Arrow, time: str, event: str, since: datetime) -> pa.Table:
+    rows = as_table(table)
+    at = flat(rows.column(time)).cast(pa.int64())
+    rows = rows.filter(pc.greater_equal(at, milliseconds(since)).fill_null(False))
+    columns = {"group_id": rows.column("group_id"), "happened_at": rows.column(time)}
+    if "member_id" in rows.schema.names:
+        columns["member_id"] = rows.column("member_id")
+    columns["event"] = pa.repeat(pa.scalar(event), len(rows))
+    columns["occurrences"] = pa.repeat(pa.scalar(1), len(rows))
+    return _conformed(columns, len(rows))
+
+
+def _conformed(columns: dict[str, pa.ChunkedArray], rows: int) -> pa.Table:
+    """Columns as `sharelag.schemas.EVENTS`; null where there are none."""
+    arrays = [
+        flat(columns[field.name]).cast(field.type)
+        if field.name in columns
+        else pa.nulls(rows, field.type)
+        for field in schemas.EVENTS
+    ]
+    return pa.Table.from_arrays(arrays, schema=schemas.EVENTS)

@@ -1,0 +1,76 @@
+"""The command that shows more about a cause of lag, for people to copy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sharelag.sources.files.archive import ArchiveInput
+from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput
+from sharelag.sources.recorded import folder_of, samples
+
+#: By cause: what follows ``sharelag``; of other causes, what each record changed.
+_COMMANDS = {
+    "no_members": "members",
+    "unassigned": "members",
+    "members_idle": "members",
+    "hot_partition": "imbalance --by partition",
+    "slow_consumers": "simulate --compare --members {more}",
+    "burst": "progress",
+    "retention_near": "progress",
+    "records_deleted": "progress",
+    "redelivery_storm": "history --events",
+    "poison_records": "windows --picture",
+    "head_of_line": "windows --picture",
+    "window_full": "windows --picture",
+    "lock_expiry": "settings",
+    "open_transaction": "reconcile",
+    "markers": "reconcile",
+    "compaction_holes": "reconcile",
+}
+_OTHERS = "history --events"
+#: Commands that take ``--topic``.
+_OF_TOPIC = ("windows", "history", "progress", "reconcile")
+
+
+def next_command(cause: Mapping[str, Any], source: str, members: int | None = None) -> str:
+    """Return the command line that shows more about a cause.
+
+    Parameters
+    ----------
+    cause : mapping
+        A row of `sharelag.schemas.CAUSES`.
+    source : str
+        The options that name the input, quoted for a shell.
+    members : int, optional
+        How many members the group has: a simulation tries two more.
+    """
+    words = _COMMANDS.get(cause["cause"], _OTHERS).format(more=(members or 1) + 2)
+    parts = [words, source, f"--group {shlex.quote(cause['group_id'])}"]
+    if cause["topic"] and words.split()[0] in _OF_TOPIC:
+        partition = "" if cause["partition"] is None else f":{cause['partition']}"
+        parts.append(f"--topic {shlex.quote(cause['topic'] + partition)}")
+    return " ".join(["sharelag", *filter(None, parts)])
+
+
+def input_options(source: Any) -> str:
+    """Return the options of a command line that name an input, quoted for a shell.
+
+    Empty where no option does. The client properties of a cluster are not among them: they may
+    hold secrets.
+    """
+    if isinstance(source, KafkaInput):
+        return f"--bootstrap-server {shlex.quote(source.config.bootstrap_servers)}"
+    if isinstance(source, CaptureInput | ArchiveInput):
+        return f"--capture {shlex.quote(_named(source.folder))}"
+    if isinstance(source, RawInput):
+        return f"--raw {shlex.quote(str(source.path))}"
+    return ""
+
+
+def _named(folder: Path) -> str:
+    """A capture that ships with the project by its name, and any other by its path."""
+    name = folder.name
+    return name if name in samples() and folder_of(name) == folder else str(folder)

@@ -1,0 +1,206 @@
+"""The dashboard of now in a real JupyterLab: one page from the verdict to what would help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.support.browser.desk import Watched, axe_violations
+from tests.support.browser.jupyter import IDLE, Lab, change_theme
+
+CELLS = [
+    "import sharelag",
+    "shop = sharelag.open('demo', engine='local').dashboard()\nshop",
+    "'the end'",
+]
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
+    """The notebook after a full run."""
+    lab.write("now", CELLS)
+    watched = Watched(browser, timezone_id="Europe/Berlin")
+    page = lab.open(watched, "now.ipynb")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.wait_for_selector(".sl-strip[data-moment]")
+    page.wait_for_selector(".sl-chart[data-drawn]")
+    page.wait_for_function(IDLE)
+    yield watched
+    watched.context.close()
+
+
+def board_of(page: Page) -> Locator:
+    return page.locator(".sharelag-now")
+
+
+def pick(page: Page, group: str) -> None:
+    """Pick a group in the bar."""
+    board_of(page).get_by_label("Group", exact=True).select_option(label=group)
+    expect(board_of(page).locator(".sl-cards .sl-state")).to_contain_text(group)
+    page.wait_for_function(IDLE)
+
+
+def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:
+    page = opened.page
+    board = board_of(page)
+    said = board.locator(".sl-verdict").first
+    expect(said).to_contain_text("critical")
+    expect(said).to_contain_text("returns-desk: the group has no members.")
+    said.get_by_role("button", name="Copy for the incident channel").focus()
+    page.keyboard.press("Enter")
+    expect(said).to_have_attribute("data-copied", re.compile(r"\d+"))
+    table = board.get_by_role("grid").first
+    table.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(table.locator("[aria-selected=true]")).to_contain_text("search-index")
+    expect(board).to_contain_text("finish or reject the record at that offset")
+    table.focus()
+    page.keyboard.press("/")
+    page.keyboard.type("billing")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(table.locator("[aria-selected=true]")).to_contain_text("billing")
+    expect(board).to_contain_text("check the record at that offset and its consumer")
+    command = board.locator(".sl-cards .sl-command").first
+    expect(command).to_have_text(
+        "sharelag windows --picture --capture demo --group billing --topic orders:0"
+    )
+    board.get_by_role("button", name="Copy the command").first.focus()
+    page.keyboard.press("Enter")
+    expect(board.locator(".sl-cards")).to_have_attribute("data-copied", re.compile(r"\d+"))
+    strip = board.locator(".sl-strip")
+    moment = strip.get_attribute("data-moment")
+    strip.locator("input[type=range]").focus()
+    page.keyboard.press("Home")
+    expect(strip).not_to_have_attribute("data-moment", str(moment))
+    what_if = board.locator(".sl-verdict").nth(1)
+    what_if.get_by_role("button", name="lag-aware assignor").focus()
+    page.keyboard.press("Enter")
+    expect(what_if).to_contain_text("Lag-aware assignor")
+    expect(what_if).to_contain_text("the group as it is:")
+    expect(what_if.locator("summary")).to_contain_text("Simulated; assumes")
+    # The curves go on from now in the same chart.
+    expect(board.locator(".sl-chart .legendtext", has_text="lag-aware assignor")).to_be_attached()
+    opened.assert_quiet()
+
+
+def test_what_fits_the_worst_group_is_one_click_from_the_verdict(opened: Watched) -> None:
+    page = opened.page
+    board = board_of(page)
+    pick(page, "checkout")
+    board.get_by_role("button", name="What if it were mended").click()
+    expect(board.locator(".sl-cards .sl-state")).to_contain_text("returns-desk")
+    expect(board.locator(".sl-verdict").nth(1)).to_contain_text("+2 members is better")
+    opened.assert_quiet()
+
+
+def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: Watched) -> None:
+    page = opened.page
+    board, strip = board_of(page), page.locator(".sl-strip")
+    pick(page, "search-index")
+    chart = board.locator(".sl-chart:has(.sl-stage) .nsewdrag").nth(1)
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    last = int(strip.get_attribute("data-moment") or -1)
+    y = box["y"] + box["height"] / 3
+    page.mouse.move(box["x"] + box["width"] * 0.9, y)
+    page.mouse.down()
+    seen = []
+    for part in (0.8, 0.6, 0.4):
+        page.mouse.move(box["x"] + box["width"] * part, y, steps=4)
+        page.wait_for_timeout(50)
+        seen.append(int(strip.get_attribute("data-moment") or -1))
+    page.mouse.up()
+    assert last > seen[0] > seen[1] > seen[2] > 0
+    # The slider stands below the place in the chart.
+    slider = strip.locator("input[type=range]")
+    place = slider.evaluate(
+        """one => { const box = one.getBoundingClientRect(), share = (one.value - one.min) / (one.max - one.min);
+        return box.left + 8 + share * (box.width - 16); }"""
+    )
+    assert abs(place - (box["x"] + box["width"] * 0.4)) < 12
+    page.wait_for_function(IDLE)
+    opened.assert_quiet()
+
+
+def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> None:
+    page = opened.page
+    board = board_of(page)
+    bar = board.locator(".sharelag-bar")
+    board.locator(".sl-table").last.scroll_into_view_if_needed()
+    expect(bar.get_by_role("heading")).to_be_in_viewport()
+    bar.get_by_label("Theme").select_option("dark")
+    expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "dark")
+    expect(board.locator(".sl-cards")).to_have_attribute("data-theme", "dark")
+    page.wait_for_function(IDLE)
+    bar.get_by_label("Theme").select_option("")
+    expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "light")
+    page.wait_for_function(IDLE)
+    opened.assert_quiet()
+
+
+def test_what_is_clicked_gives_its_python_in_a_new_cell(opened: Watched) -> None:
+    page = opened.page
+    count = "window.jupyterapp.shell.currentWidget.content.widgets.length"
+    before = page.evaluate(count)
+    said = board_of(page).locator(".sl-verdict").first
+    said.get_by_role("button", name="Python into a new cell").click()
+    page.wait_for_function(f"{count} === {before + 1}")
+    source = page.evaluate(
+        "window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.getSource()"
+    )
+    assert source.splitlines()[0] == "bench.overview()"
+    place = page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex")
+    assert place == 2  # right below the dashboard
+    opened.assert_quiet()
+
+
+def test_wide_pages_have_two_columns_and_narrow_ones_a_sheet(opened: Watched) -> None:
+    page = opened.page
+    board = board_of(page)
+    left, right = (board.locator(".sharelag-columns > *").nth(number) for number in (0, 1))
+
+    def place(one: Locator) -> dict[str, float]:
+        box = one.bounding_box()
+        assert box is not None
+        return {"x": box["x"], "y": box["y"]}
+
+    board.locator(".sl-table").first.scroll_into_view_if_needed()
+    assert place(right)["x"] > place(left)["x"] + 300
+    toggle = board.locator(".sl-toggle")
+    expect(toggle).to_be_hidden()
+    page.set_viewport_size({"width": 768, "height": 900})
+    expect(toggle).to_be_visible()
+    if toggle.get_attribute("aria-expanded") == "true":
+        toggle.press("Enter")
+    expect(toggle).to_have_attribute("aria-expanded", "false")
+    expect(board.locator(".sl-cards")).to_be_hidden()
+    assert board.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    board.locator(".sl-table").first.scroll_into_view_if_needed()
+    expect(toggle).to_be_in_viewport()  # at the bottom of what is in sight
+    toggle.press("Enter")
+    expect(board.locator(".sl-cards")).to_be_visible()
+    expect(board.locator(".sl-strip canvas").first).to_be_attached()
+    toggle.press("Escape")
+    expect(toggle).to_have_attribute("aria-expanded", "false")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    opened.assert_quiet()
+
+
+@pytest.mark.parametrize("width", [768, 1440, 1920])
+def test_nothing_is_hidden_from_who_cannot_see_it(opened: Watched, width: int) -> None:
+    page = opened.page
+    dark = "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)"
+    page.set_viewport_size({"width": width, "height": 900})
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        change_theme(page, theme, dark, theme.endswith("Dark"))
+        page.wait_for_function(IDLE)
+        assert axe_violations(page, ".sharelag-now") == []
+    opened.assert_quiet()

@@ -1,0 +1,70 @@
+"""What happened to a group, from recorded histories."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pyarrow.compute as pc
+import pytest
+
+import sharelag
+from sharelag import schemas
+from sharelag.metrics import events
+from sharelag.workbench import Workbench
+
+
+@pytest.fixture(scope="module", name="demo")
+def opened_demo() -> Workbench:
+    return sharelag.open("demo", engine="local")
+
+
+def test_every_archived_offset_and_new_leader_of_the_history_is_an_event(demo: Workbench) -> None:
+    for group in demo.groups:
+        table, history = demo.events(group).table, demo.history(group).table
+        assert table.schema.equals(schemas.EVENTS)
+        later = history.filter(history.column("follows"))
+        times = {
+            events.ARCHIVED: pc.sum(later.column("archived")).as_py() or 0,
+            events.NEW_LEADER: pc.sum(later.column("leader_changed")).as_py() or 0,
+        }
+        for event, count in times.items():
+            mine = table.filter(pc.equal(table.column("event"), event))
+            assert (pc.sum(mine.column("occurrences")).as_py() or 0) == count, (group, event)
+            written = set(later.column("record_timestamp").to_pylist())
+            assert set(mine.column("happened_at").to_pylist()) <= written
+
+
+def test_members_join_when_the_group_says_so(demo: Workbench) -> None:
+    table = demo.events().table
+    joined = table.filter(pc.equal(table.column("event"), events.JOINED))
+    members = demo.members().table
+    known = {(row["member_id"], row["joined"]) for row in members.to_pylist()}
+    assert {(row["member_id"], row["happened_at"]) for row in joined.to_pylist()} == known
+    gone = table.filter(pc.equal(table.column("event"), events.EMPTIED))
+    assert gone.column("group_id").to_pylist() == ["returns-desk"]
+
+
+def test_a_reset_is_one_and_the_first_state_is_none() -> None:
+    shop = sharelag.open("chapters", engine="local")
+    table = shop.events().table
+    resets = table.filter(pc.equal(table.column("event"), events.RESET))
+    history = shop.history().table
+    again = history.filter(pc.and_(history.column("replaced"), history.column("follows")))
+    again = again.filter(pc.greater(again.column("snapshot_epoch"), 0))
+    assert pc.sum(resets.column("occurrences")).as_py() == len(again) > 0
+
+
+def test_many_within_a_step_are_one_row_at_the_time_of_the_first() -> None:
+    history = sharelag.open("poison", engine="local").history().table
+    history = history.select(schemas.HISTORY.names)
+    begin = pc.min(history.column("record_timestamp")).as_py()
+    fine = events.events_arrow(history, begin, timedelta(milliseconds=1))
+    coarse = events.events_arrow(history, begin, timedelta(days=1))
+    assert len(coarse) < len(fine)
+    for table in (fine, coarse):
+        archived = table.filter(pc.equal(table.column("event"), events.ARCHIVED))
+        total = pc.sum(history.column("archived")).as_py()
+        assert pc.sum(archived.column("occurrences")).as_py() == total > 0
+    assert (
+        pc.min(fine.column("happened_at")).as_py() == pc.min(coarse.column("happened_at")).as_py()
+    )

@@ -1,0 +1,47 @@
+"""Commands that cards offer: each is one that the command line takes, of the same input."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import sharelag
+from sharelag.cli import cli
+from sharelag.metrics.causes import CAUSES
+from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.recorded import folder_of
+from sharelag.workbench.next_steps import input_options, next_command
+
+ROW = {"group_id": "billing", "topic": "orders", "partition": 0}
+
+
+@pytest.mark.parametrize("cause", [cause.name for cause in CAUSES])
+def test_a_command_of_each_cause_answers(cause: str) -> None:
+    bench = sharelag.open("demo", engine="local")
+    command = next_command(ROW | {"cause": cause}, input_options(bench.source), 2)
+    name, *words = shlex.split(command)
+    assert name == "sharelag"
+    if words[0] == "simulate":  # as much as shows that it begins
+        words += ["--duration", "1s", "--seeds", "2"]
+    answer = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    assert answer.output
+
+
+def test_names_are_quoted_for_a_shell_and_samples_go_by_their_names(tmp_path: Path) -> None:
+    hostile = {"group_id": "a b; rm -rf $HOME", "topic": "it's", "partition": None}
+    command = next_command(hostile | {"cause": "head_of_line"}, "")
+    assert shlex.split(command)[-4:] == ["--group", "a b; rm -rf $HOME", "--topic", "it's"]
+    assert input_options(CaptureInput(folder_of("demo"))) == "--capture demo"
+    elsewhere = tmp_path / "a b" / "demo"
+    assert shlex.split(input_options(CaptureInput(elsewhere))) == ["--capture", str(elsewhere)]
+    assert (
+        input_options(KafkaInput(ClientConfig({"bootstrap.servers": "a:1,b:2"})))
+        == "--bootstrap-server a:1,b:2"
+    )
+    assert shlex.split(input_options(RawInput("x y.parquet"))) == ["--raw", "x y.parquet"]
+    assert input_options(object()) == ""

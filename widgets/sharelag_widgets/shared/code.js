@@ -1,0 +1,44 @@
+// Texts that people take with them: to the clipboard, or as code into a new cell where the page lets a view add one.
+
+import { button, make, ownsKeys } from "./dom.js";
+
+/**
+ * Buttons that copy texts; where JupyterLab shows itself to the page (as `make lab` starts it), code also goes into a new cell.
+ *
+ * @param {HTMLElement} root whose `data-copied` says how long the last text was
+ * @param {{say: (text: string) => void}} voice
+ * @param {HTMLElement} below where a field stands if the browser does not let a page copy
+ * @param {string[][]} copies pairs of the words on a button and the text
+ * @param {boolean} isCode the words begin with "Copy"; code has another button that says where it goes
+ */
+export function codeButtons(root, voice, below, copies, isCode) {
+  return copies.flatMap(([words, text]) => [
+    button(words, () => copy(root, voice, below, words, text)),
+    ...(isCode && words.includes("Python") && commands() ? [button("Python into a new cell", () => intoCell(root, voice, text))] : []),
+  ]);
+}
+
+async function copy(root, voice, below, words, text) {
+  root.dataset.copied = text.length;
+  try {
+    await navigator.clipboard.writeText(text);
+    below.replaceChildren();
+    voice.say(`${words}: copied`);
+  } catch {
+    // No leave to use the clipboard, as in a page from disk: let people take it themselves.
+    const field = ownsKeys(make("textarea", { rows: 5, "aria-label": `${words}: copy it from here`, style: { width: "100%" } }));
+    field.value = text;
+    below.replaceChildren(make("p", { class: "sl-soft" }, "The browser does not let a page copy here. Take it yourself: "), field);
+    field.select();
+  }
+}
+
+const commands = () => globalThis.jupyterapp?.commands;
+
+/** Below the cell that the view stands in; JupyterLab has no other way in for a view. */
+async function intoCell(root, voice, text) {
+  root.closest(".jp-Cell")?.dispatchEvent(new MouseEvent("mousedown", { bubbles: true }));
+  await commands().execute("notebook:insert-cell-below");
+  await commands().execute("notebook:replace-selection", { text });
+  voice.say("The code is in a new cell.");
+}
