@@ -8,6 +8,7 @@ never a finding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,6 @@ _CALLS = {
     "delete": "DeleteShareGroupState",
     "summary": "ReadShareGroupStateSummary",
 }
-_LISTED = pa.array(
-    [
-        f"{api} {code}"
-        for api, names in ANSWERS.items()
-        for code in (0, *(code for code, error in ERRORS.items() if error.name in names))
-    ]
-)
 #: After the largest session epoch the next is 1: 0 opens a session.
 _LARGEST = 2**31 - 1
 #: Microseconds by which the times of a log of requests and of records may differ.
@@ -197,7 +191,9 @@ def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
             apis = pa.array(list(_CALLS.values())).take(at)
         codes = flat(table.column("error_code"))
         pairs = pc.binary_join_element_wise(apis, codes.cast(pa.string()), " ")
-        known = pc.or_(pc.is_in(pairs, _LISTED), pc.invert(pc.is_in(apis, pa.array(list(ANSWERS)))))
+        known = pc.or_(
+            pc.is_in(pairs, _listed()), pc.invert(pc.is_in(apis, pa.array(list(ANSWERS))))
+        )
         lines = keys(table, ("source", "position"))
         bad = pc.and_(
             pc.invert(pc.or_(known, pairs.is_null())), pc.invert(pc.is_in(lines, flagged))
@@ -340,3 +336,15 @@ def _findings(name: str, rows: pa.Table, words: Sequence[str]) -> pa.Table:
     columns[0] = pa.repeat(pa.scalar(name), rows.num_rows)
     columns[-1] = pa.array(words, pa.string())
     return pa.table(columns, schema=REQUEST_FINDINGS)
+
+
+@cache
+def _listed() -> pa.Array:
+    """Requests with the errors that Kafka lists for them; pyarrow loads pandas to make it."""
+    return pa.array(
+        [
+            f"{api} {code}"
+            for api, names in ANSWERS.items()
+            for code in (0, *(code for code, error in ERRORS.items() if error.name in names))
+        ]
+    )
