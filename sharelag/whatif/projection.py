@@ -31,7 +31,7 @@ def projected(
     Returns
     -------
     pyarrow.Table
-        `PROJECTED`, by variant and time.
+        `PROJECTED`, by variant and time; of long runs 2,000 times, evenly apart.
 
     Raises
     ------

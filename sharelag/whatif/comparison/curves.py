@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from sharelag.whatif.comparison.intervals import mean_intervals
 from sharelag.whatif.comparison.tables import PROJECTED
 
+#: Points of a curve: more than a screen has, and few enough for thousands of runs.
+MOST_TIMES = 2_000
+
 
 class Curve(NamedTuple):
     """The lag of all share partitions together in one run."""
@@ -21,10 +24,15 @@ class Curve(NamedTuple):
 
 
 def curve(timeline: pa.Table) -> Curve:
-    """The times of a timeline, and the lag of all share partitions together at each."""
+    """The times of a timeline, and the lag of all share partitions together at each.
+
+    Of a long run as many times as can be drawn and kept for every run, evenly apart, the first and
+    the last among them.
+    """
     times, steps = np.unique(timeline.column("time_ms").to_numpy(), return_inverse=True)
     sums = np.bincount(steps, timeline.column("lag").to_numpy().astype(np.float64))
-    return Curve(times, np.asarray(sums, np.float64))
+    kept = np.linspace(0, len(times) - 1, min(len(times), MOST_TIMES)).round().astype(np.int64)
+    return Curve(times[kept], np.asarray(sums, np.float64)[kept])
 
 
 def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.Table:

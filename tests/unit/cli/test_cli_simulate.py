@@ -546,3 +546,8 @@ def test_the_former_name_of_service_says_what_to_write() -> None:
     answer = run(*given, "--engine", "local", "--show-scenario")
     assert answer.exit_code == 0
     assert "sharelag: --service-ms is deprecated: use --service, such as" in answer.stderr
+
+
+def test_more_members_than_a_broker_lets_join_are_refused() -> None:
+    answer = run("--scenario", "uneven", "--duration", "1s", "--members", "8,100000")
+    assert "100,000 members are too many: give at most 1,000" in str(answer.exception)

@@ -6,11 +6,13 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from sharelag.errors import InputError
 from sharelag.whatif import compare, compared, named, projected, simulate
+from sharelag.whatif.comparison.curves import MOST_TIMES, curve
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
 from sharelag.workbench import charts
@@ -34,6 +36,19 @@ def test_a_curve_is_the_mean_of_the_runs() -> None:
         assert (low <= np.mean(sums, axis=0)).all()
         assert (high >= np.mean(sums, axis=0)).all()
         assert (high > low).any()
+
+
+def test_a_long_run_keeps_as_many_times_as_can_be_drawn() -> None:
+    short = simulate(SCENARIO).timeline
+    assert len(curve(short).times) == len(set(short.column("time_ms").to_pylist())) == 21
+    times = np.repeat(np.arange(86_401) * 1000, 2)
+    long = pa.table({"time_ms": times, "lag": np.arange(len(times))})
+    found = curve(long)
+    assert len(found.times) == len(found.lag) == MOST_TIMES
+    assert (found.times[0], found.times[-1]) == (0, 86_400_000)
+    assert found.lag.tolist() == [4 * time / 1000 + 1 for time in found.times]
+    assert (np.diff(found.times) >= 43_000).all()
+    assert (np.diff(found.times) <= 44_000).all()
 
 
 def test_one_run_has_no_interval_and_none_is_an_error() -> None:
