@@ -66,7 +66,9 @@ def doctor(
 ) -> int:
     """Check this machine, and a cluster if one is given, and say what to do.
 
-    Exits with 1 when a check fails, or with --rights when a command would end with an error.
+    Exits with 1 when a check fails; with --rights when a command of sharelag would end with an
+    error, and with --principal when a consumer would. Below the table of rights are the commands
+    that grant those missing.
     """
     config = config_of(options) if names_cluster(options) else None
     if rights:
@@ -75,7 +77,8 @@ def doctor(
         from sharelag.sources.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 
-        return _rights(rights_of(KafkaInput(config), group, topic, principal), output)
+        found = rights_of(KafkaInput(config), group, topic, principal)
+        return _rights(found, output, principal is not None)
     if ignored := given_options(("group", "topic", "principal", "output")):
         raise click.UsageError(f"{flags(ignored)} without --rights: add it, or remove them.")
     worst = 0
@@ -88,18 +91,21 @@ def doctor(
     return int(worst)
 
 
-def _rights(found: tuple[Any, tuple[str, ...]], output: str) -> int:
-    from sharelag.metrics.rights import failing_of_ours
+def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) -> int:
+    from sharelag.metrics.rights import CONSUMERS, failing, failing_of_ours, grants
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.views import RIGHTS
     from sharelag.workbench.rights import in_words
 
     table, unknown = found
-    write(lines(plain_rows(table), output, RIGHTS.columns))
-    for sentence in in_words(table):
+    write(lines(plain_rows(table), output, RIGHTS.without("grant").columns))
+    if output == "human":
+        commands = grants(table, of_consumers=is_somebody)
+        write(["", *map(terminal, commands)] if commands else [])
+    for sentence in in_words(table, is_somebody):
         click.echo(f"sharelag: {terminal(sentence)}", err=True)
     note(unknown)
-    return int(bool(failing_of_ours(table)))
+    return int(CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table)))
 
 
 def checks(config: ClientConfig | None = None) -> Iterator[Check]:

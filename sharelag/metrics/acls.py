@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.metrics.acl_lines import allow_again, grant
 from sharelag.model.rights import Right
 
 #: ``StandardAuthorizerData.IMPLIES_DESCRIBE`` and its sibling: who may do these may do that, too.
@@ -42,14 +43,10 @@ def judged(rules: pa.Table, wanted: Iterable[Right], principal: str) -> pa.Table
     DESCRIBE allows: finding leaders and coordinators. Super users, and
     ``allow.everyone.if.no.acl.found``, are no rules.
     """
-    mine = rules.filter(
-        pc.is_in(rules.column("principal"), pa.array([principal, _EVERYBODY]))
-    ).to_pylist()
+    mine = _of(rules, principal)
     rows = []
     for right in dict.fromkeys(wanted):
-        answers = [_allowed(mine, right)]
-        if right.resource_type != "CLUSTER" and right.operation in _IMPLIED_BY["DESCRIBE"]:
-            answers.append(_allowed(mine, right._replace(operation="DESCRIBE")))
+        answers = [_allowed(mine, one) for one in _with_describe(right)]
         allowed = False if False in answers else None if None in answers else True
         rows.append({**right._asdict(), "allowed": allowed})
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
@@ -59,6 +56,53 @@ def allowed_all(wanted: Iterable[Right]) -> pa.Table:
     """Return the same for a cluster without an authorizer."""
     rows = [{**right._asdict(), "allowed": True} for right in dict.fromkeys(wanted)]
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
+
+
+def repairs(
+    rules: pa.Table, wanted: Iterable[Right], principal: str, server: str
+) -> dict[Right, str]:
+    """Return what gives the rights that rules deny: lines that remove these, and grant the rest.
+
+    Parameters
+    ----------
+    rules, wanted, principal
+        As for `judged`.
+    server : str
+        The address for Kafka's command.
+    """
+    mine = _of(rules, principal)
+    found = {}
+    for right in dict.fromkeys(wanted):
+        lines = []
+        for one in _with_describe(right):
+            about = [rule for rule in mine if _matches(rule, one)]
+            denials = [rule for rule in about if _says(rule, "DENY", {one.operation, "ALL"})]
+            lines += [allow_again(rule, server) for rule in denials]
+        allows = [rule for rule in mine if rule["permission"] == "ALLOW"]
+        if lines and not _allowed(allows, right):
+            lines.append(grant(right, principal, server))
+        if lines:
+            found[right] = " && ".join(dict.fromkeys(lines))
+    return found
+
+
+def _of(rules: pa.Table, principal: str) -> list[dict[str, Any]]:
+    names = pa.array([principal, _EVERYBODY])
+    mine: list[dict[str, Any]] = rules.filter(
+        pc.is_in(rules.column("principal"), names)
+    ).to_pylist()
+    return mine
+
+
+def _with_describe(right: Right) -> list[Right]:
+    """Return a right with that to describe, where what it allows starts with describing."""
+    if right.resource_type == "CLUSTER" or right.operation not in _IMPLIED_BY["DESCRIBE"]:
+        return [right]
+    return [right, right._replace(operation="DESCRIBE")]
+
+
+def _says(rule: Mapping[str, Any], permission: str, operations: Collection[str]) -> bool:
+    return rule["permission"] == permission and rule["operation"] in operations
 
 
 def _allowed(rules: Sequence[dict[str, Any]], right: Right) -> bool | None:
@@ -72,14 +116,10 @@ def _allowed(rules: Sequence[dict[str, Any]], right: Right) -> bool | None:
 
 
 def _decided(
-    rules: Sequence[dict[str, Any]], permission: str, operations: Iterable[str]
+    rules: Sequence[dict[str, Any]], permission: str, operations: Collection[str]
 ) -> bool | None:
     """Whether a rule says so for all hosts; None if only for some."""
-    hosts = {
-        rule["acl_host"]
-        for rule in rules
-        if rule["permission"] == permission and rule["operation"] in operations
-    }
+    hosts = {rule["acl_host"] for rule in rules if _says(rule, permission, operations)}
     return True if _ANY in hosts else None if hosts else False
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.metrics.acl_lines import SOMEBODY, grant
 from sharelag.model.rights import CLUSTER, Right
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
-#: Who a grant is for when the client settings do not tell.
-SOMEBODY = "User:YOU"
 
 _EVIDENCE = (
     *("explain", "progress", "imbalance", "plan-reset", "check", "report", "capture"),
@@ -27,7 +25,7 @@ _STATE = (
     "reconcile --true",
 )
 _WITHOUT_TOPICS = ("decode", "health", "settings --all-groups", "members")
-_CONSUMERS = "share consumers"
+CONSUMERS = "share consumers"
 _DESCRIBE, _RESET, _DELETE, _DELETE_OFFSETS = (
     f"kafka-share-groups.sh --{what}"
     for what in ("describe", "reset-offsets", "delete", "delete-offsets")
@@ -72,7 +70,7 @@ NEEDS = (
     ),
     Need("READ", "TOPIC", GROUP_TOPIC, _GROUPS, (), "records of groups, members and assignments"),
     Need(
-        *("DESCRIBE", "TOPIC", None, (_CONSUMERS, _DESCRIBE)),
+        *("DESCRIBE", "TOPIC", None, (CONSUMERS, _DESCRIBE)),
         tuple(
             one
             for one in _STATE
@@ -81,7 +79,7 @@ NEEDS = (
         "name, id, leaders and ends of the topic; lag is unknown without",
     ),
     Need(
-        *("READ", "TOPIC", None, (_CONSUMERS, _RESET, _DELETE_OFFSETS)),
+        *("READ", "TOPIC", None, (CONSUMERS, _RESET, _DELETE_OFFSETS)),
         (*_EVIDENCE, "reconcile --true"),
         "times of records, for ages; the backlog itself",
     ),
@@ -92,10 +90,10 @@ NEEDS = (
         "settings of the brokers",
     ),
     Need(
-        *("DESCRIBE", "GROUP", None, (_CONSUMERS, _DESCRIBE), ()),
+        *("DESCRIBE", "GROUP", None, (CONSUMERS, _DESCRIBE), ()),
         "what Kafka's command says of a group, which --kafka-output and --described read",
     ),
-    Need("READ", "GROUP", None, (_CONSUMERS, _RESET), (), "to consume, and to change offsets"),
+    Need("READ", "GROUP", None, (CONSUMERS, _RESET), (), "to consume, and to change offsets"),
     Need("DELETE", "GROUP", None, (_DELETE, _DELETE_OFFSETS), (), "to delete groups and offsets"),
     Need(
         *("DESCRIBE", "CLUSTER", CLUSTER, (), ("doctor --rights --principal",)),
@@ -134,6 +132,7 @@ def rights(
     topics: Sequence[str],
     principal: str = SOMEBODY,
     server: str = "HOST:PORT",
+    repairs: Mapping[Right, str] | None = None,
 ) -> pa.Table:
     """Return every right that commands need, whether it is granted, and how to grant it.
 
@@ -147,6 +146,8 @@ def rights(
         Who gets it, such as ``User:alice``.
     server : str
         The address for Kafka's command.
+    repairs : mapping of Right to str, optional
+        What gives a right that a rule denies, which a grant alone does not.
 
     Returns
     -------
@@ -160,7 +161,7 @@ def rights(
     rows = []
     for right, need in wanted(groups, topics):
         allowed = known.get(right)
-        may_be_granted = need.of_clients and not allowed
+        line = (repairs or {}).get(right) or grant(right, principal, server)
         rows.append(
             {
                 **right._asdict(),
@@ -168,29 +169,14 @@ def rights(
                 "needed_by": list(need.needed_by),
                 "used_by": list(need.used_by),
                 "purpose": need.purpose,
-                "grant": grant(right, principal, server) if may_be_granted else None,
+                "grant": line if need.of_clients and not allowed else None,
             }
         )
     return pa.Table.from_pylist(rows, schema=schemas.RIGHTS)
 
 
-def grant(right: Right, principal: str = SOMEBODY, server: str = "HOST:PORT") -> str:
-    """Return the ``kafka-acls.sh`` line that grants a right, for a POSIX shell."""
-    words = ["kafka-acls.sh", "--bootstrap-server", server, "--add"]
-    words += [f"--allow-principal={principal}"]
-    words += ["--operation", KAFKAS_WORDS.get(right.operation, right.operation.capitalize())]
-    if right.resource_type == "CLUSTER":
-        words.append("--cluster")
-    else:
-        # With an equals sign: a name may begin with a dash.
-        words.append(f"--{right.resource_type.lower()}={right.resource or '*'}")
-    return shlex.join(words)
-
-
 #: Topics of the coordinators.
 _OWN = (STATE_TOPIC, GROUP_TOPIC)
-#: Operations of more than one word, as kafka-acls.sh reads them.
-KAFKAS_WORDS = {"DESCRIBE_CONFIGS": "DescribeConfigs", "CLUSTER_ACTION": "ClusterAction"}
 
 
 def failing(table: pa.Table) -> dict[str, list[str]]:
@@ -235,3 +221,35 @@ def _in_words(operation: str, about: str, names: list[str]) -> str:
 def failing_of_ours(table: pa.Table) -> list[str]:
     """Return those of them that are commands of sharelag in their plain form."""
     return [command for command in failing(table) if command in _STATE]
+
+
+def grants(table: pa.Table, of_consumers: bool = False) -> list[str]:
+    """Return the commands that grant what is missing, as few as do.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        `sharelag.schemas.RIGHTS`.
+    of_consumers : bool
+        What share consumers need, in place of what sharelag reads: it never gets the right to
+        change a group by these.
+    """
+    missing = {
+        (row["operation"], row["resource_type"], row["resource"]): row["grant"]
+        for row in table.to_pylist()
+        if row["granted"] == NO
+        and row["grant"]
+        and (
+            CONSUMERS in row["needed_by"]
+            if of_consumers
+            else not {*_STATE}.isdisjoint([*row["needed_by"], *row["used_by"]])
+        )
+    }
+    # Reading includes describing.
+    return list(
+        dict.fromkeys(
+            line
+            for (operation, *what), line in missing.items()
+            if operation != "DESCRIBE" or ("READ", *what) not in missing
+        )
+    )

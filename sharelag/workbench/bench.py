@@ -360,7 +360,8 @@ class Workbench(Opened):
             ("rights", *groups, None, *topics, principal),
             lambda: preflight.rights_of(self.source, groups, topics, principal),
         )
-        return preflight.rights_answer(table, unknown, Result("", table, {}, None, self.describe()))
+        base = Result("", table, {}, None, self.describe())
+        return preflight.rights_answer(table, unknown, principal, base)
 
     def health(self) -> Result:
         """How the state topic does, as of its last record."""

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import AuthorizationError, InputError, TopicMissingError
-from sharelag.metrics.acls import allowed_all, judged
-from sharelag.metrics.rights import SOMEBODY, failing, rights, wanted
+from sharelag.metrics.acl_lines import SOMEBODY
+from sharelag.metrics.acls import allowed_all, judged, repairs
+from sharelag.metrics.rights import failing, failing_of_ours, rights, wanted
+from sharelag.model.rights import CLUSTER
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import Input, KafkaInput
 from sharelag.sources.kafka.acls import acls
-from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.rights import ask_rights, principal_of
 from sharelag.tables import views
 from sharelag.tables.gaps import of_hidden
@@ -68,45 +69,54 @@ def rights_of(
     """
     if not isinstance(source, KafkaInput):
         raise InputError(_NOT_A_CLUSTER)
+    if principal is not None and not re.fullmatch(r"\w+:.+", principal, re.DOTALL):
+        raise InputError(f"invalid principal {principal!r}: give its type and name, User:alice")
     names, unknown = _names(source, sorted(set(groups)), sorted(set(topics)))
     config = source.config
+    every = [right for right, _ in wanted(*names)]
+    whose = principal or principal_of(config)
     if principal is None:
         asked = ask_rights(config, *names)
+        rules = acls(config) if whose and _is_denied_some(asked) else None
     else:
-        asked, said = _of_somebody(config, names, principal)
-        unknown += said
-    whose = principal or principal_of(config) or SOMEBODY
-    return rights(asked, *names, whose, config.bootstrap_servers), unknown
+        rules = acls(config)
+        asked = allowed_all(every) if rules is None else judged(rules, every, principal)
+        unknown += () if rules is None else (_NOT_RULES,)
+    servers = config.bootstrap_servers
+    denied = {} if rules is None or not whose else repairs(rules, every, whose, servers)
+    return rights(asked, *names, whose or SOMEBODY, servers, denied), unknown
 
 
-def _of_somebody(
-    config: ClientConfig, names: tuple[list[str], list[str]], principal: str
-) -> tuple[pa.Table, tuple[str, ...]]:
-    if not re.fullmatch(r"\w+:.+", principal, re.DOTALL):
-        raise InputError(f"invalid principal {principal!r}: give its type and name, User:alice")
-    every = [right for right, _ in wanted(*names)]
-    rules = acls(config)
-    if rules is None:
-        return allowed_all(every), ()
-    return judged(rules, every, principal), (_NOT_RULES,)
+def _is_denied_some(asked: pa.Table) -> bool:
+    """Whether a right is refused that the rules, which may be listed, can say why."""
+    allowed = {tuple(row.values())[:-1]: row["allowed"] for row in asked.to_pylist()}
+    return bool(allowed.get(("DESCRIBE", "CLUSTER", CLUSTER))) and False in allowed.values()
 
 
-def rights_answer(table: pa.Table, unknown: tuple[str, ...], base: Result) -> Result:
+def rights_answer(
+    table: pa.Table, unknown: tuple[str, ...], principal: str | None, base: Result
+) -> Result:
     """The rights, with what they mean for commands."""
     return replace(
         base,
-        title="What may we do on this cluster?",
+        title=f"What may {principal or 'we'} do on this cluster?",
         table=table,
         columns=views.RIGHTS.columns,
-        notes=in_words(table),
+        notes=in_words(table, principal is not None),
         unknown=unknown + base.unknown,
     )
 
 
-def in_words(table: pa.Table) -> tuple[str, ...]:
-    """Say which commands would fail, by the rights that they miss."""
+def in_words(table: pa.Table, of_somebody: bool = False) -> tuple[str, ...]:
+    """Say which commands would fail, by the rights that they miss.
+
+    Those of sharelag; of somebody else also share consumers and Kafka's commands.
+    """
     by_rights: dict[str, list[str]] = {}
+    ours = failing_of_ours(table)
     for command, missing in failing(table).items():
+        if not of_somebody and command not in ours:
+            continue
         by_rights.setdefault(" and ".join(missing), []).append(command)
     return tuple(
         f"without {missing}, these end with an error: {', '.join(commands)}"

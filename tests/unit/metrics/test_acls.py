@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.metrics.acls import judged
+from sharelag.metrics.acls import judged, repairs
 from sharelag.model.rights import Right
 
 
@@ -54,3 +54,29 @@ def test_every_topic_is_that_of_a_rule_for_all() -> None:
     for rules, allowed in (([READ], False), (["ALLOW User:a * READ TOPIC LITERAL *"], True)):
         table = judged(_rules(*rules), every, "User:a")
         assert table.column("allowed").to_pylist() == [allowed]
+
+
+def test_what_repairs_a_denial() -> None:
+    read, describe = (Right(one, "TOPIC", "orders") for one in ("READ", "DESCRIBE"))
+    rules = _rules(
+        READ,
+        "DENY User:a 10.0.0.1 ALL TOPIC PREFIXED ord",
+        "DENY User:* * DESCRIBE_CONFIGS TOPIC LITERAL orders",
+    )
+    remove = (
+        "kafka-acls.sh --bootstrap-server b:9092 --remove --deny-principal=User:a "
+        "--deny-host=10.0.0.1 --resource-pattern-type=prefixed --operation All --topic=ord"
+    )
+    configs = Right("DESCRIBE_CONFIGS", "TOPIC", "orders")
+    found = repairs(rules, [read, describe, configs], "User:a", "b:9092")
+    assert found == {
+        read: remove,
+        describe: remove,
+        configs: (
+            f"{remove} && "
+            "kafka-acls.sh --bootstrap-server b:9092 --remove '--deny-principal=User:*' "
+            "--operation DescribeConfigs --topic=orders && kafka-acls.sh --bootstrap-server b:9092 "
+            "--add --allow-principal=User:a --operation DescribeConfigs --topic=orders"
+        ),
+    }
+    assert repairs(_rules(READ), [read], "User:a", "b:9092") == {}

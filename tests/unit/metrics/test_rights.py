@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
+from sharelag.metrics.acl_lines import grant
 from sharelag.metrics.rights import (
     NO,
     UNKNOWN,
     YES,
     failing,
     failing_of_ours,
-    grant,
+    grants,
     rights,
     wanted,
 )
@@ -104,3 +105,33 @@ def test_the_state_topic_comes_first() -> None:
     first, second = [right for right, _ in wanted(["g"], ["t"])][:2]
     assert first == Right("DESCRIBE", "TOPIC", STATE_TOPIC)
     assert second == Right("READ", "TOPIC", STATE_TOPIC)
+
+
+def test_only_what_is_needed_is_offered() -> None:
+    """Nobody who reads lag is offered the right to delete groups, or to read in their place."""
+    nothing = {"_".join(map(str, right)): False for right, _ in wanted(["billing"], ["orders"])}
+    lines = grants(_table(**nothing))
+    ends = [line.partition("--operation ")[2] for line in lines]
+    assert ends == [
+        "Read --topic=__share_group_state",
+        "Read --topic=__consumer_offsets",
+        "Read --topic=orders",
+        "DescribeConfigs --topic=orders",
+        "DescribeConfigs --group=billing",
+        "DescribeConfigs --cluster",
+    ]
+    consumers = [line.partition("--operation ")[2] for line in grants(_table(**nothing), True)]
+    assert consumers == ["Read --topic=orders", "Read --group=billing"]
+    assert grants(_table()) == []
+    unknown = rights(schemas.ASKED_RIGHTS.empty_table(), [], [])
+    assert grants(unknown) == []
+
+
+def test_many_groups_are_counted() -> None:
+    groups = [f"g{n}" for n in range(500)]
+    rows = [
+        {**right._asdict(), "allowed": right.operation != "READ" or right.resource_type != "GROUP"}
+        for right, _ in wanted(groups, ["orders"])
+    ]
+    table = rights(pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS), groups, ["orders"])
+    assert failing(table)["share consumers"] == ["READ on 500 groups"]

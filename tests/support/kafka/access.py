@@ -1,0 +1,70 @@
+"""Rules of a secured broker's authorizer, and the settings of those who are judged by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.workload import wait_until
+
+
+def rule(text: str, group: str = "") -> AclBinding:
+    """Make a rule for alice: ``GROUP {} READ``; a star ends a prefix, a minus denies."""
+    kind, name, operation = text.removeprefix("-").format(group).split()
+    is_prefix = len(name) > 1 and name.endswith("*")
+    return AclBinding(
+        ResourceType[kind],
+        name.rstrip("*") or "*",
+        ResourcePatternType.PREFIXED if is_prefix else ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation[operation],
+        AclPermissionType.DENY if text.startswith("-") else AclPermissionType.ALLOW,
+    )
+
+
+def set_rules(broker: KafkaBroker, rules: list[AclBinding]) -> None:
+    """Replace all rules; returns when the broker's authorizer has them."""
+    admin = AdminClient(broker.client_config())
+    everything = AclBindingFilter(
+        *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
+        *(AclOperation.ANY, AclPermissionType.ANY),
+    )
+
+    def in_force() -> set[AclBinding]:
+        return set(admin.describe_acls(everything).result(timeout=30))
+
+    for deleted in admin.delete_acls([everything]).values():
+        deleted.result(timeout=30)
+    if rules:
+        for created in admin.create_acls(rules).values():
+            created.result(timeout=30)
+    wait_until(lambda: in_force() == set(rules), "the rules are in force")
+
+
+def java_settings(broker: KafkaBroker, user: str) -> dict[str, str]:
+    """Return the properties of a user, as for Kafka's own clients."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "bootstrap.servers": broker.secure_bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} required username="{user}" password="{USERS[user]}";',
+    }
+
+
+def settings_file(folder: Path, settings: dict[str, str]) -> str:
+    """Write them into a file for ``--command-config``."""
+    file = folder / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return str(file)
