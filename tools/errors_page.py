@@ -26,7 +26,7 @@ def _lines() -> Iterator[str]:
         yield from (f"## {kind.value}", "", "| error | means | what to do |", "|---|---|---|")
         for error in ERRORS.values():
             if error.kind is kind:
-                advice = error.advice.format(name="NAME").replace("|", "\\|")
+                advice = error.what_to_do().replace("|", "\\|")
                 yield f"| `{error.name}` ({error.code}) | {error.meaning} | {advice} |"
         yield ""
     yield from ("## Which request is answered with which", "", "| request | errors |", "|---|---|")

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sharelag.metrics.request_errors import failed
 from sharelag.model.kafka_errors import ERRORS, in_words
 from sharelag.model.request_errors import ANSWERS
 from sharelag.schemas import Arrow
@@ -29,14 +30,6 @@ _FENCED = [
     for code, error in ERRORS.items()
     if error.name in ("FENCED_LEADER_EPOCH", "FENCED_STATE_EPOCH")
 ]
-#: Requests by what tables call them.
-_CALLS = {
-    "initialize": "InitializeShareGroupState",
-    "read": "ReadShareGroupState",
-    "write": "WriteShareGroupState",
-    "delete": "DeleteShareGroupState",
-    "summary": "ReadShareGroupStateSummary",
-}
 #: After the largest session epoch the next is 1: 0 opens a session.
 _LARGEST = 2**31 - 1
 #: Microseconds by which the times of a log of requests and of records may differ.
@@ -182,31 +175,17 @@ def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
 
     What answers it is then no Kafka broker, one with a defect, or one that is newer than this.
     """
-    flagged, found = pa.array([], pa.string()), []
-    for name, api in (("requests", "api"), ("acknowledgements", "api"), ("state_calls", "call")):
-        table = as_table(tables[name])
-        apis = flat(table.column(api))
-        if api == "call":
-            at = pc.index_in(apis, pa.array(list(_CALLS)))
-            apis = pa.array(list(_CALLS.values())).take(at)
-        codes = flat(table.column("error_code"))
-        pairs = pc.binary_join_element_wise(apis, codes.cast(pa.string()), " ")
-        known = pc.or_(
-            pc.is_in(pairs, _listed()), pc.invert(pc.is_in(apis, pa.array(list(ANSWERS))))
-        )
-        lines = keys(table, ("source", "position"))
-        bad = pc.and_(
-            pc.invert(pc.or_(known, pairs.is_null())), pc.invert(pc.is_in(lines, flagged))
-        )
-        rows = table.filter(bad)
-        flagged = pa.concat_arrays([flagged, flat(lines.filter(bad))])
+    found = []
+    for rows, api, code in failed(tables):
+        pairs = pc.binary_join_element_wise(api, code.cast(pa.string()), " ")
+        unlisted = pc.and_not(pc.is_in(api, pa.array(list(ANSWERS))), pc.is_in(pairs, _listed()))
         words = [
-            f"{asked} was answered with {in_words(code)}, which Kafka does not list for it"
-            for asked, code in zip(
-                apis.filter(bad).to_pylist(), codes.filter(bad).to_pylist(), strict=True
+            f"{asked} was answered with {in_words(number)}, which Kafka does not list for it"
+            for asked, number in zip(
+                api.filter(unlisted).to_pylist(), code.filter(unlisted).to_pylist(), strict=True
             )
         ]
-        found.append(_findings("unlisted error", rows, words))
+        found.append(_findings("unlisted error", rows.filter(unlisted), words))
     return pa.concat_tables(found)
 
 

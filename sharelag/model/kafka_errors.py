@@ -7,6 +7,7 @@ are librdkafka's own, of what happened before any broker answered.
 from __future__ import annotations
 
 from enum import Enum
+from shlex import quote
 from typing import NamedTuple
 
 
@@ -38,7 +39,7 @@ class KafkaError(NamedTuple):
     meaning
         What happened, as a clause that follows a colon.
     advice
-        What to do. ``{name}`` stands for the quoted name of a topic or group.
+        What to do, with ``{name}`` in place of a name; see `what_to_do`.
     """
 
     code: int
@@ -46,6 +47,10 @@ class KafkaError(NamedTuple):
     kind: Kind
     meaning: str
     advice: str
+
+    def what_to_do(self, name: str = "NAME") -> str:
+        """Return the advice for a topic or group, whose name is quoted for a shell."""
+        return self.advice.format(name=quote(name))
 
 
 def _grant(right: str, options: str) -> str:

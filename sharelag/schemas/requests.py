@@ -202,6 +202,21 @@ REQUEST_FINDINGS = pa.schema(
     ]
 )
 
+#: The answers with one error to the requests of one kind and group.
+REQUEST_ERRORS = pa.schema(
+    [
+        ("group_id", pa.string()),  # null: the requests name none
+        ("api", pa.string()),
+        ("error_code", pa.int16()),
+        ("error_name", pa.string()),  # null: not one of Kafka's about share groups
+        ("answers", pa.int64()),  # of acknowledgements: runs of offsets
+        ("first_answer", INSTANT),
+        ("last_answer", INSTANT),
+        ("meaning", pa.string()),
+        ("advice", pa.string()),
+    ]
+)
+
 #: What a log of requests knows of offsets that are not finished, as of one moment.
 HOLDERS = pa.schema(
     [

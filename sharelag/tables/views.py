@@ -147,6 +147,9 @@ REQUESTS = {
     "held": view(f"{_RUN_OF} member_id delivery_count since locked_until", _OF_RUN),
     "holds": view(f"{_RUN_OF} member_id delivery_count since until ended_by", _OF_RUN),
     "findings": view("timestamp finding group_id member_id topic_id partition summary"),
+    "errors": view(
+        "group_id api error_code error_name answers first_answer last_answer meaning advice"
+    ),
     "requests": view("timestamp api api_version group_id member_id session_epoch error_code"),
     "acquisitions": view(f"timestamp {_RUN_OF} member_id delivery_count lock_ms", _OF_RUN),
     "acknowledgements": view(

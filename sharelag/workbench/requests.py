@@ -16,6 +16,7 @@ from sharelag.metrics.request_checks import (
     leader_epochs_of_records,
     partial_deletes_of_records,
 )
+from sharelag.metrics.request_errors import request_errors
 from sharelag.reading.once import Once
 from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import Arrow
@@ -24,7 +25,7 @@ from sharelag.sources.files.request_log import RequestLog
 from sharelag.tables.words import moment as time_words
 
 #: The names of its tables.
-NAMES = ("held", "holds", "findings", *REQUEST_TABLES)
+NAMES = ("held", "holds", "findings", "errors", *REQUEST_TABLES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -60,6 +61,8 @@ class Requests:
             return self.log.tables[name]
         if name == "findings":
             return self.findings(history)
+        if name == "errors":
+            return self._once("errors", lambda: request_errors(self.log.tables))
         if name == "holds":
             return self.holds
         if self.log.covers is None:

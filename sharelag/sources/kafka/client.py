@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from shlex import quote
 from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
@@ -250,7 +249,7 @@ def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
     known = ERRORS.get(code)
     if known is None:
         return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
-    advice = known.advice.format(name=quote(what))
+    advice = known.what_to_do(what)
     if code in _LOGIN:
         return AuthenticationError(
             f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"

@@ -12,6 +12,15 @@ COLUMNS = {
     "api_version": Column(Format.ORDINAL, "version of the request", "VERSION"),
     "connection": Column(Format.TEXT, "addresses of broker and client"),
     "session_epoch": Column(Format.ORDINAL, "0 opens a share session, -1 closes it"),
+    "error_name": Column(
+        Format.TEXT, "Kafka's name of the error; null: none about share groups", "NAME"
+    ),
+    "answers": Column(
+        Format.COUNT, "how many answers had it; of acknowledgements, runs of offsets"
+    ),
+    "first_answer": Column(Format.TIME, "when it came first", "FIRST"),
+    "last_answer": Column(Format.TIME, "when it came last", "LAST"),
+    "meaning": Column(Format.TEXT, "what happened", "MEANING"),
     "error_code": Column(Format.ORDINAL, "Kafka's number of the error; 0: none", "ERROR"),
     "error_message": Column(Format.TEXT, "what the broker said of it"),
     "lock_ms": Column(Format.DURATION, "for how long the lock was given; null: not known", "LOCK"),

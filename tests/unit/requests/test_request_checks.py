@@ -65,6 +65,25 @@ def test_an_error_that_the_request_never_has(tmp_path: Path) -> None:
     ]
 
 
+def test_errors_are_counted_and_explained(tmp_path: Path) -> None:
+    lock = [fetch(n, "a", n, acknowledged=[(n, n, [1])], error=121) for n in range(3)]
+    whole = acknowledge(3_000, "a", 3, [(5, 9, [1])]).replace('"errorCode":0', '"errorCode":122', 1)
+    refused = [fetch(n, "a", n).replace('"errorCode":0', '"errorCode":30', 1) for n in (5, 6)]
+    fine = fetch(4_000, "b", 0, [(10, 19, 1)])
+    table = log_of(tmp_path, *lock, whole, fine, *refused).table("errors")
+    assert rows(table, "group_id", "api", "error_code", "error_name", "answers") == [
+        ("g", "ShareFetch", 121, "INVALID_RECORD_STATE", 3),
+        ("g", "ShareFetch", 30, "GROUP_AUTHORIZATION_FAILED", 2),
+        ("g", "ShareAcknowledge", 122, "SHARE_SESSION_NOT_FOUND", 1),
+    ]
+    assert table.column("meaning")[0].as_py() == "the member does not hold the record any more"
+    assert "share.record.lock.duration.ms" in table.column("advice")[0].as_py()
+    assert table.column("advice")[1].as_py().endswith("--operation Describe --group g")
+    done = sharelag("requests", str(tmp_path / "kafka-request.log"), "--show", "errors")
+    assert "INVALID_RECORD_STATE" in done.stdout
+    assert "the member does not hold the record any more" in done.stdout
+
+
 @pytest.mark.row("GRP-15")
 def test_a_group_is_empty_before_it_is_dead(tmp_path: Path) -> None:
     fine = [described(n, state, 5) for n, state in enumerate(["Empty", "Stable", "Empty", "Dead"])]
