@@ -33,6 +33,10 @@ from sharelag.sources.spark.tabular import as_frame
 if TYPE_CHECKING:
     from sharelag.sources.spark.tabular import Tabular
 
+#: What the health of the state topic needs of a history.
+_FINISHED = pa.schema(
+    [schemas.HISTORY.field(name) for name in ("record_topic", "record_partition", "finished")]
+)
 #: An earlier end offset beside the lag.
 _PAST = pa.field("past_end_offset", pa.int64())
 
@@ -123,23 +127,20 @@ def _of_loads(
     schema: pa.Schema,
 ) -> DataFrame:
     """Bring the loads of each group into one task."""
-    frames = {
-        name: as_frame(table, NEEDED[name], name)
-        for name, table in given.items()
-        if table is not None
-    }
+    tables = {name: table for name, table in given.items() if table is not None}
     columns, has_past = NEEDED, past is not None
     if past is not None:  # offsets belong to no group, so they go with the lag
         past = as_frame(past, NEEDED["past"], "past")
         then = past.select(NEEDED["past"].names).dropDuplicates(OFFSET_KEYS)
         then = then.withColumnRenamed("end_offset", _PAST.name)
-        frames["lag"] = frames["lag"].select(NEEDED["lag"].names).join(then, OFFSET_KEYS, "left")
+        lag = as_frame(tables["lag"], NEEDED["lag"], "lag")
+        tables["lag"] = lag.select(NEEDED["lag"].names).join(then, OFFSET_KEYS, "left")
         columns = NEEDED | {"lag": NEEDED["lag"].append(_PAST)}
 
     def spread(tables: dict[str, pa.Table]) -> pa.RecordBatch:
         return each(**(_with_past(tables) if has_past else tables))
 
-    return meet(frames, columns, ["group_id"], spread, schema)
+    return meet(tables, columns, ["group_id"], spread, schema)
 
 
 def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
@@ -152,12 +153,12 @@ def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     return tables | {"lag": tables["lag"].drop_columns(_PAST.name), "past": then}
 
 
-def progress(lag: DataFrame, observed: DataFrame, known: Evidence) -> DataFrame:
+def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
     """Age, rates, drain and retention of every share partition.
 
     Parameters
     ----------
-    lag, observed : pyspark.sql.DataFrame
+    lag, observed : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.LAG` and `OBSERVED`.
     known : Evidence
         What the input tells: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``,
@@ -177,12 +178,12 @@ def progress(lag: DataFrame, observed: DataFrame, known: Evidence) -> DataFrame:
     return meet({"lag": lag, "observed": observed}, columns, ["group_id"], judge, schemas.PROGRESS)
 
 
-def diff(before: DataFrame, after: DataFrame) -> DataFrame:
+def diff(before: Tabular, after: Tabular) -> DataFrame:
     """Compare the windows of two moments; see `sharelag.metrics.diff.diff_arrow`.
 
     Parameters
     ----------
-    before, after : pyspark.sql.DataFrame
+    before, after : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.WINDOWS`.
 
     Returns
@@ -200,13 +201,13 @@ def diff(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def reconcile(
-    lag: DataFrame, described: DataFrame | None = None, scanned: DataFrame | None = None
+    lag: Tabular, described: Tabular | None = None, scanned: Tabular | None = None
 ) -> DataFrame:
     """Return lag by several definitions; see `sharelag.metrics.reconcile.reconcile_arrow`.
 
     Parameters
     ----------
-    lag, described, scanned : pyspark.sql.DataFrame
+    lag, described, scanned : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.LAG`, `sharelag.schemas.comparisons.DESCRIBED` and `SCANNED`.
 
     Returns
@@ -215,7 +216,7 @@ def reconcile(
         `sharelag.schemas.comparisons.RECONCILED`.
     """
     given = {"lag": lag, "described": described, "scanned": scanned}
-    frames = {name: frame for name, frame in given.items() if frame is not None}
+    frames = {name: table for name, table in given.items() if table is not None}
     columns = {"lag": schemas.LAG, "described": DESCRIBED, "scanned": SCANNED}
     return meet(frames, columns, ["group_id"], lambda tables: reconcile_arrow(**tables), RECONCILED)
 
@@ -223,7 +224,7 @@ def reconcile(
 def health(
     raw: Tabular,
     partitions: Partitions = None,
-    history: DataFrame | None = None,
+    history: Tabular | None = None,
     generation: int | None = None,
 ) -> DataFrame:
     """The health of every partition of the state topic, counted in the tasks that read it.
@@ -234,7 +235,7 @@ def health(
         `sharelag.schemas.RAW`, each record once.
     partitions : int, mapping of topic to int, or None
         The number of partitions of the state topic; without it misplaced records are unknown.
-    history : pyspark.sql.DataFrame, optional
+    history : DataFrame of Spark or pandas, or pyarrow.Table, optional
         ``record_topic record_partition finished`` of `sharelag.schemas.HISTORY` of the same
         records, or sums of it, for the bytes that a finished offset costs.
     generation : int, optional
@@ -262,7 +263,8 @@ def health(
             F.col("record_topic").alias("topic"),
             F.col("record_partition").alias("partition"),
         ]
-        finished = history.groupBy(*places).agg(F.sum("finished").alias("finished"))
+        done = as_frame(history, _FINISHED, "history")
+        finished = done.groupBy(*places).agg(F.sum("finished").alias("finished"))
         counted = counted.unionByName(finished, allowMissingColumns=True)
     # A row a share partition and task, so that one task judges each partition of the state topic.
     by_partition = counted.repartition("topic", "partition")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -11,6 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.schemas.arrow import flat, for_spark, one_batch
+from sharelag.sources.spark.tabular import as_frame
+
+if TYPE_CHECKING:
+    from sharelag.sources.spark.tabular import Tabular
 
 #: A function of tables by name, each with all rows of some keys.
 Together = Callable[[dict[str, pa.Table]], schemas.Arrow]
@@ -19,7 +24,7 @@ _ORDER = ("group_id", "topic", "topic_id", "partition", "member_id")
 
 
 def meet(
-    frames: Mapping[str, DataFrame],
+    given: Mapping[str, Tabular],
     columns: Mapping[str, pa.Schema],
     by: Sequence[str],
     each: Together,
@@ -29,7 +34,7 @@ def meet(
 
     Parameters
     ----------
-    frames : mapping of str to pyspark.sql.DataFrame
+    given : mapping of str to DataFrame of Spark or pandas, or pyarrow.Table
     columns : mapping of str to pyarrow.Schema
         What is read of each.
     by : sequence of str
@@ -39,8 +44,7 @@ def meet(
     schema : pyarrow.Schema
         Of what it gives.
     """
-    for name, frame in frames.items():
-        schemas.require(frame, columns[name], name)
+    frames = {name: as_frame(table, columns[name], name) for name, table in given.items()}
     kinds = {name: columns[name] for name in frames}  # no DataFrame may travel to a task
 
     def meet_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
