@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,6 +17,7 @@ from sharelag.wire.formatter import kafka_json
 from sharelag.wire.generations import TODAY
 from tests.support import generators
 from tests.support.kafka.oracles import Oracle
+from tests.support.mutations import corpus, mutated
 
 _ORACLE_TOPICS = {STATE_TOPIC: "state", GROUP_TOPIC: "offsets"}
 
@@ -103,6 +105,21 @@ def test_damaged_records_are_refused_where_kafka_refuses(
     assert wrong == []
     assert "reject" in theirs
     assert any(isinstance(answer, dict) for answer in theirs)
+
+
+@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+def test_mutated_records_of_brokers_are_refused_where_kafka_refuses(
+    topic: str, oracle_record_json: Oracle, cases: Any
+) -> None:
+    recorded = corpus(topic)
+    batch, _ = mutated(recorded, np.random.default_rng(22), cases(4000, 200_000))
+    pairs = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
+    records = [(key, value) for key, value in pairs if key is not None]
+    theirs = kafkas(oracle_record_json, topic, records)
+    mine = ours(topic, records)
+    wrong = [(n, a, b) for n, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
+    assert wrong == []
+    assert theirs.count("reject") > len(records) // 10
 
 
 def test_state_partition_is_kafkas(oracle_record_json: Oracle, cases: Any) -> None:
