@@ -25,6 +25,7 @@ from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.metrics.skew import SKEW, skew_arrow
 from sharelag.pipeline.meeting import meet
 from sharelag.pipeline.records import map_arrow
+from sharelag.pipeline.states import FINISHED
 from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
 from sharelag.sources.spark.frames import latest_ends
@@ -33,10 +34,6 @@ from sharelag.sources.spark.tabular import as_frame
 if TYPE_CHECKING:
     from sharelag.sources.spark.tabular import Tabular
 
-#: What the health of the state topic needs of a history.
-_FINISHED = pa.schema(
-    [schemas.HISTORY.field(name) for name in ("record_topic", "record_partition", "finished")]
-)
 #: An earlier end offset beside the lag.
 _PAST = pa.field("past_end_offset", pa.int64())
 
@@ -263,7 +260,7 @@ def health(
             F.col("record_topic").alias("topic"),
             F.col("record_partition").alias("partition"),
         ]
-        done = as_frame(history, _FINISHED, "history")
+        done = as_frame(history, FINISHED, "history")
         finished = done.groupBy(*places).agg(F.sum("finished").alias("finished"))
         counted = counted.unionByName(finished, allowMissingColumns=True)
     # A row a share partition and task, so that one task judges each partition of the state topic.

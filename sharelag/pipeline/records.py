@@ -85,16 +85,17 @@ def chosen(
     return records if as_of is None else records.where(written_by(as_of))
 
 
-def missing_offsets(raw: DataFrame | Files) -> DataFrame:
+def missing_offsets(raw: Tabular | Files) -> DataFrame:
     """Return `sharelag.schemas.GAPS`: offsets of the state topic missing between raw records.
 
     Parameters
     ----------
-    raw : pyspark.sql.DataFrame or Files
+    raw : DataFrame of Spark or pandas, pyarrow.Table or Files
         `sharelag.schemas.RAW`; files must be whole.
     """
     if isinstance(raw, Files):
         return map_raw(raw, _gaps_task, schemas.GAPS, _PLACE)
+    raw = as_frame(raw, schemas.RAW, "raw records")
     before = F.lag("offset").over(Window.partitionBy("topic", "partition").orderBy("offset"))
     chosen = raw.where(F.col("topic").endswith(STATE_TOPIC)).select("topic", "partition", "offset")
     gaps = chosen.withColumn("first_offset", before + 1).where("offset > first_offset")

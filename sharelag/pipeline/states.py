@@ -191,7 +191,7 @@ def history(records: Tabular | FileRecords, gaps: pa.Table | None = None) -> Dat
 
 
 def summarized(
-    records: DataFrame | FileRecords, each: Each, schema: pa.Schema, gaps: pa.Table | None = None
+    records: Tabular | FileRecords, each: Each, schema: pa.Schema, gaps: pa.Table | None = None
 ) -> DataFrame:
     """Apply a function to the whole history of share partitions, in the tasks that replay them.
 
@@ -207,7 +207,7 @@ def summarized(
     """
     if isinstance(records, FileRecords):
         return records.map_whole(lambda part: each(history_arrow(part, gaps)), schema)
-    schemas.require(records, schemas.RECORDS, "records")
+    records = as_frame(records, schemas.RECORDS, "records")
 
     def summarize_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in whole_keys(histories(batches, gaps), HISTORY_KEY[:-1]):
@@ -234,10 +234,11 @@ def finished_of(history: pa.RecordBatch) -> pa.Table:
     return sums.rename_columns(FINISHED.names)
 
 
-def replayed_by(records: DataFrame | FileRecords, each: Each, schema: pa.Schema) -> DataFrame:
+def replayed_by(records: Tabular | FileRecords, each: Each, schema: pa.Schema) -> DataFrame:
     """Apply a function to all records of share partitions; parameters as for `summarized`."""
     if isinstance(records, FileRecords):
         return records.map_whole(each, schema)
+    records = as_frame(records, schemas.RECORDS, "records")
 
     def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole in whole_keys(batches):
@@ -249,7 +250,7 @@ def replayed_by(records: DataFrame | FileRecords, each: Each, schema: pa.Schema)
 
 
 def observed(
-    records: DataFrame | FileRecords, end: datetime, over: timedelta, gaps: pa.Table | None = None
+    records: Tabular | FileRecords, end: datetime, over: timedelta, gaps: pa.Table | None = None
 ) -> DataFrame:
     """Summarize the history of a span; see `sharelag.metrics.observed.observe`.
 
