@@ -39,9 +39,9 @@ def judged(rules: pa.Table, wanted: Iterable[Right], principal: str) -> pa.Table
 
     Notes
     -----
-    A denial wins, and is of one operation alone or of ALL. Reading, or deleting, starts with what
+    A denial wins, and forbids one operation alone, or ALL. Reading, or deleting, starts with what
     DESCRIBE allows: finding leaders and coordinators. Super users, and
-    ``allow.everyone.if.no.acl.found``, are no rules.
+    ``allow.everyone.if.no.acl.found``, are not among the rules.
     """
     mine = _of(rules, principal)
     rows = []

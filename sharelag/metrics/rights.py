@@ -40,7 +40,7 @@ class Need(NamedTuple):
     operation, resource_type
         As Kafka calls them.
     resource
-        None: each topic or group that is asked about.
+        None: each topic or group that was named.
     needed_by
         Commands that end with an error without it.
     used_by
@@ -141,7 +141,7 @@ def rights(
     asked : pyarrow.Table
         `sharelag.schemas.ASKED_RIGHTS`: what is known of some of them.
     groups, topics : sequence of str
-        What the commands are asked about; without names, the right on every one is meant.
+        What the commands are about; without names, the right on every one is meant.
     principal : str
         Who gets it, such as ``User:alice``.
     server : str

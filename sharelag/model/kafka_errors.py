@@ -239,7 +239,7 @@ _REQUESTS = (
     ),
     (42, "INVALID_REQUEST", "the broker cannot use the request as it is", _UPGRADE),
     (
-        *(89, "THROTTLING_QUOTA_EXCEEDED", "the client asked for more than its quota"),
+        *(89, "THROTTLING_QUOTA_EXCEEDED", "the client used more than its quota"),
         "wait, or raise the quota with kafka-configs.sh",
     ),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import AuthorizationError, InputError, TopicMissingError
+from sharelag.errors import AuthorizationError, ClusterError, InputError, TopicMissingError
 from sharelag.metrics.acl_lines import SOMEBODY
 from sharelag.metrics.acls import allowed_all, judged, repairs
 from sharelag.metrics.rights import failing, failing_of_ours, rights, wanted
@@ -17,17 +18,20 @@ from sharelag.model.rights import CLUSTER
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import Input, KafkaInput
 from sharelag.sources.kafka.acls import acls
+from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.rights import ask_rights, principal_of
 from sharelag.tables import views
 from sharelag.tables.gaps import of_hidden
 from sharelag.workbench import engine as engines
 from sharelag.workbench.result import Result
 
-_NOT_A_CLUSTER = "rights are asked of a running cluster: give --bootstrap-server HOST:PORT"
+_LOG = logging.getLogger(__name__)
+_NOT_A_CLUSTER = "rights belong to a running cluster: give --bootstrap-server HOST:PORT"
 _NOT_RULES = (
     "whether the principal is a super user, or resources without rules are open to all "
     "(allow.everyone.if.no.acl.found): brokers do not tell"
 )
+_NO_RULES = "whether the authorizer has rules: the cluster lists none, or cannot list them"
 _NO_NAMES = (
     "share groups and their topics, as the share state cannot be read: name them (--group, "
     "--topic) to see the rights on them"
@@ -77,14 +81,23 @@ def rights_of(
     whose = principal or principal_of(config)
     if principal is None:
         asked = ask_rights(config, *names)
-        rules = acls(config) if whose and _is_denied_some(asked) else None
+        rules = _rules(config) if whose and _is_denied_some(asked) else None
     else:
         rules = acls(config)
         asked = allowed_all(every) if rules is None else judged(rules, every, principal)
-        unknown += () if rules is None else (_NOT_RULES,)
+        unknown += () if rules is None else (_NOT_RULES,) if rules.num_rows else (_NO_RULES,)
     servers = config.bootstrap_servers
     denied = {} if rules is None or not whose else repairs(rules, every, whose, servers)
     return rights(asked, *names, whose or SOMEBODY, servers, denied), unknown
+
+
+def _rules(config: ClientConfig) -> pa.Table | None:
+    """Return the rules, which only say more of what was refused; None where nobody lists them."""
+    try:
+        return acls(config)
+    except ClusterError as error:
+        _LOG.info("the rules of the authorizer are not known: %s", error)
+        return None
 
 
 def _is_denied_some(asked: pa.Table) -> bool:

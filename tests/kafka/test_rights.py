@@ -96,3 +96,32 @@ def test_the_preflight_is_what_happens(
         if sharelag(*command.split(), *cluster, "-o", "json").returncode
     }
     assert ended == failing(table).keys() & set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["nothing", "no records of groups", "all of ours"])
+def test_every_command_fails_where_the_preflight_says_so(
+    secured: KafkaBroker, tmp_path: Path, name: str
+) -> None:
+    """All commands that read a cluster, but for reports, which run the others' code in notebooks."""
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules:\n  - {name: lag, measure: lag, warn: 1000}\n")
+    lines = {
+        "capture": ["capture", str(tmp_path / "capture")],
+        "check": ["check", "--rules", str(rules)],
+        "export": ["export", "prometheus", "--brief", "--textfile", str(tmp_path / "x.prom")],
+        "plan-reset": ["plan-reset", "--group", "billing", "--to-latest"],
+        "simulate": ["simulate", "--group", "billing", "--service", "10ms", "--duration", "1s"],
+    }
+    plain = ("decode", "history", "imbalance", "members", "progress", "windows")
+    lines |= {command: [command] for command in plain}
+    set_rules(secured, [rule(one, "billing") for one in COMBINATIONS[name]])
+    settings = java_settings(secured, "alice")
+    cluster = ["--command-config", settings_file(tmp_path, settings)]
+    source = KafkaInput(client_config(None, None, settings))
+    table, _ = rights_of(source, ["billing"], ["orders"])
+    ended = {command for command, line in lines.items() if sharelag(*line, *cluster).returncode}
+    assert ended == failing(table).keys() & lines.keys()
+    tried = lines.keys() | set(COMMANDS) | {"report", "settings"}
+    every = {one for row in table.to_pylist() for one in row["needed_by"] + row["used_by"]}
+    others = {one for one in every if one.startswith(("kafka-", "share consumers", "doctor"))}
+    assert every - others == tried

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from sharelag import errors
 from sharelag.model.kafka_errors import ERRORS, Kind, in_words
 from sharelag.model.request_errors import ANSWERS
-from sharelag.sources.kafka.client import explain
+from sharelag.sources.kafka.client import explain, latest
 from sharelag.sources.kafka.config import client_config
 from tools import errors_page
 
@@ -50,6 +50,14 @@ def test_messages_have_these_words(code: int) -> None:
     assert known.advice.format(name=quote("it's")) in str(raised)
     if known.kind in RAISED:
         assert type(raised) is RAISED[known.kind]
+
+
+def test_the_error_that_says_why_is_shown() -> None:
+    down, tls = KafkaError(KafkaError._ALL_BROKERS_DOWN), KafkaError(KafkaError._SSL)
+    assert latest([down, tls, down]) is tls
+    assert latest([down]) is down
+    assert latest([]) is None
+    assert "the certificate names this host" in str(explain(tls, "orders", CONFIG))
 
 
 def test_an_error_that_is_not_there_keeps_the_clients_words() -> None:

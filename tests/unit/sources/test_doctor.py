@@ -375,7 +375,7 @@ def test_options_of_rights_alone(arguments: list[str], said: str) -> None:
 
 def test_a_capture_has_no_rights() -> None:
     bench = open_workbench(str(CAPTURE), engine="local")
-    with pytest.raises(InputError, match="rights are asked of a running cluster"):
+    with pytest.raises(InputError, match="rights belong to a running cluster"):
         bench.rights()
     cluster = KafkaInput(client_config("127.0.0.1:9092"))
     with pytest.raises(InputError, match="invalid principal 'alice': give its type and name"):
