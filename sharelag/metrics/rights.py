@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from sharelag.model.rights import CLUSTER, Right
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
+_FIRST = (NO, UNKNOWN, YES)
 
 _EVIDENCE = (
     *("explain", "progress", "imbalance", "plan-reset", "check", "report", "capture"),
@@ -152,13 +153,13 @@ def rights(
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.RIGHTS`, one row per right and resource.
+        `sharelag.schemas.RIGHTS`, one row per right and resource, those missing first.
     """
     known = {
         Right(row["operation"], row["resource_type"], row["resource"]): row["allowed"]
         for row in asked.to_pylist()
     }
-    rows = []
+    rows: list[dict[str, Any]] = []
     for right, need in wanted(groups, topics):
         allowed = known.get(right)
         line = (repairs or {}).get(right) or grant(right, principal, server)
@@ -172,6 +173,7 @@ def rights(
                 "grant": line if need.of_clients and not allowed else None,
             }
         )
+    rows.sort(key=lambda row: _FIRST.index(row["granted"]))
     return pa.Table.from_pylist(rows, schema=schemas.RIGHTS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -356,11 +356,14 @@ class Workbench(Opened):
         """
         groups = [group] if group is not None else sorted(self.choice.groups)
         topics = [topic] if topic is not None else sorted(self.choice.topics)
-        table, unknown = self._ask(
+        (table, unknown), at = self._ask(
             ("rights", *groups, None, *topics, principal),
-            lambda: preflight.rights_of(self.source, groups, topics, principal),
+            lambda: (
+                preflight.rights_of(self.source, groups, topics, principal),
+                datetime.now(UTC),
+            ),
         )
-        base = Result("", table, {}, None, self.describe())
+        base = Result("", table, {}, at, self.describe())
         return preflight.rights_answer(table, unknown, principal, base)
 
     def health(self) -> Result:

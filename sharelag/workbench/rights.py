@@ -145,8 +145,7 @@ def _names(
         return (groups, topics), ()
     choice = Choice(groups=frozenset(groups))
     try:
-        with engines.reading(source, "auto", None, choice, history=False) as read:
-            lag = read.table("lag")
+        lag = engines.brief(source, "local", None, choice).table
     except (AuthorizationError, TopicMissingError):
         return (groups, topics), (_NO_NAMES,)
     seen = pc.unique(lag.column("topic")).drop_null().to_pylist()

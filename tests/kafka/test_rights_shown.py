@@ -224,6 +224,7 @@ def test_a_workbench_shows_the_rights(secured: KafkaBroker, tmp_path: Path) -> N
     page = answer._repr_html_()
     assert "<b>bold" not in page
     assert "&lt;b&gt;bold" in page
+    assert answer.as_of is not None
     (note,) = answer.notes
     assert f"READ on topic {GROUP_TOPIC}, these end with an error: explain, " in note
     everything = bench.rights()
