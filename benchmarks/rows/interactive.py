@@ -123,6 +123,7 @@ def another_group(board: Dashboard) -> Iterator[Callable[[], object]]:
 def what_if(bench: Bench) -> Iterator[Contest]:
     """Press Run with what is chosen at first: two variants, five seeds, two minutes simulated."""
     lab = WhatIfLab(bench.keep("demo", _workbench))
+    lab.runs.value = 5
 
     def ours() -> str:
         lab.run()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from itertools import count as count_from
-from numbers import Integral
 from typing import Literal
 
 from sharelag.durations import duration
@@ -22,6 +22,7 @@ from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.presented import differing, pairs, presented
 from sharelag.whatif.settings import Settings, require_members, settings_named
+from sharelag.whatif.whole import require_whole
 from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
 
 __all__ = [
@@ -170,6 +171,11 @@ class Scenario(Displayable):
         return presented(title, pairs(values), views.SCENARIO, notes)
 
     def __post_init__(self) -> None:
+        starts = [start for topic in self.topics for start in topic.starts]
+        windows = (start.window for start in starts if start.window is not None)
+        parts = (self.members, self.producers, self.poison, self.faults)
+        counted = (self.topics, starts, windows, *parts)
+        require_whole(chain((self, self.settings.limits, self.costs), *counted))
         known = {topic.name: topic.partitions for topic in self.topics}
         if len(known) != len(self.topics) or not known:
             raise InputError("a scenario needs topics with different names")
@@ -194,13 +200,6 @@ class Scenario(Displayable):
                 "with an autoscaler members come and go by it alone: "
                 "give them no join_ms and no leave_ms"
             )
-        for name in ("duration_ms", "step_ms", "brokers", "begins_ms"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool):
-                raise InputError(
-                    f"{name} must be a whole number, such as 120_000, not {value!r}: round it"
-                )
-            object.__setattr__(self, name, int(value))  # numpy's, too, can be written as JSON
         if self.duration_ms < 1 or self.step_ms < 1 or self.brokers < 1:
             raise InputError("duration_ms, step_ms and brokers must be at least 1")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +24,7 @@ from sharelag.whatif.compare import variants
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.named import named, names
-from sharelag.whatif.scenario import Behaviour, Producer, Service
+from sharelag.whatif.scenario import Behaviour, Fault, Poison, Producer, Service
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.settings import MOST_MEMBERS
 from sharelag.whatif.simulate import SimulationResult, simulate
@@ -494,8 +495,42 @@ def test_an_assumption_is_a_sentence_with_a_code_also_elsewhere() -> None:
 @pytest.mark.parametrize("name", ["duration_ms", "step_ms", "brokers", "begins_ms"])
 @pytest.mark.parametrize("value", [1500.0, 2.5, float("nan"), "1500", True, None])
 def test_what_counts_milliseconds_is_a_whole_number(name: str, value: Any) -> None:
-    with pytest.raises(InputError, match=rf"^{name} must be a whole number, .*: round it$"):
+    with pytest.raises(
+        InputError, match=rf"^Scenario.{name} must be a whole number, .*: round it$"
+    ):
         replace(named("uneven"), **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        *(("members", name) for name in ("count", "max_poll_records")),
+        *(("producers", name) for name in ("batch_records", "keys", "transaction_batches")),
+        *(("poison", "offset"), ("faults", "partition"), ("limits", "delivery_count_limit")),
+        *(("limits", "max_record_locks"), ("starts", "log_start_offset")),
+    ],
+)
+def test_what_counts_something_is_a_whole_number(where: str, name: str) -> None:
+    base = named("uneven")
+    (topic, *_) = base.topics
+    scenario = replace(
+        base,
+        poison=(Poison(topic.name, 0, 3),),
+        faults=(Fault(500, "leader_change", topic=topic.name),),
+    )
+    parts = {
+        "limits": (scenario.settings.limits,),
+        "starts": topic.starts,
+    }.get(where) or getattr(scenario, where)
+    wrong = (replace(parts[0], **{name: getattr(parts[0], name) + 0.5}), *parts[1:])
+    changes: dict[str, Callable[[], dict[str, Any]]] = {
+        "limits": lambda: {"settings": replace(scenario.settings, limits=wrong[0])},
+        "starts": lambda: {"topics": (replace(topic, starts=wrong), *base.topics[1:])},
+    }
+    change = changes.get(where, lambda: {where: wrong})()
+    kind = type(parts[0]).__name__
+    with pytest.raises(InputError, match=rf"^{kind}.{name} must be a whole number, not "):
+        replace(scenario, **change)
 
 
 def test_whole_numbers_of_numpy_are_taken() -> None:
