@@ -17,6 +17,7 @@ from sharelag_widgets.dashboards import (
     FleetView,
     GroupView,
     ImbalanceView,
+    Now,
     PoisonHunt,
     StateTopicHealth,
     WhatIfLab,
@@ -25,7 +26,7 @@ from sharelag_widgets.dashboards import (
 from sharelag_widgets.dashboards.dashboard import Dashboard
 from sharelag_widgets.dashboards.group_dashboard import GroupDashboard
 
-_BOARDS = (FleetView, StateTopicHealth, GroupView, WindowExplorer, PoisonHunt, ImbalanceView)
+_BOARDS = (Now, FleetView, StateTopicHealth, GroupView, WindowExplorer, PoisonHunt, ImbalanceView)
 _IMPORTS = "import sharelag, sharelag_widgets; sharelag.open"
 _USUAL = "import pandas, pyarrow, plotly.graph_objects, ipywidgets"
 _FIRST = """

@@ -119,6 +119,14 @@ class Opened:
         return self._once("reading", self._read)
 
     @property
+    def lag_alone(self) -> pa.Table | None:
+        """The lag as `sharelag.schemas.LAG` while nothing else is known yet; None once more is.
+
+        It takes a tenth of the time that everything takes: what pages show first.
+        """
+        return None if "evidence" in self._once else self.reading.table("lag")
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """The share groups that have any state, sorted."""
         return tuple(sorted(pc.unique(self.evidence().lag.column("group_id")).to_pylist()))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 import sharelag
 from sharelag.reports.inputs import Case
 from sharelag.reports.verdict import verdict
+from sharelag.tables.words import lag_sum
 from sharelag.workbench import Workbench
 from sharelag_widgets.dashboards import GroupView, Now
 from tests.support.widgets.samples import HOSTILE
@@ -182,3 +185,40 @@ def test_the_verdict_tries_what_fits_the_worst_cause(storm: Workbench) -> None:
     # From the last moment on, lag goes on as it was simulated.
     names = [trace.name for trace in board.over_time.view.figure.data]
     assert {"the group as it is", "+2 members"} <= set(names)
+
+
+def test_lag_comes_first_where_the_rest_takes_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook on Spark, where everything takes ten times as long as lag."""
+    monkeypatch.setattr(Now, "_takes_a_while", lambda _: True)
+    seen: list[tuple[str, str, tuple[str, ...]]] = []
+    going_on = threading.Event()
+
+    def prepare(board: Now, bench: Workbench) -> None:
+        table = board.table.view
+        assert table is not None
+        seen.append((board.verdict.sentence, board.verdict.level, tuple(table.names)))
+        assert going_on.wait(30)
+
+    monkeypatch.setattr(Now, "_prepare", prepare)
+    bench = sharelag.open("chapters", engine="local")
+    lag = bench.reading.table("lag")
+    board = Now(bench)
+    total = lag_sum(pc.sum(lag.column("lag")).as_py(), lag.column("lag").null_count)
+    first = board.verdict.sentence
+    assert board.header.busy
+    assert board.right.layout.display == "none"
+    board.redraw()  # as a change of the theme does
+    assert board.header.failure == ""
+    going_on.set()
+    assert board._run is not None
+    assert board._run.join(60)
+    assert first in (f"Lag {total} of 7 share groups", bench.overview().title)
+    ((verdict, level, names),) = seen
+    assert (verdict, level) == (bench.overview().title, "critical")
+    assert "trend" not in names
+    table = board.table.view
+    assert table is not None
+    assert "trend" in table.names
+    assert board.right.layout.display is None
+    assert (board.header.busy, board.verdict.busy) == (False, "")
+    assert board.summary() == Now(bench).summary()

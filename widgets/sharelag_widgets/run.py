@@ -63,3 +63,16 @@ class Run:
         if done >= total or now - self._said >= _PAUSE:
             self._said = now
             self._progressed(self, int(done), int(total))
+
+
+def is_watched() -> bool:
+    """Whether a person runs the cell, and can be shown a part first; else all has to be there.
+
+    Who runs notebooks without people (nbconvert, papermill, Voila) allows no questions to them.
+    """
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    kernel = getattr(get_ipython(), "kernel", None)
+    return bool(getattr(kernel, "_allow_stdin", False))

@@ -86,7 +86,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.body = W.VBox(list(parts))
         super().__init__([*self._top(), self.body], layout=W.Layout(width="100%"))
         self.add_class("sharelag-dashboard")
-        self.show()
+        self._begin()
         self.header.observe(self.redraw, names=["theme"])
         self._selection.observe(self._on_pick, names=["keys"])
 
@@ -203,6 +203,10 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _on_pick(self, _: Any) -> None:
         self.redraw()
+
+    def _begin(self) -> None:
+        """Show everything for the first time."""
+        self.show()
 
     def _top(self) -> Sequence[W.Widget]:
         """What stands above the parts."""

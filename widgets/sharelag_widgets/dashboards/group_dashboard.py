@@ -85,8 +85,7 @@ class GroupDashboard(Dashboard):
         sums = self.bench.lag(by="group").table
         there = sums.column("group_id").to_pylist()
         if self._asked is None and there:
-            lags = [lag or 0 for lag in sums.column("lag").to_pylist()]
-            self._asked = there[lags.index(max(lags))]
+            self._asked = most_lag(self.bench)
         if not there:
             raise InputError(
                 f"no share group has any state in {self.bench.describe()}: check that one has "
@@ -101,3 +100,11 @@ class GroupDashboard(Dashboard):
         self.bench.evidence(self._asked)
         self.header.title = f"{self.TITLE}: {text.name(self._asked, None)}"
         return str(self._asked)
+
+
+def most_lag(bench: Workbench) -> str:
+    """The group with the most lag; there is one."""
+    sums = bench.lag(by="group").table
+    lags = [lag or 0 for lag in sums.column("lag").to_pylist()]
+    found: str = sums.column("group_id")[lags.index(max(lags))].as_py()
+    return found

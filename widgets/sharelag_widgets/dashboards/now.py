@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -15,20 +15,22 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.holders import holder_lines
+from sharelag.metrics.lag import rollup_arrow
 from sharelag.tables.columns import meanings_of
-from sharelag.tables.words import terminal
+from sharelag.tables.words import lag_sum, terminal
 from sharelag.whatif import Comparison, Scenario
 from sharelag.whatif.heads import without_stuck_heads
 from sharelag.workbench import Result, Workbench, charts
+from sharelag.workbench import engine as engines
 from sharelag.workbench.answers import delivery_limit, worst_first
 from sharelag.workbench.next_steps import input_options, next_command
 
 from ..partition_grid import PartitionGrid
-from ..run import Run
+from ..run import Run, is_watched
 from ..selection import SHARE_PARTITION, Selection
 from .cards import CauseCards
 from .fleet import MEASURES, charts_help, measured
-from .group_dashboard import IN_A_GROUP, GroupDashboard
+from .group_dashboard import IN_A_GROUP, GroupDashboard, most_lag
 from .parts import ChartPart, Part, StripPart, TablePart, choice, words_of
 from .sheet import Sheet
 from .trials import (
@@ -96,6 +98,7 @@ class Now(GroupDashboard):
     } | meanings_of(["lag", "age_ms"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        self._only_lag = False  # nothing else is known yet
         self._trial: Run | None = None
         self._tried: tuple[str, str] | None = None
         self._assumed: tuple[str, ...] = ()
@@ -146,10 +149,61 @@ class Now(GroupDashboard):
         bar.add_class("sharelag-bar")
         return [bar]
 
+    def _begin(self) -> None:
+        """Where that takes a while and somebody looks on, lag comes first, the verdict next."""
+        if not self._takes_a_while() or self.bench.lag_alone is None:
+            self.show()
+            return
+        with self._lock:
+            self._only_lag = True
+            self._try(self._show_lag_alone)
+            self.header.busy = True
+            self._run = Run(self._gather, lambda *_: None, self._was_read)
+        self._run.start()
+
+    def _takes_a_while(self) -> bool:
+        return engines.choose(self.bench.engine, self.bench.source) == "spark" and is_watched()
+
+    def _show_lag_alone(self) -> None:
+        """The groups with their lag, which is known long before what causes it."""
+        lag = self.bench.reading.table("lag")
+        groups = pa.Table.from_batches([rollup_arrow(lag, "group")])
+        groups = groups.sort_by([("lag", "descending")])
+        self.header.tell(pc.max(lag.column("as_of")).as_py())
+        unknown = pc.sum(groups.column("unknown_lags")).as_py() or 0
+        total = lag_sum(pc.sum(groups.column("lag")).as_py(), unknown)
+        self.verdict.sentence = f"Lag {total} of {len(groups):,} share groups"
+        self.verdict.busy = "Reading what causes it ..."
+        names = ["group_id", "lag", "partitions"]
+        self.table.show(groups.select(names), meanings_of(names))
+        self._hide(True)
+
+    def _hide(self, is_hidden: bool) -> None:
+        """Hide what only everything that is read can fill."""
+        left, *_ = self.columns.children
+        for part in (*left.children[1:], self.right, self.matrix, self.rows_of_group):
+            part.layout.display = "none" if is_hidden else None
+
+    def _gather(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
+        overview = self.bench.overview()
+        if self._asked is None and len(overview.table):
+            self._asked = most_lag(self.bench)
+        if len(overview.table):
+            with self._lock:
+                self._say(overview.title, overview.table)
+                columns = [name for name in COLUMNS if name != "trend"]
+                self.table.fill(overview, _in_words(overview.table), columns)
+                self.verdict.busy = "Reading how it came about ..."
+        self._prepare(self.bench)
+        return self.bench
+
     # ---- what is shown ---------------------------------------------------------------------------
 
     def _show(self) -> None:
         group = self._known_group()
+        if self._only_lag:
+            self._only_lag, self.verdict.busy = False, ""
+            self._hide(False)
         overview = self.bench.overview()
         self.header.title = self.TITLE
         self.header.tell(overview.as_of, overview.unknown)
@@ -199,6 +253,8 @@ class Now(GroupDashboard):
         self.strip.fill(first, lag.table, limit, held)
 
     def _draw(self) -> None:
+        if self._only_lag:
+            return
         group = str(self.group)
         story = charts.group_story_figure(
             charts.group_story_records(self.chosen(self._timeline(group))),

@@ -1,0 +1,159 @@
+"""What people see in a real JupyterLab, and when: lag, the verdict, the window while they drag."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from playwright.sync_api import Page, sync_playwright
+
+from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
+from tests.support.browser.chromium import FLAGS, find_chromium
+from tests.support.browser.desk import Watched
+from tests.support.browser.jupyter import IDLE, jupyter_lab
+
+_CELL = "import sharelag\nboard = sharelag.open('demo').dashboard()\nboard"
+#: From the press that runs a cell to what is seen of its dashboard, in milliseconds.
+_SEEN = """n => new Promise(async done => {
+    const { commands, shell } = window.jupyterapp, cells = shell.currentWidget.content;
+    cells.activeCellIndex = n;
+    await commands.execute('notebook:clear-cell-output');
+    const begun = performance.now(), seen = {};
+    const note = (what, is) => {
+        if (is && !(what in seen)) seen[what] = performance.now() - begun; };
+    function look() {
+        const cell = document.querySelectorAll('.jp-Notebook .jp-Cell')[n];
+        const verdict = cell.querySelector('.sl-verdict');
+        note('first', verdict?.querySelector('.sl-sentence').textContent);
+        note('verdict', verdict?.dataset.level === 'critical');
+        const parts = ['.sl-strip[data-moment]', '.sl-chart[data-drawn]'];
+        note('all', parts.every(part => cell.querySelector(part)));
+        if ('all' in seen) done(seen); else requestAnimationFrame(look);
+    }
+    commands.execute('notebook:run-cell'); look(); })"""
+#: One drag over the chart, a move a frame: how long until the window below has followed.
+_DRAGGED = """([share, n]) => new Promise(done => {
+    const cell = document.querySelectorAll('.jp-Notebook .jp-Cell')[n];
+    const area = cell.querySelector('.sl-chart:has(.scatterlayer) .nsewdrag');
+    const plot = area.getBoundingClientRect(), strip = cell.querySelector('.sl-strip');
+    const before = strip.dataset.moment, begun = performance.now();
+    const at = { clientX: plot.left + plot.width * share, clientY: plot.top + 9, bubbles: true };
+    dispatchEvent(new PointerEvent('pointermove', at));
+    const look = () => strip.dataset.moment !== before || performance.now() - begun > 900
+        ? done(performance.now() - begun) : requestAnimationFrame(look);
+    look(); })"""
+
+
+class Shown(NamedTuple):
+    """When the dashboard of a cell was seen, in seconds."""
+
+    first: float
+    verdict: float
+    all: float
+
+
+class Open:
+    """A notebook in a JupyterLab: its first cell is run once, its second again and again."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.cold = self._run(0)
+        self._run(1)  # with what is compiled when it is first needed
+
+    def run(self) -> Shown:
+        """Run the second cell until its dashboard is whole."""
+        return self._run(1)
+
+    def _run(self, cell: int) -> Shown:
+        seen: dict[str, float] = self.page.evaluate(_SEEN, cell)
+        self.page.wait_for_function(IDLE)
+        return Shown(*(seen[name] / 1000 for name in Shown._fields))
+
+    def drag(self) -> list[float]:
+        """Drag over the chart of the last cell; seconds until the window has followed."""
+        cell = self.page.locator(".jp-Notebook .jp-Cell").nth(1)
+        plot = cell.locator(".sl-chart:has(.scatterlayer) .nsewdrag").first
+        plot.scroll_into_view_if_needed()
+        plot.dispatch_event("pointerdown", {"button": 0, "clientX": 0, "clientY": 0})
+        shares = [0.05 + 0.9 * (n * 37 % 100) / 100 for n in range(60)]
+        spent = [self.page.evaluate(_DRAGGED, [share, 1]) for share in shares]
+        self.page.evaluate("dispatchEvent(new PointerEvent('pointercancel'))")
+        return [one / 1000 for one in spent]
+
+
+@contextmanager
+def _lab() -> Iterator[Open]:
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        folder = Path(scratch) / "notebooks"
+        folder.mkdir()
+        with jupyter_lab(folder) as lab:
+            lab.write("verdict", [_CELL, _CELL])
+            page = lab.open(Watched(chromium), "verdict.ipynb")
+            page.set_viewport_size({"width": 1440, "height": 900})
+            yield Open(page)
+        chromium.close()
+
+
+@contextmanager
+def seen(bench: Bench, what: str, goal: float) -> Iterator[Contest]:
+    """Run the cell of a warm notebook until something of its dashboard is seen."""
+    opened = bench.keep("lab", _lab)
+
+    def ours() -> Measured:
+        shown = opened.run()
+        return Measured(shown, wall=getattr(shown, what), cpu=0)
+
+    def check(shown: Shown, _: Any) -> None:
+        if not shown.first <= shown.verdict <= shown.all:
+            raise GateError(f"the page is filled in another order: {shown}")
+
+    yield Contest(Side(f"until {what}", ours, unit="times"), _goal(goal), check)
+
+
+@contextmanager
+def cold(bench: Bench, goal: float) -> Iterator[Contest]:
+    """Take what the first cell of the notebook needed, with imports and the start of Spark."""
+    opened = bench.keep("lab", _lab)
+
+    def ours() -> Measured:
+        return Measured(opened.cold, wall=opened.cold.verdict, cpu=0)
+
+    yield Contest(Side("until verdict, cold", ours, unit="times"), _goal(goal), lambda *_: None)
+
+
+@contextmanager
+def scrub(bench: Bench, goal: float) -> Iterator[Contest]:
+    """Drag over the chart of lag; the 95th percentile until the window below has followed."""
+    opened = bench.keep("lab", _lab)
+
+    def ours() -> Measured:
+        spent = opened.drag()
+        return Measured(len(spent), wall=float(np.percentile(spent, 95)), cpu=0)
+
+    def check(count: int, _: Any) -> None:
+        if count < 50:
+            raise GateError(f"{count} moves only")
+
+    yield Contest(Side("95th percentile of moves", ours, unit="times"), _goal(goal), check)
+
+
+def _goal(seconds: float) -> Side:
+    return Side("the goal", lambda: Measured(None, wall=seconds, cpu=0), unit="times")
+
+
+ROWS = (
+    Row("I8", "JupyterLab: from a run cell to the lag of all groups, warm", "1 s", 1, 0.67,
+        partial(seen, what="first", goal=1.0), by=("wall",), within=True),
+    Row("I9", "JupyterLab: from a run cell to the verdict, warm", "3 s", 1, 0.67,
+        partial(seen, what="verdict", goal=3.0), by=("wall",), within=True),
+    Row("I10", "JupyterLab: from the first cell, with the start of Spark, to the verdict", "30 s",
+        1, 0.67, partial(cold, goal=30.0), by=("wall",), within=True),
+    Row("I11", "JupyterLab: dragging over the chart until the window follows, 95th percentile",
+        "100 ms", 1, 0.5, partial(scrub, goal=0.1), by=("wall",), within=True),
+)  # fmt: skip
