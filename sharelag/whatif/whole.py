@@ -29,12 +29,13 @@ def require_whole(parts: Iterable[Any]) -> None:
         One has a number that is not whole, or something else than a number.
     """
     for part in parts:
-        for name in _counted(type(part)):
+        kind: type[object] = type(part)
+        for name in _counted(kind):
             value = getattr(part, name)
             if type(value) is int:
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool):
-                where = f"{type(part).__name__}.{name}"
+                where = f"{kind.__name__}.{name}"
                 raise InputError(f"{where} must be a whole number, not {value!r}: round it")
             object.__setattr__(part, name, int(value))  # of numpy: JSON takes Python's alone
 

@@ -518,10 +518,8 @@ def test_what_counts_something_is_a_whole_number(where: str, name: str) -> None:
         poison=(Poison(topic.name, 0, 3),),
         faults=(Fault(500, "leader_change", topic=topic.name),),
     )
-    parts = {
-        "limits": (scenario.settings.limits,),
-        "starts": topic.starts,
-    }.get(where) or getattr(scenario, where)
+    found: dict[str, Any] = {"limits": (scenario.settings.limits,), "starts": topic.starts}
+    parts: Any = found.get(where) or getattr(scenario, where)
     wrong = (replace(parts[0], **{name: getattr(parts[0], name) + 0.5}), *parts[1:])
     changes: dict[str, Callable[[], dict[str, Any]]] = {
         "limits": lambda: {"settings": replace(scenario.settings, limits=wrong[0])},
