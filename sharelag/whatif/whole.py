@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
-from functools import cache
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +11,8 @@ from sharelag.errors import InputError
 
 #: Milliseconds by which the clock itself counts; other spans may be fractions.
 _CLOCK = frozenset({"duration_ms", "step_ms", "begins_ms"})
+#: What was found of each dataclass.
+_KNOWN: dict[type[Any], tuple[str, ...]] = {}
 
 
 def require_whole(parts: Iterable[Any]) -> None:
@@ -29,7 +30,7 @@ def require_whole(parts: Iterable[Any]) -> None:
         One has a number that is not whole, or something else than a number.
     """
     for part in parts:
-        kind: type[object] = type(part)
+        kind = type(part)
         for name in _counted(kind):
             value = getattr(part, name)
             if type(value) is int:
@@ -40,11 +41,13 @@ def require_whole(parts: Iterable[Any]) -> None:
             object.__setattr__(part, name, int(value))  # of numpy: JSON takes Python's alone
 
 
-@cache
-def _counted(kind: type) -> tuple[str, ...]:
+def _counted(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a dataclass that are declared as numbers and count something."""
-    return tuple(
-        field.name
-        for field in fields(kind)
-        if field.type in ("int", int) and (field.name in _CLOCK or not field.name.endswith("_ms"))
-    )
+    if kind not in _KNOWN:
+        _KNOWN[kind] = tuple(
+            field.name
+            for field in fields(kind)
+            if field.type in ("int", int)
+            and (field.name in _CLOCK or not field.name.endswith("_ms"))
+        )
+    return _KNOWN[kind]
