@@ -77,6 +77,7 @@ _IN_TIME = (
     "acknowledge before the lock ends: process fewer records a poll, or raise "
     "share.record.lock.duration.ms"
 )
+_CODEC = "check compression.type of the topic, and install a confluent-kafka wheel that has it"
 _LOGS = "look at the broker's log, which has the cause"
 _UPGRADE = "upgrade the brokers or the client: one of them is too old for this request"
 
@@ -222,6 +223,8 @@ _REQUESTS = (
         *(2, "CORRUPT_MESSAGE", "a record batch on disk is damaged"),
         "let another replica lead the partition, and check the disk of this one",
     ),
+    (-198, "_BAD_COMPRESSION", "a record batch could not be decompressed", _CODEC),
+    (76, "UNSUPPORTED_COMPRESSION_TYPE", "the client lacks the topic's compression", _CODEC),
     (-199, "_BAD_MSG", "an answer could not be read", "check that the address is Kafka's"),
     (
         *(56, "KAFKA_STORAGE_ERROR", "the broker cannot read or write its disk"),
