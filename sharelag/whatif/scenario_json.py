@@ -73,6 +73,8 @@ def from_json(text: str | bytes) -> Scenario:
     """
     try:
         given = json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise InputError("a scenario cannot be read: it is nested too deeply") from None
     except ValueError as error:
         raise InputError(f"a scenario cannot be read: it is not valid JSON ({error})") from error
     try:

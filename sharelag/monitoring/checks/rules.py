@@ -18,12 +18,10 @@ ok by default. What could not be read, or does not go back far enough, gets the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
-import yaml
 from pydantic import (
     AwareDatetime,
     BaseModel,
@@ -40,6 +38,7 @@ from pydantic import (
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.known_causes import known_causes
+from sharelag.monitoring.checks.yaml_places import parse_yaml
 
 Measure: TypeAlias = Literal[
     "lag", "age", "drain", "poison", "window", "imbalance", "retention", "state_topic", "cause"
@@ -227,19 +226,10 @@ def read_rules(path: Path) -> Rules:
 
 def parse_rules(text: str, name: str = "rules") -> Rules:
     """Parse the text of a rule file; ``name`` is its name in messages."""
-    try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
-        data = None if node is None else loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise InputError(f"{where}: invalid YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{name}: invalid YAML: {str(error).splitlines()[0]}") from None
+    data, places = parse_yaml(text, name)
     marks: dict[tuple[Any, ...], tuple[int, int]] = {(): (0, 0)}
     problems: list[tuple[tuple[int, int], str]] = []
-    for path, place, is_again in _places(node, ()) if node is not None else ():
+    for path, place, is_again in places:
         if is_again:
             problems.append((place, f"{path[-1]}: duplicate key"))
         marks.setdefault(path, place)
@@ -271,27 +261,3 @@ def _sign(measure: object) -> int:
 def _words(loc: tuple[int | str, ...], message: str) -> str:
     what = next((str(part) for part in reversed(loc) if isinstance(part, str)), "the file")
     return f"{what}: {message.removeprefix('Value error, ')}"
-
-
-def _places(
-    node: yaml.Node, path: tuple[Any, ...]
-) -> Iterator[tuple[tuple[Any, ...], tuple[int, int], bool]]:
-    """Yield the path of every value, as pydantic names it, and the place of its key."""
-    if not path:
-        yield path, _mark(node), False
-    if len(path) > 4:  # deeper than any rule; an anchor may even contain itself
-        return
-    if isinstance(node, yaml.SequenceNode):
-        for number, child in enumerate(node.value):
-            yield (*path, number), _mark(child), False
-            yield from _places(child, (*path, number))
-    elif isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, child in node.value:
-            yield (*path, key.value), _mark(key), key.value in seen
-            seen.add(key.value)
-            yield from _places(child, (*path, key.value))
-
-
-def _mark(node: yaml.Node) -> tuple[int, int]:
-    return node.start_mark.line, node.start_mark.column

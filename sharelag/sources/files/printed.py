@@ -29,6 +29,11 @@ from sharelag.wire.fields import (
 )
 from sharelag.wire.generations import LAYOUTS
 
+#: What objects with other fields, other types or too many brackets raise.
+_NOT_PRINTED = (
+    *(KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError),
+    pa.ArrowException,
+)
 _DUMP = b"Dumping "
 _FILE = re.compile(r"Dumping .*?(?P<topic>[^/\\]+)-(?P<partition>\d+)[/\\]\d+\.\w")
 _LINE = re.compile(
@@ -71,12 +76,12 @@ def read_printed(path: Path) -> pa.RecordBatch:
     found = _dumped(text) if text.startswith(_DUMP.decode()) else _objects(text)
     try:
         rows = [row | {"timestampType": 0} for row in found]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
+    except _NOT_PRINTED as error:
         raise InputError(
             f"{path} is not what Kafka's formatters print of share group records ({error!r}): give "
             "the output of kafka-console-consumer.sh or kafka-dump-log.sh"
         ) from error
-    return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
 def _objects(text: str) -> Iterator[_Row]:

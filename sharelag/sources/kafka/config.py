@@ -27,6 +27,8 @@ _PUBLIC = frozenset(
     ]
 )
 _MASK = "********"
+#: What a setting's name looks like; anything else may be the rest of a broken line.
+_NAME = re.compile(r"[a-zA-Z_]+|\w+([.-][\w-]+)+", re.ASCII)
 #: Java's request timeout, which librdkafka does not have.
 _TIMEOUT = "default.api.timeout.ms"
 
@@ -106,6 +108,7 @@ def client_config(
             raise ConfigError(
                 f"invalid broker address {address!r}: give HOST:PORT, such as localhost:9092"
             )
+    _require_texts(properties)
     settings = {"client.id": "sharelag"} | to_librdkafka(properties)
     _require_known(settings)
     return ClientConfig(settings | {"bootstrap.servers": servers}, timeout)
@@ -141,6 +144,21 @@ def _read(path: Path) -> dict[str, str]:
         raise ConfigError(f"cannot read the client properties {path}: {error.strerror}") from error
     except javaproperties.InvalidUEscapeError as error:
         raise ConfigError(f"{path} is not a Java properties file: {error}") from error
+
+
+def _require_texts(properties: Mapping[str, str]) -> None:
+    """Refuse what is no setting's name, unquoted, and what librdkafka's C would crash on."""
+    for name, value in properties.items():
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                "--command-config has a line that does not begin with the name of a setting (it is "
+                "not shown here, as it may be part of a password): look for a line that is broken "
+                "in two"
+            )
+        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise ConfigError(
+                rf"{name} has a character that is not text: remove \u0000 and \uD800 to \uDFFF"
+            )
 
 
 def _require_known(settings: Mapping[str, str]) -> None:

@@ -31,6 +31,8 @@ DELETE_GROUPS = Api(
 #: The kinds of requests that are read; all others are skipped.
 READ = {api.key: api for api in (*OF_CLIENTS, *OF_BROKERS, DELETE_GROUPS)}
 _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendTimeMs")
+#: A duration in milliseconds that no request takes: 31 years.
+_LONGEST = 1e12
 _HEADER = pa.struct(
     [
         ("requestApiKey", pa.int16()),
@@ -216,4 +218,12 @@ def _json(objects: pa.Array, schema: pa.Schema) -> pa.Table | None:
         return None
     needed = ("requestHeader", "request", "response", "totalTimeMs")
     has_all = all(table.column(name).null_count == 0 for name in needed)
-    return table if table.num_rows == len(objects) and has_all else None
+    if table.num_rows != len(objects) or not has_all:
+        return None
+    return table if all(_is_possible(table.column(name)) for name in _DURATIONS) else None
+
+
+def _is_possible(milliseconds: pa.ChunkedArray) -> bool:
+    """Whether every duration is one: no NaN, none without end, none before its beginning."""
+    inside = pc.and_(pc.greater_equal(milliseconds, 0), pc.less(milliseconds, _LONGEST))
+    return pc.all(inside).as_py() is not False

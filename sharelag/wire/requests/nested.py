@@ -59,7 +59,7 @@ def spread(first: pa.Array, types: pa.Array) -> tuple[NDArray[np.int64], pa.Arra
     Parameters
     ----------
     first : pyarrow.Array
-        The first offset of each batch.
+        The first offset of each batch; null where the line does not say it.
     types : pyarrow.ListArray
         One type an offset.
 
@@ -74,13 +74,15 @@ def spread(first: pa.Array, types: pa.Array) -> tuple[NDArray[np.int64], pa.Arra
         return batch, pa.array([], _RUN), values
     number = np.arange(len(batch))
     starts = np.searchsorted(batch, batch)
-    at = first.to_numpy(zero_copy_only=False)[batch] + number - starts
+    at = pc.fill_null(first, 0).to_numpy(zero_copy_only=False)[batch] + number - starts
+    unknown = np.asarray(first.is_null().to_numpy(zero_copy_only=False), bool)[batch]
     kinds = values.to_numpy(zero_copy_only=False)
     begins = np.flatnonzero(
         np.concatenate([[True], (batch[1:] != batch[:-1]) | (kinds[1:] != kinds[:-1])])
     )
     ends = np.concatenate([begins[1:] - 1, [len(batch) - 1]])
-    runs = pa.StructArray.from_arrays([pa.array(at[begins]), pa.array(at[ends])], fields=list(_RUN))
+    sides = [pa.array(at[side], mask=unknown[side]) for side in (begins, ends)]
+    runs = pa.StructArray.from_arrays(sides, fields=list(_RUN))
     return batch[begins], runs, values.take(pa.array(begins))
 
 

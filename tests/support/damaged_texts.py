@@ -1,0 +1,52 @@
+"""Bytes of files that people or other programs wrote, damaged: by seed, at random places."""
+
+from __future__ import annotations
+
+import random
+import re
+
+#: What stands in the place of a number, a text or a name of the original.
+_INSTEAD = [
+    b"null", b"true", b"[]", b"{}", b'""', b"-1", b"1e999", b"NaN", b"0.5", b"9" * 25, b"9" * 5000,
+    b"2147483648", b"9223372036854775807", b"-9223372036854775809", b'"x"', b'"\\ud800"', b"[1]",
+    b'{"a": 1}', b"\xff\xfe", b"\x00", b"\xd9\xa1", b"&a [*a, *a]", b"!!python/object:os.system",
+    b"1" * 400 + b"d", b"[" * 3000, b'{"a":' * 3000, b"\\u12", b"../../etc/passwd", b"0001-01-01",
+    b"9999-12-31T23:59:59Z", b"\x1b[2J", b"2026-02-30", b"\n", b"'", b"#",
+]  # fmt: skip
+_TOKEN = re.compile(rb'"[^"\n]*"|-?\d+(?:\.\d+)?|\w+')
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """Return the bytes with one to four mistakes."""
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        data = _one(data, chance)
+    return data
+
+
+def _one(data: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(data) + 1)
+    match chance.choice(["token", "token", "token", "flip", "cut", "repeat", "insert", "out"]):
+        case "token":
+            tokens = list(_TOKEN.finditer(data))
+            if not tokens:
+                return data
+            found = chance.choice(tokens)
+            other = chance.choice([chance.choice(_INSTEAD), chance.choice(tokens)[0]])
+            return data[: found.start()] + other + data[found.end() :]
+        case "flip":
+            octets = bytearray(data)
+            for _ in range(chance.choice([1, 4, 30]) if data else 0):
+                octets[chance.randrange(len(octets))] ^= 1 << chance.randrange(8)
+            return bytes(octets)
+        case "cut":
+            return data[:at]
+        case "repeat":
+            return data[: at + chance.randrange(200)] + data[at:]
+        case "insert":
+            return (
+                data[:at]
+                + chance.choice([chance.choice(_INSTEAD), chance.randbytes(9)])
+                + data[at:]
+            )
+        case _:
+            return data[:at] + data[at + chance.randrange(100) :]

@@ -1,0 +1,194 @@
+"""Damaged texts of every kind are read, or refused by one sentence; none takes long."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sharelag.errors import ConfigError, InputError, ShareLagError
+from sharelag.monitoring.checks.rules import parse_rules, read_rules
+from sharelag.sources.files.printed import read_printed
+from sharelag.sources.files.request_log import RequestLog
+from sharelag.sources.kafka.config import client_config
+from sharelag.whatif import from_json, named, names, to_json
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.formatter import kafka_json
+from sharelag.wire.requests.nested import spread
+from tests.support.damaged_texts import damaged
+from tests.support.mutations import corpus
+from tests.support.request_lines import described, fetch, state_call
+
+RULES = Path(__file__).parents[2] / "data" / "examples" / "rules.yaml"
+#: Processor seconds that no file of a few kilobytes takes.
+MOST_SECONDS = 5.0
+CONFIG = rb"""bootstrap.servers=b:1
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="u" \
+  password="hunter2";
+ssl.endpoint.identification.algorithm=https
+request.timeout.ms=30000
+# a comment \u0041
+client.id = x\u00e9
+"""
+
+
+def _printed(topic: str) -> bytes:
+    """Return records as `sharelag decode -o json` prints them, with topic and offset."""
+    import json
+
+    records = decode_arrow(corpus(topic).slice(0, 12), topic).records
+    return "\n".join(json.dumps(row) for row in kafka_json(records)).encode()
+
+
+def _dumped() -> bytes:
+    place = b"Dumping /logs/__share_group_state-3/00000000000000000000.log\n"
+    key = b'{"type":"0","data":{"groupId":"G1","topicId":"AAAAAAAAAAAAAAAAAAAAAA","partition":0}}'
+    value = (
+        b'{"version":"0","data":{"snapshotEpoch":0,"stateEpoch":1,"leaderEpoch":2,"startOffset":100,'
+        b'"deliveryCompleteCount":0,"createTimestamp":5,"writeTimestamp":5,"stateBatches":[]}}'
+    )
+    begin = b"| offset: %d CreateTime: 1732000000000 keySize: 26 sequence: -1 headerKeys: [] key: "
+    return place + b"".join(begin % n + key + b" payload: " + value + b"\n" for n in range(3))
+
+
+def _lines() -> bytes:
+    lines = [
+        state_call("InitializeShareGroupState", 0, stateEpoch=1, startOffset=-1),
+        fetch(1_000, "m-7", 0, [(680, 699, 1)]),
+        described(3_000, "Stable", 4, members=2),
+    ]
+    return "\n".join(lines).encode()
+
+
+def _read_printed(path: Path) -> None:
+    batch = read_printed(path)
+    for topic in (STATE_TOPIC, GROUP_TOPIC):
+        found = decode_arrow(batch, topic)
+        assert batch.num_rows == found.records.num_rows + found.rejects.num_rows + found.skipped
+
+
+def _read_lines(path: Path) -> None:
+    log = RequestLog(path)
+    total, skipped = log.counted
+    assert total == log.tables["requests"].num_rows + log.tables["rejects"].num_rows + skipped
+
+
+def _read_config(path: Path) -> None:
+    client_config("b:1", path)
+
+
+def _read_rules(path: Path) -> None:
+    read_rules(path)
+
+
+def _read_scenario(path: Path) -> None:
+    from_json(path.read_bytes())
+
+
+READERS: dict[str, tuple[Callable[[Path], None], Callable[[], bytes]]] = {
+    "state records as JSON": (_read_printed, lambda: _printed(STATE_TOPIC)),
+    "group records as JSON": (_read_printed, lambda: _printed(GROUP_TOPIC)),
+    "a dumped log": (_read_printed, _dumped),
+    "a log of requests": (_read_lines, _lines),
+    "rules": (_read_rules, RULES.read_bytes),
+    "client properties": (_read_config, lambda: CONFIG),
+    "a scenario": (
+        _read_scenario,
+        lambda: to_json(named(next(iter(names()))), indent=1).encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_texts_are_read_or_refused(name: str, tmp_path: Path, cases: Any) -> None:
+    read, made = READERS[name]
+    whole, path = made(), tmp_path / "file"
+    path.write_bytes(whole)
+    read(path)
+    seen, said = Counter[str](), []
+    for seed in range(cases(300, 20_000)):
+        path.write_bytes(damaged(whole, random.Random(f"{name} {seed}")))
+        begun = time.process_time()
+        try:
+            read(path)
+            seen["read"] += 1
+        except ShareLagError as error:
+            said.append(str(error))
+        except Exception as error:
+            pytest.fail(f"seed {seed}: {type(error).__name__}: {error}")
+        assert time.process_time() - begun < MOST_SECONDS, seed
+    assert [text for text in said if "hunter2" in text or "\n" in text] == []
+    assert seen["read"] > 0
+    assert said or name == "a log of requests"  # which has rejects
+
+
+# ---- what this found -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["client.id=a\\u0000b", "client.id=\\ud800", "ssl.\\ud800=x"])
+def test_settings_that_are_not_text_are_refused(text: str, tmp_path: Path) -> None:
+    """Half a character in a name was a segmentation fault of librdkafka."""
+    (tmp_path / "client.properties").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"not text|does not begin with the name"):
+        client_config("b:1", tmp_path / "client.properties")
+
+
+def test_a_broken_line_of_a_password_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text('sasl.jaas.config=X required username="u" password=\n"hunter2";\n')
+    with pytest.raises(ConfigError, match="broken in two") as caught:
+        client_config("b:1", path)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_rules_of_aliases_of_aliases_are_refused_before_they_are_billions() -> None:
+    lines = ["a0: &a0 [x, x]"]
+    lines += [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
+    merged = ["a0: &a0 {k: 1}"]
+    merged += [f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 40)]
+    for text in (lines, merged):
+        with pytest.raises(InputError, match="more than 100,000 values"):
+            parse_rules("\n".join(text))
+    with pytest.raises(InputError, match="nested too deeply"):
+        parse_rules("[" * 5000)
+
+
+@pytest.mark.parametrize("total", ["NaN", "1e300", "-1"])
+def test_a_request_with_an_impossible_duration_is_a_reject(total: str, tmp_path: Path) -> None:
+    lines = [fetch(1_000, "m-7", 0, [(680, 699, 1)]), fetch(2_000, "m-8", 0, [(700, 709, 1)])]
+    damaged_line = re.sub(r'"totalTimeMs":[\d.]+', f'"totalTimeMs":{total}', lines[0])
+    assert damaged_line != lines[0]
+    (tmp_path / "log").write_text(f"{damaged_line}\n{lines[1]}\n")
+    tables = RequestLog(tmp_path / "log").tables
+    assert tables["rejects"].num_rows == 1
+    assert tables["acquisitions"].column("member_id").to_pylist() == ["m-8"]
+
+
+def test_an_acknowledgement_without_a_first_offset_is_of_unknown_offsets() -> None:
+    types = pa.array([[1, 1, 2], [1]], pa.list_(pa.int8()))
+    _, runs, kinds = spread(pa.array([None, 7], pa.int64()), types)
+    assert runs.to_pylist() == [
+        {"first": None, "last": None},
+        {"first": None, "last": None},
+        {"first": 7, "last": 7},
+    ]
+    assert kinds.to_pylist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("row", ['{"offset": "x"}', '{"partition": 9e99}', '{"offset": %s}'])
+def test_printed_places_that_are_none_are_refused(row: str, tmp_path: Path) -> None:
+    reject = '{"key": "00", "value": null}'
+    path = tmp_path / "printed"
+    path.write_text(row.replace("%s", "9" * 30).replace("}", f', "reject": {reject}}}'))
+    with pytest.raises(InputError, match="not what Kafka's formatters print"):
+        read_printed(path)
