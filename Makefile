@@ -66,7 +66,7 @@ screenshots: test-parts ## pictures of notebooks, dashboards, widgets and report
 	@$(BIN)/python -m tests.support.notebooks.screenshots
 
 lab: $(READY) ## the notebooks in JupyterLab, beginning with the first
-	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+	@$(BIN)/jupyter lab --LabApp.expose_app_in_browser=True notebooks/00_start_here.ipynb
 
 pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
 	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True \
