@@ -17,7 +17,7 @@ from sharelag.wire.fields import SHARE_SNAPSHOT
 from sharelag.workbench.bench import Workbench
 from tests.support.generations import TODAY, raw_of
 from tests.support.log_directory import beside, user_log, write
-from tests.support.older_records import control, raw, row
+from tests.support.older_records import control, keyed, raw, row
 from tests.support.records import KEY
 from tests.support.records import row as todays_row
 from tests.support.walk import WALK
@@ -102,3 +102,23 @@ def test_state_batches_have_the_same_columns_in_every_generation(
     assert all(frame.schema == found[-1].schema and frame.columns == names for frame in found)
     expected = [(131, 100, 109, 2, 1), (132, 110, 110, 0, 1), (132, 111, 118, 0, 0)]
     assert [[tuple(one) for one in frame.collect()] for frame in found] == [expected] * 4
+
+
+@pytest.mark.row("PSC-14")
+def test_an_election_replays_the_last_checkpoint_and_the_deltas_of_its_epoch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    whole = keyed()
+    stale = [each for each in whole if each["record_type"] == 1 and each["snapshot_epoch"] == 1]
+    assert [each["offset"] for each in stale] == [2]
+    found = []
+    for name, rows in (("whole", whole), ("without", [one for one in whole if one not in stale])):
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.Table.from_batches([raw(rows)]), path)
+        for bench in both(path, spark, None):
+            (row_,) = bench.windows().table.to_pylist()
+            found.append((row_["snapshot_epoch"], row_["effective_start_offset"], row_["runs"]))
+    assert [found[0]] * 4 == found
+    epoch, start, runs = found[0]
+    assert (epoch, start) == (2, 7)
+    assert [tuple(run.values()) for run in runs] == [(7, 7, 0, 1), (8, 9, 0, 2)]

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
+from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import sharelag
 from sharelag import schemas
+from sharelag.cli import cli
 from sharelag.metrics import events
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from sharelag.workbench import Workbench
+from tests.support.records import raw, row
 
 
 @pytest.fixture(scope="module", name="demo")
@@ -68,3 +77,21 @@ def test_many_within_a_step_are_one_row_at_the_time_of_the_first() -> None:
     assert (
         pc.min(fine.column("happened_at")).as_py() == pc.min(coarse.column("happened_at")).as_py()
     )
+
+
+@pytest.mark.row("PSS-04")
+def test_a_state_epoch_that_rises_with_no_batches_is_a_reset(tmp_path: Path) -> None:
+    written = [
+        encode_record(SHARE_SNAPSHOT, row(0, [], snapshot_epoch=0, state_epoch=3)),
+        encode_record(SHARE_UPDATE, row(-1, [(0, 4, 0, 1)], snapshot_epoch=0)),
+        encode_record(SHARE_SNAPSHOT, row(5, [], snapshot_epoch=1, state_epoch=3)),
+        encode_record(SHARE_SNAPSHOT, row(7, [], snapshot_epoch=2, state_epoch=4)),
+    ]
+    pq.write_table(pa.Table.from_batches([raw(written)]), tmp_path / "raw.parquet")
+    asked = ["--raw", str(tmp_path / "raw.parquet"), "-o", "json", "--engine", "local"]
+    done = CliRunner().invoke(cli, ["history", "--events", *asked], catch_exceptions=False)
+    (event,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (event["event"], event["happened_at"]) == ("reset", "1970-01-01T00:00:00.003Z")
+    (now,) = [json.loads(line) for line in
+              CliRunner().invoke(cli, ["windows", *asked]).stdout.splitlines()]  # fmt: skip
+    assert (now["state_epoch"], now["start_offset"], now["batches"]) == (4, 7, [])
