@@ -12,14 +12,15 @@ import mmap
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from kafka.record import MemoryRecords
 
 from sharelag import schemas
-from sharelag.errors import InputError
 from sharelag.model import topic_id_bytes
 from sharelag.sources.files import segments
+from sharelag.sources.files.unpacking import records_in
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import SHARE_CHECKPOINT, SHARE_DELTA
 
@@ -95,15 +96,14 @@ def read_control_segment(folder: Path, place: segments.Place, segment: Path) -> 
             "timestamp": record.timestamp,
             "timestampType": record.timestamp_type,
         }
-        for batch in _control_batches(segment)
-        for record in batch
+        for record in _control_records(segment)
         if record.type in (SHARE_CHECKPOINT, SHARE_DELTA) and record.offset >= start
     ]
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
-def _control_batches(segment: Path) -> Iterator[MemoryRecords]:
-    """Yield the control batches; an incompletely written batch ends the segment."""
+def _control_records(segment: Path) -> Iterator[Any]:
+    """Yield the records of control batches; an incompletely written batch ends the segment."""
     if not segment.stat().st_size:
         return
     with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
@@ -114,11 +114,8 @@ def _control_batches(segment: Path) -> Iterator[MemoryRecords]:
             if length <= 0 or end > len(whole):
                 return
             if magic == 2 and attributes & _IS_CONTROL:
-                batch = MemoryRecords(whole[at:end]).next_batch()
-                if not batch.validate_crc():
-                    raise InputError(
-                        f"{segment}: the control batch at offset {offset} is corrupt (wrong "
-                        "checksum)"
-                    )
-                yield batch
+                octets = whole[at:end]
+                what = f"{segment}: the control batch at offset {offset}"
+                batch = segments.next_batch(MemoryRecords(octets), what)
+                yield from records_in(batch, octets, what) if batch else ()
             at = end

@@ -7,6 +7,7 @@ and high watermarks (``*-checkpoint``, written every few seconds).
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +16,19 @@ from typing import Any
 import pyarrow as pa
 from kafka.errors import KafkaError
 from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatch
 
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.model import topic_id_text
+from sharelag.sources.files.unpacking import records_in
 from sharelag.wire.generations import topic_id_of
 
-_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})")
+_SEGMENT = re.compile(r"0*[0-9]{1,18}")
+_MOST_OFFSET = 1 << 62
+#: Bytes of a batch before what its length counts.
+_BEFORE = 12
 #: Records per batch.
 _BATCH = 50_000
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -133,31 +140,41 @@ def _partition(path: Path, topic: str, partition: int, start: int) -> Iterator[p
 
 
 def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
-    records = MemoryRecords(segment.read_bytes())
-    at = start
-    try:
-        while records.has_next():
-            batch = records.next_batch()
-            if not batch.validate_crc():
-                raise InputError(
-                    f"{segment}: the batch after offset {at} is corrupt (wrong checksum)"
+    octets = segment.read_bytes()
+    records = MemoryRecords(octets)
+    at, begin = start, 0
+    while (batch := next_batch(records, f"{segment}: the batch after offset {at}")) is not None:
+        what = f"{segment}: the batch after offset {at}"
+        end = begin + _BEFORE + int.from_bytes(octets[begin + 8 : begin + _BEFORE], "big")
+        at = batch.next_offset
+        wanted = not batch.is_control_batch and at > start
+        for record in records_in(batch, octets[begin:end], what, unpack=wanted):
+            if record.offset >= start:
+                yield (
+                    record.key,
+                    record.value,
+                    record.offset,
+                    record.timestamp,
+                    record.timestamp_type,
                 )
-            at = batch.next_offset
-            if batch.is_control_batch or at <= start:
-                continue
-            for record in batch:
-                if record.offset >= start:
-                    yield (
-                        record.key,
-                        record.value,
-                        record.offset,
-                        record.timestamp,
-                        record.timestamp_type,
-                    )
-    except KafkaError as error:
-        raise InputError(
-            f"{segment}: the batch after offset {at} cannot be read ({error})"
-        ) from error
+        begin = end
+
+
+def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
+    """Return the next batch; None after the last whole one.
+
+    Raises
+    ------
+    InputError
+        When it cannot be read, or has the format of brokers that knew no share groups.
+    """
+    try:
+        batch = records.next_batch() if records.has_next() else None
+    except (KafkaError, struct.error) as error:
+        raise InputError(f"{what} cannot be read ({error})") from error
+    if batch is not None and not isinstance(batch, DefaultRecordBatch):
+        raise InputError(f"{what} cannot be read (a format of before Kafka 0.11)")
+    return batch
 
 
 def _columns(columns: list[list[Any]], topic: str, partition: int) -> pa.RecordBatch:
@@ -180,9 +197,20 @@ def _checkpoint(path: Path) -> dict[Place, int]:
     """Parse a checkpoint file: a version, a count, and lines of topic, partition and offset."""
     if not path.exists():
         return {}
-    lines = path.read_text(encoding="utf-8").splitlines()[2:]
-    parts = [line.rsplit(" ", 2) for line in lines if line.strip()]
-    return {(topic, int(partition)): int(offset) for topic, partition, offset in parts}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()[2:]
+        parts = [line.rsplit(" ", 2) for line in lines if line.strip()]
+        found = {(topic, int(partition)): int(offset) for topic, partition, offset in parts}
+    except ValueError as error:
+        raise InputError(
+            f"{path} is damaged ({error}): remove it, and offsets are unknown, or restore it"
+        ) from error
+    if wrong := [offset for offset in found.values() if not 0 <= offset < _MOST_OFFSET]:
+        raise InputError(
+            f"{path} has the offset {wrong[0]}, which no log has: remove it, and offsets are "
+            "unknown, or restore it"
+        )
+    return found
 
 
 def log_start(folder: Path, place: Place) -> int:
@@ -198,7 +226,7 @@ def topic_id(path: Path, topic: str) -> str:
     try:
         found = re.search(
             r"^topic_id: (\S+)$",
-            (path / "partition.metadata").read_text(encoding="utf-8"),
+            (path / "partition.metadata").read_text(encoding="utf-8", errors="replace"),
             re.MULTILINE,
         )
     except FileNotFoundError:
@@ -207,4 +235,7 @@ def topic_id(path: Path, topic: str) -> str:
 
 
 def _first_offset(path: Path) -> int | None:
-    return min((int(segment.stem) for segment in path.glob("*.log")), default=None)
+    return min(
+        (int(segment.stem) for segment in path.glob("*.log") if _SEGMENT.fullmatch(segment.stem)),
+        default=None,
+    )
