@@ -31,6 +31,7 @@ test-parts: $(READY)
 	$(BIN)/python -m tests.support.compiled & compiling=$$!; \
 	$(BIN)/python -m tests.support.kafka.jars \
 	&& $(BIN)/python -m tests.support.kafka.prometheus \
+	&& $(BIN)/python -m tests.support.kafka.helm \
 	&& $(BIN)/python -m tests.support.browser.chromium \
 	&& $(BIN)/python -m tests.support.browser.desk \
 	&& wait $$compiling && wait $$simulating
@@ -80,7 +81,7 @@ bench: test-parts ## sharelag against its rivals and the machine, side by side; 
 
 lock: $(READY) ## pin the versions again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --all-extras --no-emit-index-url \
-	  --no-emit-find-links --custom-compile-command "make lock" --upgrade -o requirements.lock pyproject.toml
+	  --no-emit-find-links --generate-hashes --custom-compile-command "make lock" --upgrade -o requirements.lock pyproject.toml
 
 clean: ## remove what this Makefile made, but for .venv
 	rm -rf .venvs out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -38,15 +38,16 @@ def main(folder: Path) -> int:
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     no_network = (
         "pip could not install the packages, see above. Without a network, point pip at a mirror "
-        "(PIP_INDEX_URL) or a folder of wheels (PIP_FIND_LINKS)."
+        "(PIP_INDEX_URL) or a folder of wheels (PIP_FIND_LINKS). Where it says that hashes do not "
+        "match, a file is another than the one that was locked: do not install it."
     )
     steps = [
         (
             [sys.executable, "-m", "venv", str(folder)],
             "Python has no venv. On Debian: apt install python3-venv",
         ),
-        ([*pip, "-r", "requirements.lock"], no_network),
-        ([*pip, "--no-deps", "--editable", "."], no_network),
+        ([*pip, "--require-hashes", "-r", "requirements.lock"], no_network),
+        ([*pip, "--no-deps", "--no-build-isolation", "--editable", "."], no_network),
     ]
     for command, advice in steps:
         if subprocess.run(command, check=False).returncode:

@@ -7,6 +7,7 @@ Needs the environment of `make env`, whose uv it uses.
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,10 +75,9 @@ def environment(version: str) -> Path:
     if not python.exists():
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
     others = folder / "requirements.txt"
-    lines = Path("requirements.lock").read_text().splitlines(keepends=True)
-    others.write_text(
-        "".join(line for line in lines if not line.startswith(("pyspark==", "py4j==")))
-    )
+    # A pin goes from its name to the next line that is not indented: hashes are lines of their own.
+    pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
+    others.write_text("\n".join(pin for pin in pins if not pin.startswith(("pyspark==", "py4j=="))))
     wanted = f"pyspark=={version}" if version.count(".") > 1 else f"pyspark=={version}.*"
     install = [uv, "pip", "install", "--quiet", "--python", str(python)]
     subprocess.run([*install, "--requirement", str(others), wanted], check=True)

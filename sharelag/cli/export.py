@@ -27,6 +27,7 @@ from sharelag.cli.output import (
     read_by,
     reading_of,
 )
+from sharelag.errors import InputError
 
 
 @click.group(invoke_without_command=True)
@@ -129,7 +130,13 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
     envvar="SHARELAG_TOKEN",
     metavar="TEXT",
     help="The bearer token that clients must send; required unless --host is a loopback address. "
-    "Prefer $SHARELAG_TOKEN: other users can see command lines.",
+    "Prefer --token-file or $SHARELAG_TOKEN: other users can see command lines.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file that holds the token, such as one that a Secret is mounted as.",
 )
 @click.option(
     "--every",
@@ -145,6 +152,7 @@ def serve(
     host: str,
     port: int,
     token: str | None,
+    token_file: Path | None,
     every: timedelta,
     brief: bool,
     engine: str,
@@ -160,6 +168,7 @@ def serve(
     # metrics.
     source_of(options)
     moment, choice = moment_of(options), choice_of(options)
+    secret = token if token_file is None else _token_in(token_file, token)
 
     def gather() -> Any:
         # An input remembers what it has read, so each time is another one.
@@ -170,7 +179,7 @@ def serve(
     try:
         with (
             gathering(gather, every.total_seconds(), write_ahead) as gathered,
-            server(gathered, host, port, token) as running,
+            server(gathered, host, port, secret) as running,
         ):
             shown_host = f"[{host}]" if ":" in host else host
             click.echo(
@@ -180,3 +189,19 @@ def serve(
             running.serve_forever()
     except KeyboardInterrupt:
         click.echo("sharelag: stopped", err=True)
+
+
+def _token_in(file: Path, other: str | None) -> str:
+    """The token that a file holds, without the line feed at its end."""
+    if other is not None:
+        raise click.UsageError("use either --token (or SHARELAG_TOKEN) or --token-file, not both.")
+    try:
+        token = file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "not UTF-8"
+        raise InputError(f"cannot read the token from {file}: {why}") from None
+    if not token:
+        raise InputError(
+            f"{file} is empty: write the token into it, such as `openssl rand -hex 24`"
+        )
+    return token

@@ -149,6 +149,14 @@ def test_the_lock_file_pins_every_dependency() -> None:
     assert names - locked == {"sharelag"}
 
 
+def test_the_lock_file_has_a_hash_of_every_file_and_they_are_checked() -> None:
+    text = (ROOT / "requirements.lock").read_text()
+    pins = [one for one in re.split(r"\n(?=\S)", text) if re.match(r"[\w.-]+==", one)]
+    assert len(pins) > 200
+    assert [one for one in pins if "--hash=sha256:" not in one] == []
+    assert '"--require-hashes"' in (ROOT / "tools" / "make_env.py").read_text()
+
+
 def test_what_runs_on_spark_by_default_is_installed_with_it() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "sharelag[spark]" in extras["notebook"]

@@ -33,6 +33,8 @@ _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
 #: Seconds after which a client that got nothing should retry.
 _RETRY = 5
+#: Whether the server answers.
+_PROBE = "/livez"
 #: The longest accepted target, in digits.
 _DIGITS = 18
 
@@ -80,6 +82,10 @@ def application(
     metrics = _Metrics(gathered)
 
     def reply(environ: Environ) -> Reply:
+        # A kubelet has no token; one word says nothing of the cluster. Whether the cluster can be
+        # read is a metric: a server that was not ready for it would hide the failure.
+        if environ.get("PATH_INFO") == _PROBE and environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return HTTPStatus.OK, _TEXT, b"ok\n"
         if token and not _is_allowed(environ, token):
             return (
                 HTTPStatus.UNAUTHORIZED,

@@ -91,10 +91,23 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _fetch(folder: Path) -> None:
+    said = retrieve(_IVY_MODULE, folder)
+    if not list(folder.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
+        raise RigError(
+            f"the jars of Kafka {KAFKA_VERSION} could not be fetched from "
+            "https://repo1.maven.org/maven2/. With a "
+            "closed network, run `python -m tests.support.kafka.jars` where it is open and copy "
+            f"{folder.parent} "
+            f"here (or point SHARELAG_CACHE at the copy). Ivy said:\n{said}"
+        )
+
+
+def retrieve(module: str, folder: Path) -> str:
+    """Fetch the jars of an Ivy module into a folder; what Ivy said at its end."""
     with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
         scratch = Path(scratch_name)
         (scratch / "settings.xml").write_text(IVY_SETTINGS)
-        (scratch / "ivy.xml").write_text(_IVY_MODULE)
+        (scratch / "ivy.xml").write_text(module)
         command = [
             str(find_java()),
             "-Xmx256m",
@@ -117,15 +130,7 @@ def _fetch(folder: Path) -> None:
             str(folder / "[artifact]-[revision].[ext]"),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0 or not list(folder.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
-        raise RigError(
-            f"the jars of Kafka {KAFKA_VERSION} could not be fetched from "
-            "https://repo1.maven.org/maven2/. With a "
-            "closed network, run `python -m tests.support.kafka.jars` where it is open and copy "
-            f"{folder.parent} "
-            f"here (or point SHARELAG_CACHE at the copy). Ivy said:\n{tail}"
-        )
+    return "\n".join((done.stdout + done.stderr).splitlines()[-25:])
 
 
 def ivy_jar() -> Path:

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from queue import Empty, Queue
+from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -346,6 +348,57 @@ def test_a_token_is_required() -> None:
         assert get(port, "/keda/billing")[0] == 401
         for right in ("Bearer s3cret-token", "bearer s3cret-token"):
             assert get(port, "/metrics", {"Authorization": right, "Host": "sharelag"})[0] == 200
+
+
+def test_a_probe_needs_no_token_and_tells_one_word() -> None:
+    failing = Gathered(None, errors={"timeout": 3}, attempts=3)
+    with running(lambda: failing, "s3cret-token") as port:
+        assert get(port, "/livez") == (200, b"ok\n")
+        assert get(port, "/livez", method="HEAD") == (200, b"")
+        assert get(port, "/livez", method="POST")[0] == 401
+        assert get(port, "/livez/")[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("", "is empty"), (None, "No such file"), (b"\xff", "not UTF-8")],
+)
+def test_a_token_file_that_holds_none_is_refused(
+    content: str | bytes | None, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    answer = sharelag("export", "serve", "--capture", "demo", "--token-file", str(file))
+    assert (answer.returncode, said in answer.stderr) == (1, True)
+
+
+def test_a_token_and_a_file_of_one_are_too_many(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("file-token\n")
+    answer = sharelag(
+        "export", "serve", "--capture", "demo", "--token-file", str(tmp_path / "token"),
+        env={"SHARELAG_TOKEN": "s3cret-token"},
+    )  # fmt: skip
+    assert answer.returncode == 2
+    assert "not both" in answer.stderr
+    assert "-token\n" not in answer.stderr
+
+
+def test_the_token_of_a_file_is_the_one_required(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("file-token\n")
+    used: list[str | None] = []
+
+    @contextmanager
+    def instead(gathered: Any, host: str, port: int, token: str | None) -> Iterator[Any]:
+        used.append(token)
+        raise KeyboardInterrupt
+        yield
+
+    with patch("sharelag.monitoring.exports.server.server", instead):
+        answer = sharelag(
+            "export", "serve", "--capture", "demo", "--token-file", str(tmp_path / "token")
+        )
+    assert (used, answer.returncode) == (["file-token"], 0)
 
 
 def test_only_this_machine_without_a_token() -> None:

@@ -1,0 +1,136 @@
+"""The image, by hadolint and its own lines; and that nothing but /tmp has to be writable."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sharelag.version import __version__
+
+ROOT = Path(__file__).parents[2]
+CONTAINERFILE = ROOT / "Containerfile"
+TEXT = CONTAINERFILE.read_text()
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Every instruction with its arguments, continued lines joined."""
+    kept = "\n".join(line for line in TEXT.splitlines() if not line.startswith("#"))
+    joined = kept.replace("\\\n", " ")
+    return [
+        (word, rest.strip())
+        for word, _, rest in (line.partition(" ") for line in joined.splitlines() if line)
+    ]
+
+
+def hadolint(text: str) -> subprocess.CompletedProcess[str]:
+    found = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    assert found, "hadolint is missing: make env"
+    return subprocess.run(
+        [found, "-"], input=text, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_hadolint_has_no_complaint() -> None:
+    answer = hadolint(TEXT)
+    assert (answer.returncode, answer.stdout) == (0, "")
+    unpinned = hadolint(TEXT.replace("=17.*", "").replace("# hadolint ignore=DL3008\n", ""))
+    assert "DL3008" in unpinned.stdout
+
+
+def test_it_runs_as_a_user_that_is_not_root() -> None:
+    users = [rest for word, rest in instructions() if word == "USER"]
+    assert users == ["65532:65532"]
+    last = [word for word, _ in instructions()]
+    assert last.index("USER") < last.index("ENTRYPOINT")
+
+
+def test_packages_come_from_the_lock_by_their_hashes() -> None:
+    (run,) = [rest for word, rest in instructions() if word == "RUN" and "locked.py" in rest]
+    installs = [part for part in run.split("&&") if "pip install" in part]
+    assert len(installs) == 2
+    assert [part for part in installs if "--require-hashes" not in part] == []
+    for image in re.findall(r"PYTHON_IMAGE=(\S+)", TEXT)[1:]:
+        assert re.fullmatch(r"docker\.io/library/python:3\.\d+\.\d+-slim-\w+", image)
+
+
+def test_what_it_copies_is_there_and_is_what_the_wheel_is_made_of() -> None:
+    copied = [
+        rest.split()[:-1]
+        for word, rest in instructions()
+        if word == "COPY" and "--from" not in rest
+    ]
+    names = {name for some in copied for name in some}
+    assert [name for name in names if not (ROOT / name).exists()] == []
+    wheel = re.findall(
+        r'^"((?:notebooks|data)/[\w/]+)" = ', (ROOT / "pyproject.toml").read_text(), re.M
+    )
+    assert {"sharelag", "widgets", "pyproject.toml", *wheel} <= names
+    assert f"sharelag:{__version__}" in TEXT
+
+
+def test_the_image_gets_what_reports_need_and_no_tools_of_developers() -> None:
+    tool = [sys.executable, "tools/locked.py", "spark", "report", "mcp"]
+    lines = subprocess.run(tool, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = {line.partition("==")[0] for line in lines.splitlines() if re.match(r"\w.*==", line)}
+    assert {"pyspark", "py4j", "papermill", "mcp", "crc32c", "numba", "llvmlite"} <= names
+    assert not names & {"mypy", "playwright", "pytest", "voila", "jupyterlab", "mkdocs"}
+    assert lines.count("--hash=sha256:") > len(names)
+    unknown = subprocess.run([*tool, "none"], cwd=ROOT, capture_output=True, check=False)
+    assert unknown.returncode != 0
+
+
+#: A root file system that nothing can be written to, but for one folder in the place of /tmp.
+_READ_ONLY = """
+mount --make-rprivate / && mount -t tmpfs tmpfs "$1" && mount -o remount,ro,bind / || exit 77
+touch /root/.sharelag-probe 2>/dev/null && exit 78
+shift; exec "$@"
+"""
+
+
+# Kernels are compiled anew, which takes most of a minute.
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("check", marks=pytest.mark.slow),
+        pytest.param("report", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_read_only_root_is_enough(command: str, tmp_path: Path) -> None:
+    environment = dict(line.split("=", 1) for rest in _environment() for line in rest)
+    assert set(environment) >= {"HOME", "NUMBA_CACHE_DIR", "SPARK_LOCAL_DIRS"}
+    scratch = {name: value.replace("/tmp", str(tmp_path), 1) for name, value in environment.items()}
+    scratch["PATH"] = os.environ["PATH"]
+    arguments = {
+        "check": ["check", "--rules", str(ROOT / "data/examples/rules.yaml"), "--engine", "local"],
+        "report": [
+            "report",
+            "daily",
+            "--no-figures",
+            "--engine",
+            "local",
+            "--out",
+            str(tmp_path / "reports"),
+        ],
+    }[command]
+    answer = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", _READ_ONLY, "sh", str(tmp_path), sys.executable, "-c",
+         "from sharelag.cli import main; main()", *arguments, "--capture", str(ROOT / "data/captures/demo")],
+        env=scratch | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "widgets")])},
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    if answer.returncode == 77 or "unshare" in answer.stderr:
+        pytest.skip(f"no file system of its own can be mounted here: {answer.stderr[-200:]}")
+    assert answer.returncode == {"check": 2, "report": 0}[command], answer.stderr
+    assert "CRITICAL" in answer.stdout
+
+
+def _environment() -> list[list[str]]:
+    """The variables that the image sets, of its last ENV."""
+    last = [rest for word, rest in instructions() if word == "ENV"][-1]
+    return [last.split()]
