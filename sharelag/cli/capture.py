@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,6 +51,18 @@ if TYPE_CHECKING:
     metavar="PLACE",
     help="With --follow: keep the Delta tables PLACE/windows and PLACE/lag up to date.",
 )
+@click.option(
+    "--anonymise",
+    is_flag=True,
+    help="Replace the names of groups, topics, members, clients, hosts and racks.",
+)
+@click.option(
+    "--from",
+    "origin",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="With --anonymise: a capture that exists, in place of a cluster.",
+)
 def capture(
     folder: Path,
     overwrite: bool,
@@ -57,13 +70,20 @@ def capture(
     every: timedelta,
     until_now: bool,
     lag_to: Path | None,
+    anonymise: bool,
+    origin: Path | None,
     **options: Any,
 ) -> None:
     """Save what an investigation needs from a cluster to FOLDER, as Parquet.
 
     With --follow the folder becomes an archive that grows: every record is stored once, also when
-    the command is killed and restarted.
+    the command is killed and restarted. With --anonymise the capture can be given to others: names
+    are replaced consistently, and which became which is not kept.
     """
+    if follow and anonymise:
+        raise click.UsageError("--anonymise is for a capture, not for an archive of --follow.")
+    if origin is not None and not anonymise:
+        raise click.UsageError("--from needs --anonymise.")
     if follow:
         if overwrite:
             raise click.UsageError(
@@ -74,10 +94,40 @@ def capture(
     for name, value in {"--until-now": until_now, "--lag-to": lag_to}.items():
         if value:
             raise click.UsageError(f"{name} needs --follow.")
+    if origin is not None:
+        given = [name for name in ("bootstrap_server", "command_config") if options[name]]
+        if given or options["command_property"]:
+            raise click.UsageError("Give --from or a cluster, not both.")
+        _anonymise(origin, folder, overwrite)
+        return
     from sharelag.workbench.capture import capture_kafka
 
-    info = capture_kafka(config_of(options), folder, overwrite=overwrite)
+    config = config_of(options)
+    if anonymise:
+        from sharelag.sources.files.captures import check_place
+
+        check_place(folder, overwrite)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Readable by its owner alone, and gone afterwards: it has the names.
+        with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
+            capture_kafka(config, Path(scratch) / "capture")
+            _anonymise(Path(scratch) / "capture", folder, overwrite)
+        return
+    info = capture_kafka(config, folder, overwrite=overwrite)
     click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
+
+
+def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:
+    from sharelag.sources.anonymous import anonymise
+
+    info, left_out = anonymise(origin, folder, overwrite)
+    click.echo(f"captured without names, as of {info.as_of}, into {folder}", err=True)
+    if left_out:
+        what = "1 record is" if left_out == 1 else f"{left_out} records are"
+        click.echo(
+            f"sharelag: {what} left out, because text that cannot be decoded may have names",
+            err=True,
+        )
 
 
 def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, options: Any) -> None:
