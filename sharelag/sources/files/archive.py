@@ -30,6 +30,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files import samples, views
 from sharelag.sources.files.archive_info import ArchiveInfo, read_info
+from sharelag.sources.files.bounds import check_footer, read_table, rows_within
 from sharelag.sources.files.damage import check_values, reading_parquet
 from sharelag.sources.inputs import RecordsOnly, of_topics
 from sharelag.wire.fields import STATE_TOPIC
@@ -51,6 +52,8 @@ GAP = pa.schema(
     ]
 )
 
+#: Records that are read at once, where they are small.
+_AT_ONCE = 50_000
 # Records per row group: Parquet with smaller ones is slow to read.
 _ROW_GROUP_ROWS, _ROW_GROUP_BYTES = 100_000, 32 << 20
 
@@ -66,7 +69,10 @@ class ArchiveInput(RecordsOnly):
         for path in self._files(f"{RECORDS}/source={topic}"):
             file = _open(path)
             with reading_parquet(path):
-                yield from file.iter_batches(50_000, columns=schemas.RAW.names)
+                rows = _AT_ONCE
+                for number in range(file.num_row_groups):
+                    rows = rows_within(path, number, rows)
+                yield from file.iter_batches(rows, columns=schemas.RAW.names)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the same records as a Spark DataFrame."""
@@ -278,7 +284,9 @@ def _open(path: Path) -> pq.ParquetFile:
 
     try:
         with reading_parquet(path):
-            return pq.ParquetFile(path)
+            file = pq.ParquetFile(path)
+            check_footer(path, file.metadata)
+            return file
     except FileNotFoundError as error:
         raise InputError(
             f"{path} was merged with other files in the meantime: read the archive again"
@@ -286,8 +294,8 @@ def _open(path: Path) -> pq.ParquetFile:
 
 
 def _read(path: Path) -> pa.Table:
-    file = _open(path)
+    _open(path)
     with reading_parquet(path):
-        table = file.read()
+        table = read_table(path)
     check_values(table, path)
     return table

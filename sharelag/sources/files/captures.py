@@ -35,6 +35,7 @@ from sharelag import schemas
 from sharelag.durations import parse_duration, typed
 from sharelag.errors import InputError
 from sharelag.model import iso
+from sharelag.sources.files.bounds import check_footer, check_inside, read_table
 from sharelag.sources.files.damage import check_values, read_json, reading_parquet
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
@@ -164,7 +165,9 @@ def read_capture(folder: Path) -> Capture:
     info = _from_json(folder / "capture.json")
     for path in paths:
         with reading_parquet(path):
-            schemas.require(pq.read_schema(path), schemas.RAW, path)
+            footer = pq.read_metadata(path)
+            schemas.require(footer.schema.to_arrow_schema(), schemas.RAW, path)
+            check_footer(path, footer)
     offsets = _table(folder / "offsets.parquet", schemas.OFFSETS)
     extras = {
         name: _table(file, schema)
@@ -186,12 +189,15 @@ def _record_files(folder: Path) -> list[str]:
         raise InputError(
             f"{folder} has no {', '.join(missing)}: give a folder that `sharelag capture` wrote"
         )
+    for path in paths:
+        check_inside(Path(path), folder)
     return paths
 
 
 def _table(path: Path, schema: pa.Schema) -> pa.Table:
     with reading_parquet(path):
-        table = pq.read_table(path)
+        check_inside(path, path.parent)
+        table = read_table(path)
         schemas.require(table, schema, str(path))
         table = table.select(schema.names).cast(schema)
         table.validate(full=True)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files.batches import rows_at_once
+from sharelag.sources.files.bounds import check_footer, rows_within
 from sharelag.sources.files.damage import reading_parquet
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -80,6 +81,7 @@ def read_pieces(
     for piece in pieces:
         with _as_planned(piece) as file, reading_parquet(piece.path):
             rows = rows_at_once(_BATCH_ROWS, piece.rows, piece.size)
+            rows = rows_within(piece.path, piece.row_group, rows)
             yield from file.iter_batches(rows, [piece.row_group], list(columns), use_threads=False)
 
 
@@ -103,6 +105,7 @@ def _as_planned(piece: Piece) -> pq.ParquetFile:
 def _pieces(path: str, topic: str) -> Iterator[Piece]:
     with reading_parquet(path):
         metadata = pq.read_metadata(path)
+        check_footer(path, metadata)
     for number in range(metadata.num_row_groups):
         names = _range(metadata, number, "topic")
         is_other = names is not None and names[0] == names[1] and _is_other(names[0], topic)

@@ -50,9 +50,15 @@ def current(archive: Path) -> View:
     try:
         folder = archive / VIEWS / (archive / DATA).readlink().name
         note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
+        # The name alone is taken, and it is a number: a link of a damaged archive leads nowhere.
+        return View(folder, int(folder.name), int(note["batch"]), str(note["day"]))
     except FileNotFoundError:
         return View(None)
-    return View(folder, int(folder.name), note["batch"], note["day"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{archive} is a damaged archive ({DATA} and {VIEWS} do not name a view, {error!r}): "
+            "restore it from a copy"
+        ) from error
 
 
 def commit(

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.sources.files.batches import rows_at_once
+from sharelag.sources.files.bounds import check_footer, rows_within
 from sharelag.sources.files.damage import reading_parquet
 
 if TYPE_CHECKING:
@@ -39,11 +40,15 @@ def parquet_batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
     # log. What is read ahead is held in memory.
     for fragment in dataset.get_fragments():
         with reading_parquet(fragment.path):
+            check_footer(fragment.path, fragment.metadata)
             size = sum(group.total_byte_size for group in fragment.row_groups)
+            rows = rows_at_once(_BATCH_ROWS, fragment.metadata.num_rows, size)
+            for group in fragment.row_groups:
+                rows = rows_within(fragment.path, group.id, rows)
             yield from fragment.to_batches(
                 schema=dataset.schema,
                 columns=schemas.RAW.names,
-                batch_size=rows_at_once(_BATCH_ROWS, fragment.metadata.num_rows, size),
+                batch_size=rows,
                 batch_readahead=1,
                 use_threads=False,
             )

@@ -1,0 +1,143 @@
+"""What a Parquet file or a folder from elsewhere may ask of this machine, and what is refused.
+
+A few kilobytes of Parquet can claim billions of rows, or repeat one value of megabytes in each. A
+link in a folder can lead anywhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sharelag.errors import InputError
+
+#: Rows and bytes without compression that any file may have.
+_SMALL_ROWS, _SMALL_BYTES = 1_000_000, 64 << 20
+#: What larger files may have for each of their bytes. Each record has an offset of its own, and
+#: keys and values of state repeat each other: recorded captures have 0.05 rows, and 8 bytes.
+_ROWS_A_BYTE, _BYTES_A_BYTE = 20, 1000
+#: Bytes in memory of a batch of rows, and of a table that is read at once.
+BATCH_BYTES, TABLE_BYTES = 256 << 20, 1 << 30
+_AT_ONCE = 50_000
+_TEXTS = ("key", "value", "topic")
+
+
+def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
+    """Refuse a Parquet file that would become much larger than people write it.
+
+    Raises
+    ------
+    InputError
+        When it claims more than 20 rows, or 1,000 bytes without compression, for each of its bytes,
+        and more than a million rows, or 64 MiB.
+    """
+    size = Path(path).stat().st_size
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    octets = sum(group.total_byte_size for group in groups)
+    if footer.num_rows > max(_SMALL_ROWS, _ROWS_A_BYTE * size):
+        raise _too_much(path, size, f"{footer.num_rows:,} rows")
+    if octets > _most_bytes(size):
+        raise _too_much(path, size, f"{octets >> 20:,} MiB")
+
+
+def rows_within(path: Path | str, number: int, rows: int) -> int:
+    """Return how many rows of a row group of raw records to read at once.
+
+    Parameters
+    ----------
+    path : pathlib.Path or str
+    number : int
+        The row group.
+    rows : int
+        So many, unless its dictionaries have values so large that they would take more than
+        `BATCH_BYTES`: the sizes in a footer count a repeated value once.
+
+    Raises
+    ------
+    InputError
+        When the values together are larger than `check_footer` lets a file be.
+    """
+    file = pq.ParquetFile(path, read_dictionary=list(_TEXTS))
+    group = file.metadata.row_group(number)
+    columns = [group.column(at) for at in range(group.num_columns)]
+    names = [
+        column.path_in_schema
+        for column in columns
+        if column.path_in_schema in _TEXTS
+        and column.has_dictionary_page
+        and column.total_uncompressed_size * rows > BATCH_BYTES
+    ]
+    if not names or not group.num_rows:
+        return rows
+    first = next(file.iter_batches(1, [number], names, use_threads=False))
+    largest = sum(_largest(column) for column in first.columns)
+    size = Path(path).stat().st_size
+    most = _most_bytes(size)
+    if largest * group.num_rows > most:
+        total = 0
+        for batch in file.iter_batches(_AT_ONCE, [number], names, use_threads=False):
+            total += sum(_octets(column) for column in batch.columns)
+            if total > most:
+                raise _too_much(path, size, f"more than {most >> 20:,} MiB")
+    return max(1, min(rows, BATCH_BYTES // max(largest, 1)))
+
+
+def read_table(path: Path | str) -> pa.Table:
+    """Read a small table of a capture or an archive.
+
+    Raises
+    ------
+    InputError
+        When it takes more than `TABLE_BYTES`.
+    """
+    file = pq.ParquetFile(path)
+    check_footer(path, file.metadata)
+    batches, total = [], 0
+    for batch in file.iter_batches(1000, use_threads=False):
+        batches.append(batch)
+        total += batch.nbytes
+        if total > TABLE_BYTES:
+            raise _too_much(path, Path(path).stat().st_size, f"more than {TABLE_BYTES >> 20:,} MiB")
+    return pa.Table.from_batches(batches, file.schema_arrow)
+
+
+def check_inside(path: Path, folder: Path) -> None:
+    """Refuse a file of a folder that is a link to somewhere else.
+
+    Raises
+    ------
+    InputError
+        When it leads out of the folder.
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"{path} is a link that leads out of {folder}: copy the file to that place, if you "
+            "trust it"
+        )
+
+
+def _most_bytes(size: int) -> int:
+    return max(_SMALL_BYTES, _BYTES_A_BYTE * size)
+
+
+def _largest(column: pa.Array) -> int:
+    """Return the length of the longest value of a column, or of its dictionary."""
+    values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+    return pc.max(pc.binary_length(values)).as_py() or 0
+
+
+def _octets(column: pa.Array) -> int:
+    """Return the length of all values of a column together."""
+    if not isinstance(column, pa.DictionaryArray):
+        return pc.sum(pc.binary_length(column)).as_py() or 0
+    lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+    return pc.sum(lengths.take(column.indices)).as_py() or 0
+
+
+def _too_much(path: Path | str, size: int, what: str) -> InputError:
+    return InputError(
+        f"{path} has {size:,} bytes and claims {what}: nobody writes that, so it is not read"
+    )

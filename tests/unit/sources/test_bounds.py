@@ -1,0 +1,180 @@
+"""Small files that claim to be huge, and links that lead elsewhere, are refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sharelag
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.sources.files import pieces
+from sharelag.sources.files.archive import ArchiveInput, write_parquet
+from sharelag.sources.files.archive_info import begin
+from sharelag.sources.files.views import DATA, VIEWS, commit, staging
+from sharelag.sources.kafka.config import client_config
+from sharelag.wire.fields import STATE_TOPIC
+
+CAPTURE = Path(__file__).parents[3] / "data" / "captures" / "scenarios" / "window_full"
+RECORDS = "records/part-0.parquet"
+#: What a refusal may need beyond what the process had: megabytes.
+MOST_MB = 300
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(CAPTURE, tmp_path / "capture"))
+
+
+def _same(path: Path, rows: int, value: bytes = b"v") -> int:
+    """Write rows that are all the same, and return the size of the file."""
+    table = pa.table(
+        [
+            pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([value])),
+            pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([value])),
+            pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([STATE_TOPIC])),
+            pa.array(np.zeros(rows, np.int32)),
+            pa.array(np.zeros(rows, np.int64)),
+            pa.array(np.zeros(rows, np.int64)).view(schemas.TIMESTAMP),
+            pa.array(np.zeros(rows, np.int32)),
+        ],
+        names=schemas.RAW.names,
+    )
+    pq.write_table(
+        table,
+        path,
+        compression="zstd",
+        store_schema=False,
+        dictionary_pagesize_limit=1 << 30,
+        write_statistics=False,
+    )
+    return path.stat().st_size
+
+
+def _read_by_tasks(capture: Path) -> None:
+    for task in pieces.plan([str(capture / RECORDS)], STATE_TOPIC).tasks:
+        for _ in pieces.read_pieces(task):
+            pass
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.mark.parametrize(("rows", "value"), [(30_000_000, b"v"), (20_000, bytes(1 << 20))])
+def test_records_that_would_fill_the_memory_are_refused(
+    rows: int, value: bytes, capture: Path
+) -> None:
+    """Millions of rows, or one value of a megabyte in each, in a file of some kilobytes."""
+    assert _same(capture / RECORDS, rows, value) < 1 << 20
+    before = _peak_mb()
+    for source in (capture, capture / RECORDS):
+        with pytest.raises(InputError, match=r"part-0\.parquet .* nobody writes that"):
+            sharelag.open(str(source), engine="local").windows()
+    with pytest.raises(InputError, match="nobody writes that"):
+        _read_by_tasks(capture)
+    assert _peak_mb() - before < MOST_MB
+
+
+def test_large_values_are_read_a_few_at_a_time(capture: Path) -> None:
+    size = _same(capture / RECORDS, 60, bytes(range(256)) * 4096)
+    assert size < 1 << 20
+    with sharelag.open(str(capture), engine="local") as bench:
+        assert sum(bench.health().table.column("rejects").to_pylist()) == 60
+
+
+def test_a_table_of_a_capture_that_would_fill_the_memory_is_refused(capture: Path) -> None:
+    table = pq.read_table(capture / "offsets.parquet").slice(0, 1)
+    rows = pa.concat_tables([table] * 1000).combine_chunks()
+    with pq.ParquetWriter(capture / "offsets.parquet", table.schema, compression="zstd") as file:
+        file.write_table(pa.concat_tables([rows] * 3000).combine_chunks())
+    assert (capture / "offsets.parquet").stat().st_size < 150_000
+    with pytest.raises(InputError, match=r"offsets\.parquet has .* nobody writes that"):
+        sharelag.open(str(capture), engine="local").lag()
+
+
+@pytest.mark.parametrize("name", ["offsets.parquet", RECORDS, "records"])
+def test_links_of_a_capture_lead_nowhere_else(name: str, capture: Path, tmp_path: Path) -> None:
+    (capture / name).rename(tmp_path / "elsewhere")
+    (capture / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="a link that leads out of"):
+        sharelag.open(str(capture), engine="local").lag()
+
+
+def test_a_capture_names_topics_and_no_files(capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.parquet").write_bytes(b"PAR1")
+    about = json.loads((capture / "capture.json").read_text())
+    about["cluster_id"] = "../../secret"
+    about["topics"]["../../secret.parquet"] = {"partitions": 1}
+    about["records"] = ["../../secret.parquet"]
+    (capture / "capture.json").write_text(json.dumps(about))
+    before = set(tmp_path.rglob("*"))
+    with sharelag.open(str(capture), engine="local") as bench:
+        assert len(bench.lag()) == 1
+    assert set(tmp_path.rglob("*")) == before
+
+
+# ---- archives ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    folder = tmp_path / "archive"
+    begin(folder, "cluster", {STATE_TOPIC: [0]}, client_config("b:1"))
+    table = pq.read_table(CAPTURE / RECORDS).cast(schemas.RAW)
+    path = staging(folder, "test") / "file.parquet"
+    write_parquet(path, table.schema, table.to_batches())
+    place = f"records/source={STATE_TOPIC}/day=2026-11-21/{0:012d}.parquet"
+    assert commit(folder, {place: path}, batch=0, day="2026-11-21")
+    assert ArchiveInput(folder).size() == table.num_rows
+    return folder
+
+
+@pytest.mark.parametrize("target", ["..", "../..", ".views/../..", ".views/x", "/etc"])
+def test_the_link_of_an_archive_leads_nowhere_else(target: str, archive: Path) -> None:
+    (archive / DATA).unlink()
+    (archive / DATA).symlink_to(target)
+    (archive / "view.json").write_text('{"batch": 0, "day": ""}')
+    found = ArchiveInput(archive)
+    try:
+        assert list(found.batches(STATE_TOPIC)) == []
+    except InputError as error:
+        refused = str(error)
+        assert "damaged archive" in refused
+
+
+def test_damaged_archives_are_read_or_refused(archive: Path, tmp_path: Path) -> None:
+    files = [
+        path.relative_to(archive)
+        for path in archive.rglob("*")
+        if path.is_file() and not {".lock", ".staging"} & set(path.relative_to(archive).parts)
+    ]
+    assert len(files) == 3
+    read = refused = 0
+    for seed in range(150):
+        chance = random.Random(seed)
+        folder = Path(shutil.copytree(archive, tmp_path / str(seed), symlinks=True))
+        path = folder / chance.choice(files)
+        octets = bytearray(path.read_bytes())
+        for _ in range(chance.choice([1, 4, 40])):
+            octets[chance.randrange(len(octets))] ^= 1 << chance.randrange(8)
+        path.unlink()
+        path.write_bytes(
+            octets if chance.random() < 0.7 else octets[: chance.randrange(len(octets))]
+        )
+        try:
+            list(ArchiveInput(folder).batches(STATE_TOPIC))
+            read += 1
+        except InputError:
+            refused += 1
+        shutil.rmtree(folder)
+    assert min(read, refused) > 10
+    assert (archive / VIEWS).is_dir()
