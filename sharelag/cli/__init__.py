@@ -13,6 +13,7 @@ from importlib import import_module
 
 import click
 
+from sharelag.cli.grouped import Grouped
 from sharelag.cli.output import Later, exit_code, leave, one_line
 from sharelag.version import __version__
 
@@ -23,7 +24,7 @@ def main() -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.meta_path.insert(0, Later())
     try:
-        status = cli(standalone_mode=False)
+        status = cli(standalone_mode=False, prog_name="sharelag")
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
@@ -68,7 +69,12 @@ class _Commands(Mapping[str, click.Command]):
         return len(_HOMES)
 
 
-@click.group(commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Grouped,
+    commands=_Commands(),
+    epilog="`sharelag COMMAND --help` has the options. Completion by a shell: docs/install.md.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="sharelag")
 def cli() -> None:
     """Where is the backlog of a Kafka share group, and why is it there?"""

@@ -78,7 +78,7 @@ _HOW = [
         help="Also write the charts as image files.",
     ),
 ]
-_ENGINE = engine_option("spark")
+_ENGINE = engine_option("auto")
 _NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
@@ -129,12 +129,18 @@ def make(
     """Make a report."""
     from functools import partial
 
+    from sharelag.reports import notebooks
     from sharelag.reports import report as run
     from sharelag.reports.execute import execute
     from sharelag.tables.words import terminal
 
+    def say(words: str) -> None:
+        click.echo(f"sharelag: {words}", err=True)
+
     parameters = _parameters(file, pairs, options, engine)
     _require_valid(name, parameters, options)
+    if "engine" in notebooks.declared(notebooks.notebook(name)):
+        parameters.setdefault("engine", engine)
     made = run(
         name,
         parameters,
@@ -144,8 +150,9 @@ def make(
         keep=keep,
         keep_days=keep_days,
         figures=figures,
-        run=partial(execute, cell_seconds=int(cell_timeout.total_seconds())),
-        tell=lambda words: click.echo(f"sharelag: {words}", err=True),
+        run=partial(execute, cell_seconds=int(cell_timeout.total_seconds()), progress=say),
+        tell=say,
+        progress=say,
     )
     click.echo(f"{made.run.level.upper()}: {terminal(made.run.error or made.run.headline)}")
     click.echo(str(made.html))
@@ -339,4 +346,4 @@ def _of_options(options: dict[str, Any], engine: str) -> dict[str, Any]:
     if options["generation"] is not None:  # 0 is one
         given["generation"] = options["generation"]
     given |= {name: list(given[name]) for name in ("group", "topic") if name in given}
-    return given | ({"engine": engine} if engine != "spark" else {})
+    return given | ({"engine": engine} if engine != "auto" else {})

@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,8 @@ from sharelag.reports.secrets import PROPERTIES, scrubbed
 _LOG = logging.getLogger(__name__)
 #: The default time limit of a cell; an unattended run must end.
 CELL_SECONDS = 3600
+#: Work that takes longer says how far it is.
+QUIET_SECONDS = 2.0
 #: The path of a Unix socket has at most 107 bytes.
 _LONGEST_FOLDER = 80
 
@@ -48,6 +51,7 @@ def execute(
     properties: Mapping[str, str],
     secrets: Iterable[str],
     cell_seconds: int = CELL_SECONDS,
+    progress: Callable[[str], None] | None = None,
 ) -> Executed:
     """Run a notebook.
 
@@ -64,6 +68,8 @@ def execute(
         Removed from the executed notebook.
     cell_seconds : int
         A cell that takes longer fails.
+    progress : callable, optional
+        Receives a line about the cell that runs, seconds after the one before.
     """
     # These imports take a second; commands that only list reports need not wait for them.
     import nbformat
@@ -93,8 +99,8 @@ def execute(
                 dict(parameters),
                 kernel_name="python3",
                 language="python",
-                # On a terminal only, and on standard error.
-                progress_bar={"desc": "cells of the report", "disable": None, "leave": False},
+                engine_name=_engine(progress),
+                progress_bar=False,
                 config=config,
                 execution_timeout=cell_seconds,
                 # The notebook has what matters about a failure.
@@ -119,6 +125,32 @@ def execute(
     clean = scrubbed_notebook(_without_failure_notes(ran), secrets)
     out.write_text(nbformat.writes(clean) + "\n", "utf-8")
     return Executed(clean, None if error is None else scrubbed(error, secrets))
+
+
+def _engine(progress: Callable[[str], None] | None) -> str | None:
+    """The name of papermill's engine that says which cell runs; None: the one that says nothing."""
+    if progress is None:
+        return None
+    from papermill.engines import NBClientEngine, papermill_engines
+
+    class Telling(NBClientEngine):  # type: ignore[misc]
+        @classmethod
+        def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
+            start, begun, last = nb_man.cell_start, time.monotonic(), 0.0
+
+            def cell_start(cell: Any, cell_index: int | None = None, **more: Any) -> Any:
+                nonlocal last
+                gone = time.monotonic() - begun
+                if cell_index is not None and gone - last >= QUIET_SECONDS:
+                    last = gone
+                    progress(f"cell {cell_index + 1} of {len(nb_man.nb.cells)}, {gone:.0f} s")
+                return start(cell, cell_index, **more)
+
+            nb_man.cell_start = cell_start
+            return super().execute_managed_notebook(nb_man, kernel_name, **options)
+
+    papermill_engines.register("sharelag", Telling)
+    return "sharelag"
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from sharelag.sources.recorded import folder_of, samples
+
 #: Parameters that hold a path on this machine.
 LOCAL = ("capture", "segments", "rules", "previous", "command_config")
 
@@ -45,7 +47,7 @@ class Job:
 def absolute(params: Mapping[str, Any]) -> dict[str, Any]:
     """Make the paths among the parameters absolute: notebooks and schedulers run elsewhere."""
     return {
-        name: _absolute(value) if _is_place(name, value) else value
+        name: _absolute(name, value) if _is_place(name, value) else value
         for name, value in params.items()
     }
 
@@ -77,5 +79,8 @@ def _is_place(name: str, value: Any) -> bool:
     )
 
 
-def _absolute(value: str) -> str:
-    return str(Path(value).expanduser().resolve())
+def _absolute(name: str, value: str) -> str:
+    place = Path(value).expanduser()
+    if name == "capture" and not place.exists() and value in samples():
+        place = folder_of(value)
+    return str(place.resolve())

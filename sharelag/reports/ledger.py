@@ -20,8 +20,9 @@ LEDGER = "ledger.jsonl"
 INDEX = "index.html"
 #: Most runs on the index page.
 _MOST = 500
-#: Parameters that differ from run to run. A capture of another cluster has another cluster id.
-_PASSING = ("as_of", "since", "previous", "capture")
+#: Parameters that differ from run to run, or make no difference, as engines answer alike. A
+#: capture of another cluster has another cluster id.
+_PASSING = ("as_of", "since", "previous", "capture", "engine")
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ def report(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     run: Execute = execute,
     tell: Callable[[str], None] = _LOG.warning,
+    progress: Callable[[str], None] = _LOG.info,
 ) -> Report:
     """Make a report.
 
@@ -83,6 +84,8 @@ def report(
         Executes the notebook.
     tell : callable
         Receives messages for the user; by default they are logged.
+    progress : callable
+        Receives what is done now, before each part that takes seconds.
 
     Returns
     -------
@@ -104,10 +107,13 @@ def report(
         if previous is not None and "previous" not in given:
             given["previous"] = str(previous)
         started, begun = now(), time.monotonic()
+        progress(f"running the notebook of the report {path.stem}")
         ran = run(path, half / "notebook.ipynb", given, properties or {}, known)
         made = _run(path, clean, started, time.monotonic() - begun, ran)
         good = [one.run_id for one in store.runs_of(folder) if one.error is None]
         last_good = good[-1] if good else None
+        if figures:
+            progress("drawing its charts")
         try:
             made = _write(half, made, ran, figures, last_good)
         except Exception as error:  # a user's notebook may have any output

@@ -34,6 +34,7 @@ SECTIONS: dict[str, list[str]] = {
                 "compare",
                 "reset",
                 "agents",
+                "container",
                 "permissions",
                 "plugins",
             )

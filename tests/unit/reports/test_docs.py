@@ -54,7 +54,7 @@ def test_every_report_scheduler_and_example_is_documented() -> None:
     assert set(notebooks.names()) | set(KINDS) <= keys_of("reports.md")
     exports = (DOCS / "exports.md").read_text()
     for name in re.findall(r"data/examples/([\w.-]+)", exports):
-        assert (DOCS.parent / "data" / "examples" / name).is_file()
+        assert (DOCS.parent / "data" / "examples" / name).exists()
     answer = json.loads(blocks("exports.md", "json")[0])
     assert set(answer) <= keys_of("exports.md") | {"group"}
 

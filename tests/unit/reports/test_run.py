@@ -22,7 +22,9 @@ from sharelag.errors import SetupError
 from sharelag.reports import ledger, report
 from sharelag.reports.blocks import PLOTLY_MIME, VERDICT_MIME
 from sharelag.reports.execute import execute
+from sharelag.reports.job import absolute
 from sharelag.reports.notebooks import notebook
+from sharelag.sources.recorded import folder_of
 from tests.support import nightly
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
@@ -185,6 +187,28 @@ def own(folder: Path, *sources: str) -> str:
     cells[0].metadata["tags"] = ["parameters"]
     nbformat.write(new_notebook(cells=cells), folder / "own.ipynb")
     return str(folder / "own.ipynb")
+
+
+def test_it_says_which_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as it was silent for a while, which is no time at all here."""
+    monkeypatch.setattr("sharelag.reports.execute.QUIET_SECONDS", 0.0)
+    cells = [new_code_cell(f"print({n})") for n in range(3)]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "in.ipynb")
+    said: list[str] = []
+    ran = execute(tmp_path / "in.ipynb", tmp_path / "o.ipynb", {}, {}, (), progress=said.append)
+    assert ran.error is None
+    assert [line.rpartition(",")[0] for line in said] == [f"cell {n} of 3" for n in (1, 2, 3)]
+    said.clear()
+    monkeypatch.setattr("sharelag.reports.execute.QUIET_SECONDS", 600.0)
+    execute(tmp_path / "in.ipynb", tmp_path / "o.ipynb", {}, {}, (), progress=said.append)
+    assert said == []
+
+
+def test_a_sample_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute({"capture": "demo"})["capture"] == str(folder_of("demo").resolve())
+    (tmp_path / "demo").mkdir()  # a folder of that name comes first, as for every command
+    assert absolute({"capture": "demo"})["capture"] == str(tmp_path / "demo")
 
 
 def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:

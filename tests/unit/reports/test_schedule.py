@@ -363,7 +363,7 @@ def test_paths_are_whole_wherever_they_were_given(
     given = (
         "-p",
         "capture",
-        "demo",
+        "saved",
         "-f",
         "p.yaml",
         "--command-config",
@@ -375,7 +375,7 @@ def test_paths_are_whole_wherever_they_were_given(
     assert done.returncode == 0, done.stderr
     line = shlex.split(done.stdout.splitlines()[1])
     result = {line[n + 1]: line[n + 2] for n, word in enumerate(line) if word == "-p"}
-    names = {"capture": "demo", "rules": "rules.yaml", "command_config": "c.properties"}
+    names = {"capture": "saved", "rules": "rules.yaml", "command_config": "c.properties"}
     assert result == {name: str(tmp_path / place) for name, place in names.items()}
     assert line[-2:] == ["--out", str(tmp_path / "reports")]
 

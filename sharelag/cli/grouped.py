@@ -1,0 +1,58 @@
+"""The commands by what people want, each with its whole summary and an example."""
+
+from __future__ import annotations
+
+import click
+
+#: What people want; the commands for it, each with an example that the recorded demo answers, or
+#: that a cluster does.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Begin": {
+        "demo": "sharelag demo --no-report",
+        "doctor": "sharelag doctor --bootstrap-server broker:9092",
+        "capture": "sharelag capture saved --bootstrap-server broker:9092",
+    },
+    "See the lag and what stands behind it": {
+        "lag": "sharelag lag --capture demo",
+        "groups": "sharelag groups --capture demo",
+        "members": "sharelag members --capture demo --group fulfilment",
+        "windows": "sharelag windows --capture demo --group fulfilment",
+        "progress": "sharelag progress --capture demo",
+        "history": "sharelag history --capture demo --group fulfilment",
+    },
+    "Find the cause": {
+        "explain": "sharelag explain --capture demo",
+        "imbalance": "sharelag imbalance --capture demo --group fulfilment",
+        "settings": "sharelag settings --capture demo",
+        "brokers": "sharelag brokers --capture demo",
+        "health": "sharelag health --capture demo",
+        "reconcile": "sharelag reconcile --capture demo",
+        "requests": "sharelag requests kafka-request.log",
+        "decode": "sharelag decode --capture demo --group fulfilment",
+    },
+    "Decide what to do": {
+        "simulate": "sharelag simulate --capture demo --group billing --members 4",
+        "plan-reset": "sharelag plan-reset --capture demo --group billing --to-latest",
+    },
+    "Keep watch": {
+        "check": "sharelag check --rules rules.yaml --capture demo",
+        "report": "sharelag report daily --capture demo",
+        "export": "sharelag export serve --bootstrap-server broker:9092",
+        "mcp": "sharelag mcp --capture demo",
+    },
+}
+
+
+class Grouped(click.Group):
+    """A group of commands whose help has a section for each thing that people want."""
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections; every name has the same width."""
+        widest = max(len(name) for name in self.commands)
+        for heading, examples in SECTIONS.items():
+            with formatter.section(heading):
+                rows = []
+                for name, example in examples.items():
+                    about = self.commands[name].get_short_help_str(limit=1000)
+                    rows += [(name.ljust(widest), about), ("", f"$ {example}")]
+                formatter.write_dl(rows)

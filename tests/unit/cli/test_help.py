@@ -1,0 +1,116 @@
+"""The help says what each command is for, by an example that works; a shell completes commands."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from sharelag.cli import cli
+from sharelag.cli.grouped import SECTIONS
+from tests.support.command import sharelag, sharelag_process
+
+EXAMPLES = {name: text for some in SECTIONS.values() for name, text in some.items()}
+#: Examples that need a cluster, a file of somebody's or a standard input, or that take long.
+NOT_RUN = {"doctor", "capture", "requests", "check", "report", "export", "mcp", "demo", "simulate"}
+INSTALL = (Path(__file__).parents[3] / "docs" / "install.md").read_text()
+
+
+def test_every_command_stands_in_one_section() -> None:
+    names = [name for some in SECTIONS.values() for name in some]
+    assert sorted(names) == sorted(cli.commands)
+
+
+def test_the_help_has_sections_whole_summaries_and_examples() -> None:
+    text = sharelag("--help").stdout
+    words = " ".join(text.split())
+    assert [line[:-1] for line in text.splitlines() if line[:1].strip() and line.endswith(":")] == [
+        "Options",
+        *SECTIONS,
+    ]
+    for name, example in EXAMPLES.items():
+        assert cli.commands[name].get_short_help_str(1000) in words
+        assert f"$ {example}\n" in text
+    assert "..." not in text.replace("[ARGS]...", "")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_help_holds_in_a_narrow_terminal() -> None:
+    context = click.Context(cli, info_name="sharelag", terminal_width=60)
+    assert max(map(len, cli.get_help(context).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_understood(name: str) -> None:
+    first, *arguments = shlex.split(EXAMPLES[name])
+    context, command = click.Context(cli), cli
+    while isinstance(command, click.Group) and arguments:
+        called, found, arguments = command.resolve_command(context, arguments)
+        assert found is not None
+        command = found
+        context = command.make_context(called, list(arguments), parent=context)
+        arguments = [*context._protected_args, *context.args]
+    assert (first, context.find_root().command) == ("sharelag", cli)
+    assert EXAMPLES[name].split()[1] == name
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in NOT_RUN])
+def test_an_example_of_the_demo_answers(name: str) -> None:
+    answer = sharelag(*shlex.split(EXAMPLES[name])[1:])
+    assert answer.returncode == 0, answer.stderr
+    assert len(answer.stdout.splitlines()) > 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_line_of_the_documentation_prints_a_script(shell: str) -> None:
+    assert f"_SHARELAG_COMPLETE={shell}_source sharelag" in INSTALL
+    script = sharelag_process(env={"_SHARELAG_COMPLETE": f"{shell}_source"})
+    assert script.returncode == 0, script.stderr
+    assert "_SHARELAG_COMPLETE=" in script.stdout
+    if found := shutil.which(shell):
+        read = subprocess.run([found, "-n"], input=script.stdout, text=True, check=False)
+        assert read.returncode == 0
+
+
+def completed(shell: str, *words: str) -> list[str]:
+    """What the shell is offered for the last of these words."""
+    env = {"_SHARELAG_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(words)}
+    position = words[-1] if shell == "fish" else str(len(words) - 1)
+    answer = sharelag_process(env=env | {"COMP_CWORD": position})
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.splitlines()
+
+
+def test_commands_options_and_choices_are_offered() -> None:
+    assert completed("bash", "sharelag", "pl") == ["plain,plan-reset"]
+    assert completed("bash", "sharelag", "lag", "--bootstrap") == ["plain,--bootstrap-server"]
+    assert completed("bash", "sharelag", "lag", "--engine", "lo") == ["plain,local"]
+    zsh = completed("zsh", "sharelag", "mem")
+    assert zsh[:2] == ["plain", "members"]
+    assert completed("fish", "sharelag", "mem")[0].split("\t")[0].endswith("members")
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_bash_completes(tmp_path: Path) -> None:
+    command = tmp_path / "sharelag"
+    command.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'from sharelag.cli import main; main()' \"$@\"\n"
+    )
+    command.chmod(0o755)
+    asked = """
+    eval "$(_SHARELAG_COMPLETE=bash_source sharelag)"
+    COMP_WORDS=(sharelag wi); COMP_CWORD=1
+    _sharelag_completion sharelag
+    echo "${COMPREPLY[@]}"
+    """
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    answer = subprocess.run(
+        ["bash", "-c", asked], env=env, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "windows\n"
