@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,9 @@ from sharelag.monitoring.exports.scaling import scaling
 _LOG = logging.getLogger(__name__)
 #: Seconds to wait at the end for a collection under way: a client library cannot be interrupted.
 _GRACE = 10.0
+#: A result is shown no longer than this many times what a collection and the wait after it take,
+#: and so many seconds at least: when a cluster hangs, its numbers end.
+_SHOWN_TIMES, _SHOWN_SECONDS = 3.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -62,21 +65,35 @@ def gathering(
     Yields
     ------
     callable
-        Returns the latest result at once, also while the next one is collected.
+        Returns the latest result at once, also while the next one is collected; without its numbers
+        when the next one is long overdue.
     """
-    last = Gathered(None)
+    last = old = Gathered(None)
+    since = time.monotonic()
     ended = threading.Event()
 
     def work() -> None:
-        nonlocal last
+        nonlocal last, since
         while not ended.is_set():
-            last = _ask(gather, last, prepare)
+            found = _ask(gather, last, prepare)
+            since = time.monotonic()
+            last = found
             ended.wait(every)
+
+    def latest() -> Gathered:
+        nonlocal old
+        now = last
+        shown = max(_SHOWN_SECONDS, _SHOWN_TIMES * (every + (now.seconds or 0.0)))
+        if now.evidence is None or time.monotonic() - since < shown:
+            return now
+        if old.succeeded != now.succeeded:  # one result, so that it is written once
+            old = replace(now, evidence=None, texts={})
+        return old
 
     thread = threading.Thread(target=work, name="sharelag-gathering", daemon=True)
     thread.start()
     try:
-        yield lambda: last
+        yield latest
     finally:
         ended.set()
         thread.join(_GRACE)

@@ -8,11 +8,14 @@ the log, never into a response.
 from __future__ import annotations
 
 import hmac
+import io
 import ipaddress
 import json
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
 from typing import Any, TypeAlias
@@ -29,12 +32,15 @@ from sharelag.schemas import SCHEMA_VERSION
 
 Environ: TypeAlias = dict[str, Any]
 Reply: TypeAlias = tuple[HTTPStatus, str, bytes]
+_LOG = logging.getLogger(__name__)
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
 #: Seconds after which a client that got nothing should retry.
 _RETRY = 5
 #: Whether the server answers.
 _PROBE = "/livez"
+#: Connections at a time, each a thread; a monitoring system has one or two.
+_MOST_CONNECTIONS = 256
 #: The longest accepted target, in digits.
 _DIGITS = 18
 
@@ -105,7 +111,11 @@ def application(
         return HTTPStatus.NOT_FOUND, _TEXT, b"not found: use /metrics or /keda/GROUP\n"
 
     def answer(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        status, kind, body = reply(environ)
+        try:
+            status, kind, body = reply(environ)
+        except Exception:  # the client is told of an error, and the log of which one
+            _LOG.exception("a request could not be answered")
+            raise
         headers = [
             ("Content-Type", kind),
             ("Content-Length", str(len(body))),
@@ -191,11 +201,47 @@ def _host(environ: Environ) -> str:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """One thread a connection, and so many at most: the one that is open longest gives way.
+
+    A scrape takes milliseconds, so that the oldest are clients that send or read slowly.
+    """
+
     daemon_threads = True
+    request_queue_size = (
+        128  # connections that wait; with five, the sixth tries again a second later
+    )
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._open: dict[Any, None] = {}  # sockets, the oldest first
+        self._lock = threading.Lock()
+        super().__init__(*given, **named)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._open) >= _MOST_CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                with suppress(OSError):  # it may have ended just now
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, *_: Any) -> None:
+        """Log no traceback: clients that go away or send garbage would fill the log."""
+        _LOG.debug("a client's request failed", exc_info=True)
 
 
 class _Handler(WSGIRequestHandler):
     timeout = 30  # seconds that a client may take to send its request
+
+    def get_stderr(self) -> Any:
+        """Return where wsgiref writes a traceback of each client that reads too slowly: nowhere."""
+        return io.StringIO()
 
     def log_message(self, *_: object) -> None:
         """Log nothing: a path can hold anything a client sends."""

@@ -1,0 +1,147 @@
+"""The exporter among clients that send garbage, send slowly or never read, and without a cluster."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+
+from sharelag.metrics.evidence import Evidence
+from sharelag.monitoring.exports import gathered as gathered_module
+from sharelag.monitoring.exports import server as server_module
+from sharelag.monitoring.exports.gathered import Gathered, gathering
+from sharelag.workbench import investigate
+from tests.support.damaged_texts import damaged
+from tests.support.scrapes import gathered, running
+from tests.support.written_input import Write, WrittenInput
+
+REQUEST = (
+    b"GET /keda/billing?target=100 HTTP/1.1\r\nHost: localhost:9308\r\nAccept: text/plain\r\n"
+    b"Authorization: Bearer x\r\nContent-Length: 12\r\nConnection: close\r\n\r\n"
+)
+#: What a scrape may take, whatever others do.
+MOST_SECONDS = 1.0
+
+
+def _scrape(port: int) -> tuple[float, bytes]:
+    begun = time.monotonic()
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read()
+    finally:
+        connection.close()
+    return time.monotonic() - begun, text
+
+
+def _fastest(port: int) -> float:
+    """Return the seconds of the fastest of five scrapes: this machine may be busy, too."""
+    return min(_scrape(port)[0] for _ in range(5))
+
+
+@contextmanager
+def _clients(port: int, count: int, sends: bytes) -> Iterator[list[socket.socket]]:
+    """Clients that have sent something, and neither send more nor read."""
+    with ExitStack() as ends:
+        clients = [
+            ends.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            for _ in range(count)
+        ]
+        for client in clients:
+            client.sendall(sends)
+        yield clients
+
+
+def _threads() -> int:
+    return sum("process_request_thread" in thread.name for thread in threading.enumerate())
+
+
+@pytest.fixture(name="now")
+def _now() -> Gathered:
+    return gathered(WrittenInput([Write(600, 6600)]))
+
+
+def test_garbage_is_answered_or_dropped_and_logged_nowhere(
+    now: Gathered, capfd: pytest.CaptureFixture[str], cases: Any
+) -> None:
+    with running(lambda: now) as port:
+        for seed in range(cases(300, 5000)):
+            sent = damaged(REQUEST, random.Random(f"garbage {seed}"))
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+                try:
+                    answer = client.recv(1 << 16)
+                except ConnectionResetError:  # with bytes that nobody read
+                    answer = b""
+            assert b"Traceback" not in answer, seed
+            assert b"500 " not in answer[:20], seed
+        assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("sends", [b"", b"GET /met", REQUEST[:60], b"GET /metrics HTTP/1.1\r\nX: "])
+def test_200_slow_clients_slow_no_scrape(sends: bytes, now: Gathered) -> None:
+    with running(lambda: now) as port, _clients(port, 200, sends):
+        assert _fastest(port) < MOST_SECONDS
+        assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
+
+
+def test_clients_that_never_read_slow_no_scrape(now: Gathered) -> None:
+    large = {"text/plain": b"x" * (8 << 20)}
+    text = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(lambda: now) as port:
+        _scrape(port)
+        for kind in now.texts:
+            now.texts[kind] = large["text/plain"]
+        with _clients(port, 100, text):
+            assert _fastest(port) < MOST_SECONDS
+
+
+def test_thousands_of_connections_take_no_more_threads_than_are_allowed(now: Gathered) -> None:
+    most = server_module._MOST_CONNECTIONS
+    with running(lambda: now) as port:
+        with _clients(port, most + 100, b"GET /") as clients:
+            assert clients[0].recv(1) == b""  # the oldest gave way
+            assert _fastest(port) < MOST_SECONDS
+            assert _threads() <= most + 1
+        assert _fastest(port) < MOST_SECONDS
+
+
+def test_numbers_end_when_the_cluster_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathered_module, "_SHOWN_SECONDS", 0.5)
+    evidence = investigate.gather(WrittenInput([Write(600, 6600)]), "local")
+    hangs, calls = threading.Event(), []
+
+    def gather() -> Evidence:
+        calls.append(1)
+        if len(calls) > 1:
+            hangs.wait(60)
+        return evidence
+
+    with gathering(gather, every=0.01) as latest, running(latest) as port:
+        try:
+            deadline = time.monotonic() + 30
+            while latest().attempts < 1:
+                assert time.monotonic() < deadline
+            assert b"kafka_share_group_sum_lag{" in _scrape(port)[1]
+            succeeded = latest().succeeded
+            while latest().evidence is not None:
+                assert time.monotonic() < deadline
+            assert latest() is latest()
+            text = _scrape(port)[1]
+            assert b"kafka_share_group_sum_lag{" not in text
+            assert b"kafka_share_group_last_success_timestamp_seconds" in text
+            assert latest().succeeded == succeeded
+        finally:
+            hangs.set()
+        while latest().evidence is None:  # it goes on, and so do the numbers
+            assert time.monotonic() < deadline
+        assert b"kafka_share_group_sum_lag{" in _scrape(port)[1]
