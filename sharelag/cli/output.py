@@ -219,6 +219,9 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
         click.echo(
             "sharelag: settings, retention and last stable offsets are the current ones", err=True
         )
+    from sharelag.workbench.gaps import of_groups
+
+    note(of_groups(evidence))
     if evidence.gaps.num_rows:
         click.echo(
             f"sharelag: records are missing in {evidence.gaps.num_rows} places of the state topic; "

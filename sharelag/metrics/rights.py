@@ -19,9 +19,11 @@ _EVIDENCE = (
     *("explain", "progress", "imbalance", "plan-reset", "check", "report", "capture"),
     *("export", "simulate"),
 )
-_GROUPS = (*_EVIDENCE, "groups", "members", "decode")
+_OF_GROUPS = ("capture", "groups", "members", "decode")
+_WITHOUT_GROUPS = tuple(one for one in _EVIDENCE if one not in _OF_GROUPS)
 _STATE = (
-    *_GROUPS,
+    *_EVIDENCE,
+    *("groups", "members", "decode"),
     *("lag", "windows", "history", "brokers", "health", "settings --all-groups", "reconcile"),
     "reconcile --true",
 )
@@ -66,10 +68,13 @@ NEEDS = (
     Need("DESCRIBE", "TOPIC", STATE_TOPIC, _STATE, (), "partitions and ends of the share state"),
     Need("READ", "TOPIC", STATE_TOPIC, _STATE, (), "records of the share state; no lag without"),
     Need(
-        *("DESCRIBE", "TOPIC", GROUP_TOPIC, _GROUPS, ("brokers",)),
+        *("DESCRIBE", "TOPIC", GROUP_TOPIC, _OF_GROUPS, (*_WITHOUT_GROUPS, "brokers")),
         "partitions and ends of the groups' records; group coordinators",
     ),
-    Need("READ", "TOPIC", GROUP_TOPIC, _GROUPS, (), "records of groups, members and assignments"),
+    Need(
+        *("READ", "TOPIC", GROUP_TOPIC, _OF_GROUPS, _WITHOUT_GROUPS),
+        "records of groups, members and assignments",
+    ),
     Need(
         *("DESCRIBE", "TOPIC", None, (CONSUMERS, _DESCRIBE)),
         tuple(

@@ -122,6 +122,8 @@ class Frames:
     @property
     def group_records(self) -> DataFrame:
         """Share group records of ``__consumer_offsets`` (`GROUP_RECORDS`); one row is a record."""
+        if self._reading.group_records_refused is not None:
+            return frame_of(self._reading.spark, schemas.GROUP_RECORDS.empty_table())
         chosen = self._reading.choice.groups
         return records.chosen(self._decoded(GROUP_TOPIC).records, None, chosen)
 

@@ -245,7 +245,9 @@ class QuickReading(Reading):
 
         def read() -> pa.RecordBatch:
             moment = self.now if self.as_of is not None else None
-            found = decoded(self.source, GROUP_TOPIC, choice=self.choice.without_topics())
+            found: Iterator[Decoded] = iter(())
+            if self.group_records_refused is None:
+                found = decoded(self.source, GROUP_TOPIC, choice=self.choice.without_topics())
             return latest_group_records(
                 (up_to(one.records, moment) for one in found), schemas.GROUP_RECORDS
             )

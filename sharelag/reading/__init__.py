@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.errors import AuthorizationError
 from sharelag.metrics.evidence import Evidence
 from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment, filter_groups
@@ -104,6 +105,27 @@ class Reading(ABC):
         self.choice = choice or Choice()
         self.over = over
         self.once = Once()
+
+    @property
+    def group_records_refused(self) -> AuthorizationError | None:
+        """The error of a cluster that does not let us read the groups' records, else None.
+
+        Members and groups are unknown then; everything else is not.
+        """
+        # Only a cluster refuses anything.
+        refused: AuthorizationError | None = getattr(self.source, "group_records_refused", None)
+        return refused
+
+    def require_group_records(self) -> None:
+        """Raise that error, for answers that are of members or groups alone.
+
+        Raises
+        ------
+        AuthorizationError
+            The cluster does not let us read the groups' records.
+        """
+        if self.group_records_refused is not None:
+            raise self.group_records_refused
 
     # ---- tables ----------------------------------------------------------------------------------
 

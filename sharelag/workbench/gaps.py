@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sharelag.metrics.evidence import Evidence
 from sharelag.tables.gaps import of_rejected
+from sharelag.workbench.membership import NO_RECORDS
 
 
 def of_evidence(
@@ -20,6 +21,7 @@ def of_evidence(
         As those of which design records were tried.
     """
     said = list(of_rejected(evidence.rejected, generation))
+    said += of_groups(evidence)
     if not evidence.settings.num_rows:
         said.append("settings; Kafka's defaults are assumed")
     elif evidence.settings.column("value").null_count:
@@ -36,3 +38,8 @@ def of_evidence(
             "records are missing"
         )
     return tuple(said)
+
+
+def of_groups(evidence: Evidence) -> tuple[str, ...]:
+    """What is not known of groups and members where none of their records were read."""
+    return (NO_RECORDS,) if evidence.lag.num_rows and not evidence.groups.num_rows else ()

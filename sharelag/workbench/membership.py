@@ -16,7 +16,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 #: What to do where nothing is known of the groups' own records.
 NO_RECORDS = (
     f"state, epochs and members of the groups: no records of {GROUP_TOPIC} were read; reading them "
-    "takes the right to read that topic, or a capture that includes it"
+    "takes Read and Describe on that topic, or a capture that includes it"
 )
 
 #: Where leaders are not known at all.
@@ -45,6 +45,7 @@ def group_states_of(reading: Reading, states: Iterable[str] = ()) -> pa.Table:
     pyarrow.Table
         `sharelag.schemas.membership.GROUP_STATES`.
     """
+    reading.require_group_records()
     lag, groups = reading.table("lag"), reading.table("groups")
     unlisted = not pc.all(
         pc.is_in(flat(lag.column("group_id")), flat(groups.column("group_id")))
@@ -67,6 +68,7 @@ def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
 
 def members_of(reading: Reading) -> pa.Table:
     """One row a member of a reading, as `sharelag.schemas.membership.MEMBER_ROWS`."""
+    reading.require_group_records()
     members, groups, lag = (reading.table(name) for name in ("members", "groups", "lag"))
     return member_rows(members, groups, lag)
 

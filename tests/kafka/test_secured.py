@@ -48,6 +48,7 @@ def secured() -> Iterator[KafkaBroker]:
             for name in (STATE_TOPIC, "__consumer_offsets", "orders")
             for each in both
         ]
+        rules += [("carol", name, each) for name in (STATE_TOPIC, "orders") for each in both]
         rules += [("bob", "orders", each) for each in both]
         _allow(broker, rules)
         yield broker
@@ -190,6 +191,38 @@ def test_who_may_not_read_the_topics_may_ask_kafkas_command(
     assert "not authorized to read __share_group_state" in line
     instead = f"kafka-share-groups.sh --bootstrap-server {server} --describe --all-groups {what}"
     assert f"{instead} --verbose prints what --kafka-output reads" in line
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_without_the_groups_records_there_is_all_that_needs_no_members(
+    secured: KafkaBroker, tmp_path: Path, engine: str
+) -> None:
+    """carol has the same rights as alice, but for `__consumer_offsets`."""
+    cluster = ("--bootstrap-server", secured.secure_bootstrap_servers)
+    answers = {}
+    for user in ("alice", "carol"):
+        file = str(_file(tmp_path, user, USERS[user]))
+        for command in ("explain", "progress", "reconcile"):
+            done = sharelag(
+                *(command, *cluster, "--command-config", file, "-o", "json", "--engine", engine)
+            )
+            assert done.returncode == 0, done.stderr
+            answers[user, command] = [json.loads(line) for line in done.stdout.splitlines()]
+            is_told = "takes Read and Describe on that topic" in done.stderr
+            assert is_told == (user == "carol" and command != "reconcile"), done.stderr
+    for command in ("progress", "reconcile"):
+        ours, theirs = (
+            [
+                (row["group_id"], row["partition"], row.get("kafka_lag"), row.get("lag"))
+                for row in answers[user, command]
+            ]
+            for user in ("alice", "carol")
+        )
+        assert ours == theirs != []
+    file = str(_file(tmp_path, "carol", USERS["carol"]))
+    line = _the_line(sharelag("members", *cluster, "--command-config", file, "--engine", engine))
+    assert "not authorized to read __consumer_offsets" in line
+    assert "--operation Read --operation Describe --topic __consumer_offsets" in line
 
 
 def test_the_grant_that_is_named_is_enough(secured: KafkaBroker, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.errors import AuthorizationError
 from sharelag.sources.inputs.offsets import is_noted, of_moment
 from sharelag.sources.kafka import logs
 from sharelag.sources.kafka import topics as kafka
@@ -92,6 +93,13 @@ class KafkaInput:
             if topic == STATE_TOPIC
             else len(kafka.offset_ranges(self.config, topic))
         )
+
+    @cached_property
+    def group_records_refused(self) -> AuthorizationError | None:
+        """What reading the groups' records would end with; None where they may be read."""
+        from sharelag.sources.kafka.rights import refusal
+
+        return refusal(self.config, GROUP_TOPIC)
 
     def _names(self, topic_ids: Sequence[str]) -> dict[str, str]:
         wanted = set(topic_ids)

@@ -11,13 +11,13 @@ from concurrent.futures import Future
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from confluent_kafka import TopicCollection
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, TopicMissingError
 from sharelag.model.rights import CLUSTER
-from sharelag.sources.kafka.client import Connection
+from sharelag.sources.kafka.client import Connection, explain
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -65,6 +65,22 @@ def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str
     rows += _configs(connection, "TOPIC", ResourceType.TOPIC, sorted(set(topics)))
     rows += _configs(connection, "GROUP", ResourceType.GROUP, sorted(set(groups)))
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
+
+
+def refusal(config: ClientConfig, topic: str) -> AuthorizationError | None:
+    """Return the error that reading a topic would end with; None where it may be read.
+
+    Raises
+    ------
+    ClusterError
+        No broker answers, or it refused our credentials.
+    """
+    connection = Connection(config)
+    rows = _described(connection, "TOPIC", [topic], lambda some: _topics(connection, some))
+    if all(row["allowed"] is not False for row in rows):
+        return None
+    error = explain(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), topic, config)
+    return error if isinstance(error, AuthorizationError) else None
 
 
 def principal_of(config: ClientConfig) -> str | None:

@@ -8,7 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 #: User names and passwords of the SASL listener. They protect nothing but a broker of a test.
-USERS = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
+USERS = {
+    "admin": "admin-secret",
+    "alice": "alice-secret",
+    "bob": "bob-secret",
+    "carol": "carol-secret",
+}
 SECURE = "SASL_PLAINTEXT"
 
 _ONE_NODE = {
