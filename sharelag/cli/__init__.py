@@ -49,6 +49,7 @@ _HOMES = {
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
     **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},
+    "peek": "peek",
     "plan-reset": "reset",
     **{name: name for name in ("mcp", "report", "requests", "settings", "simulate")},
 }

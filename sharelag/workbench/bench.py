@@ -20,6 +20,7 @@ from sharelag.workbench import answers, investigate, membership, resets
 from sharelag.workbench import engine as engines
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.opened import Opened
+from sharelag.workbench.peeked import Mask, PeekedRecord, peek
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 
@@ -160,6 +161,31 @@ class Workbench(Opened):
                 "consumed there"
             )
         return str(max(rows, key=lambda row: row["lag"] or 0)["group_id"])
+
+    def peek(
+        self, group: str, topic: str, partition: int, offset: int, mask: Mask = ()
+    ) -> PeekedRecord:
+        """The record at an offset with its state in the group; of a running cluster only.
+
+        It is read by a consumer that joins no group and commits nothing. Nothing keeps it.
+
+        Parameters
+        ----------
+        group, topic : str
+        partition, offset : int
+        mask : iterable of str, or callable
+            Fields of JSON to hide, such as ``card.number``; or a function of what was read from
+            JSON. What is not JSON is hidden whole then.
+
+        Raises
+        ------
+        InputError
+            There is no such record, the group has no state of the partition, or the input has no
+            records of topics.
+        """
+        evidence = self.evidence(group)
+        place = (group, topic, partition, offset)
+        return peek(self.source, evidence.lag, evidence.windows, place, mask)
 
     def dashboard(self, group: str | None = None, **given: Any) -> Now:
         """How the groups are now, the worst first, and one of them in detail, as a dashboard.

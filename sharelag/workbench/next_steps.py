@@ -30,6 +30,8 @@ _COMMANDS = {
     "markers": "reconcile",
     "compaction_holes": "reconcile",
 }
+#: Of one record, which a running cluster can show.
+_OF_RECORD = ("head_of_line", "poison_records", "window_full")
 _OTHERS = "history --events"
 #: Commands that take ``--topic``.
 _OF_TOPIC = ("windows", "history", "progress", "reconcile")
@@ -47,6 +49,12 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
     members : int, optional
         How many members the group has: a simulation tries two more.
     """
+    offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
+    if cause["cause"] in _OF_RECORD and offset and "--bootstrap-server" in source:
+        place = f"{cause['topic']}:{cause['partition']}:{offset}"
+        return " ".join(
+            ["sharelag peek", source, shlex.quote(cause["group_id"]), shlex.quote(place)]
+        )
     words = _COMMANDS.get(cause["cause"], _OTHERS).format(more=(members or 1) + 2)
     parts = [words, source, f"--group {shlex.quote(cause['group_id'])}"]
     if cause["topic"] and words.split()[0] in _OF_TOPIC:

@@ -130,6 +130,12 @@ class WindowStrip(View):
         self.fill(rows, self._ends)
 
     @property
+    def shown_key(self) -> Key | None:
+        """The values of the key columns of the share partition that is shown; None without any."""
+        keys = self._moments.keys
+        return keys[min(self.shown, len(keys) - 1)] if keys else None
+
+    @property
     def ends(self) -> Rows | None:
         """The table of log ends, as it was given; set it to show others, see `fill`."""
         return self._ends

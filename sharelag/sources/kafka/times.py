@@ -40,7 +40,7 @@ _HIDDEN = {
 }
 
 #: Settings to read one record per partition: what the broker sends beyond it is discarded.
-_FRUGAL = {
+FRUGAL = {
     "fetch.message.max.bytes": 32 << 10,  # per partition; a larger record batch comes alone
     "fetch.max.bytes": 4 << 20,  # per response
     "queued.min.messages": 1,
@@ -103,7 +103,7 @@ def _first_records(
     left = [at for at in wanted if at[:2] in ends]
     heard: list[KafkaError] = []
     isolation = {"isolation.level": "read_committed"} if read_committed else {}
-    client = consumer(config, error_cb=heard.append, **_FRUGAL, **isolation)
+    client = consumer(config, error_cb=heard.append, **FRUGAL, **isolation)
     try:
         while left:
             pending: dict[tuple[str, int], int] = {}
@@ -168,7 +168,7 @@ def until_done(
     client: Any,
     config: ClientConfig,
     heard: Sequence[KafkaError],
-    is_done: Callable[[], bool],
+    is_done: Callable[[], bool | int],
     at_once: int,
 ) -> Iterator[list[Message]]:
     """Yield what an assigned consumer delivers until the caller has enough.

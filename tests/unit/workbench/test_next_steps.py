@@ -16,7 +16,7 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.recorded import folder_of
 from sharelag.workbench.next_steps import input_options, next_command
 
-ROW = {"group_id": "billing", "topic": "orders", "partition": 0}
+ROW = {"group_id": "billing", "topic": "orders", "partition": 0, "evidence": []}
 
 
 @pytest.mark.parametrize("cause", [cause.name for cause in CAUSES])
@@ -34,6 +34,7 @@ def test_a_command_of_each_cause_answers(cause: str) -> None:
 
 def test_names_are_quoted_for_a_shell_and_samples_go_by_their_names(tmp_path: Path) -> None:
     hostile = {"group_id": "a b; rm -rf $HOME", "topic": "it's", "partition": None}
+    hostile |= {"evidence": []}
     command = next_command(hostile | {"cause": "head_of_line"}, "")
     assert shlex.split(command)[-4:] == ["--group", "a b; rm -rf $HOME", "--topic", "it's"]
     assert input_options(CaptureInput(folder_of("demo"))) == "--capture demo"
@@ -45,3 +46,10 @@ def test_names_are_quoted_for_a_shell_and_samples_go_by_their_names(tmp_path: Pa
     )
     assert shlex.split(input_options(RawInput("x y.parquet"))) == ["--raw", "x y.parquet"]
     assert input_options(object()) == ""
+
+
+def test_a_stuck_record_of_a_cluster_is_shown_and_of_a_capture_its_window() -> None:
+    row = ROW | {"cause": "head_of_line", "evidence": [{"name": "offset", "value": "4142"}]}
+    live = next_command(row, "--bootstrap-server a:1")
+    assert live == "sharelag peek --bootstrap-server a:1 billing orders:0:4142"
+    assert next_command(row, "--capture demo").startswith("sharelag windows --picture")

@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.durations import duration
+from sharelag.errors import InputError
 from sharelag.metrics.holders import holder_lines
 from sharelag.metrics.lag import rollup_arrow
+from sharelag.sources.inputs import KafkaInput
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.words import lag_sum, terminal
 from sharelag.whatif import Comparison, Scenario
@@ -32,6 +34,7 @@ from .cards import CauseCards
 from .fleet import MEASURES, charts_help, measured
 from .group_dashboard import IN_A_GROUP, GroupDashboard, most_lag
 from .parts import ChartPart, Part, StripPart, TablePart, choice, words_of
+from .peek_view import PeekView
 from .sheet import Sheet
 from .trials import (
     BASELINE,
@@ -125,6 +128,8 @@ class Now(GroupDashboard):
             meanings_of(["start_offset", "window_end_offset", "unread", "window_available"]),
             self.selection,
         )
+        self.record = PeekView(self._peeked)
+        self.strip.view.observe(self._name_record, names=["cursor", "offsets", "shown"])
         self.matrix = ChartPart("Who has which partitions", {"cell": "lag of a share partition"})
         self.rows_of_group = TablePart(
             "Share partitions of the group", self.selection, without=IN_A_GROUP
@@ -133,7 +138,7 @@ class Now(GroupDashboard):
             [self.table, cells, self.parts], layout=W.Layout(flex="58 1 560px", min_width="0")
         )
         self.right = W.VBox(
-            [self.sheet, causes, self.what_if, self.over_time, self.strip],
+            [self.sheet, causes, self.what_if, self.over_time, self.strip, self.record],
             layout=W.Layout(flex="42 1 420px", min_width="0"),
         )
         self.right.add_class("sharelag-sheet")
@@ -251,6 +256,35 @@ class Now(GroupDashboard):
         limit = delivery_limit(evidence, group)
         first = worst_first(moments.table, evidence, group)
         self.strip.fill(first, lag.table, limit, held)
+        self._name_record()
+
+    def _name_record(self, _: Any = None) -> None:
+        """The record that can be shown: where the cursor is, what is picked, or the first one."""
+        place = self._place() if isinstance(self.bench.source, KafkaInput) else None
+        self.record.about = "" if place is None else terminal("{}:{}:{}".format(*place))
+
+    def _place(self) -> tuple[str, int, int] | None:
+        """Topic, partition and offset that are looked at in the window."""
+        view = self.strip.view
+        if self._only_lag or not view.shown_key:
+            return None
+        group, topic_id, partition = view.shown_key
+        for row in self.bench.lag(group).table.to_pylist():
+            if (row["topic_id"], row["partition"]) == (topic_id, partition):
+                first = view.offsets[0] if view.offsets else row["effective_start_offset"]
+                at = first if view.cursor is None else view.cursor
+                return (
+                    None
+                    if at is None or row["topic"] is None
+                    else (row["topic"], partition, int(at))
+                )
+        return None
+
+    def _peeked(self) -> str:
+        place = self._place()
+        if place is None:
+            raise InputError("choose an offset in the window above")
+        return self.bench.peek(str(self.group), *place).text()
 
     def _draw(self) -> None:
         if self._only_lag:

@@ -1,0 +1,226 @@
+"""One record with its state in a share group, as text, as JSON, or as bytes in hexadecimal digits.
+
+What is shown is escaped: keys, values and headers are whatever producers wrote.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.model import DeliveryState, iso
+from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka.record import TopicRecord, record_at
+from sharelag.tables.words import terminal
+
+#: Names of fields of JSON to hide, ``card.number`` for one within another, or a function that
+#: takes what was read from JSON and returns what may be shown.
+Mask: TypeAlias = Iterable[str] | Callable[[Any], Any]
+
+FORMS = ("auto", "text", "json", "hex")
+_HIDDEN = "***"
+_NOT_JSON = "(hidden: it is not JSON, so its fields cannot be masked)"
+#: Bytes in a line of hexadecimal digits.
+_HEX_LINE = 32
+
+
+@dataclass(frozen=True)
+class PeekedRecord:
+    """A record and its state in a share group.
+
+    Attributes
+    ----------
+    record
+        As Kafka stores it.
+    group
+        The share group.
+    state
+        The record's state in the group's window: of `sharelag.model.DeliveryState`, or
+        ``finished`` before the window, ``unread`` beyond it, ``not persisted`` where Kafka writes
+        none (acquired, or never delivered).
+    delivery_count
+        As persisted; None where it is not known.
+    mask
+        Hidden whatever way it is shown; ``record`` has everything.
+    """
+
+    record: TopicRecord
+    group: str
+    state: str
+    delivery_count: int | None
+    mask: Mask = field(default=(), repr=False)
+
+    def text(self, form: str = "auto") -> str:
+        """What people read: one line each for the facts, then key, headers and value.
+
+        Parameters
+        ----------
+        form : {"auto", "text", "json", "hex"}
+            Of key and value; ``auto`` is JSON where it is, else text where it is UTF-8, else hex.
+        """
+        record = self.record
+        when = "no timestamp" if record.timestamp is None else iso(record.timestamp)
+        count = "unknown" if self.delivery_count is None else f"{self.delivery_count}"
+        place = f"{record.topic}:{record.partition}:{record.offset}"
+        lines = [
+            f"{place} in {self.group}: {self.state}, delivery count {count}",
+            f"{record.timestamp_type or 'time'}: {when}",
+            f"key, {_size(record.key)}:",
+            *_indented(self._shown(record.key, form)),
+        ]
+        for name, value in record.headers:
+            shown = " ".join(self._shown(value, form).splitlines())
+            lines.append(f"header {name}, {_size(value)}: {shown}")
+        lines += [f"value, {_size(record.value)}:", *_indented(self._shown(record.value, form))]
+        return "\n".join(map(terminal, lines))
+
+    def fields(self, form: str = "auto") -> dict[str, Any]:
+        """The same as one object for programs; texts are not escaped in it."""
+        record = self.record
+        return {
+            "group_id": self.group,
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "state": self.state,
+            "delivery_count": self.delivery_count,
+            "timestamp": None if record.timestamp is None else iso(record.timestamp),
+            "timestamp_type": record.timestamp_type,
+            "key_bytes": None if record.key is None else len(record.key),
+            "value_bytes": None if record.value is None else len(record.value),
+            "key": None if record.key is None else self._shown(record.key, form),
+            "headers": [
+                {"name": name, "value": None if value is None else self._shown(value, form)}
+                for name, value in record.headers
+            ],
+            "value": None if record.value is None else self._shown(record.value, form),
+        }
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text())}</pre>"
+
+    def _shown(self, data: bytes | None, form: str) -> str:
+        if data is None:
+            return "null"
+        if form == "auto":
+            form = next(one for one in ("json", "text", "hex") if _can_be(data, one))
+        masked = callable(self.mask) or bool(tuple(self.mask))
+        if masked and not _can_be(data, "json"):
+            return _NOT_JSON
+        if masked or form == "json":
+            if not _can_be(data, "json"):
+                raise InputError("key, header or value is not JSON: choose the form text or hex")
+            return json.dumps(_masked(json.loads(data), self.mask), indent=2, ensure_ascii=False)
+        if form == "text":
+            return data.decode("utf-8", "backslashreplace")
+        return "\n".join(
+            data[at : at + _HEX_LINE].hex(" ") for at in range(0, len(data), _HEX_LINE)
+        )
+
+
+def peek(
+    source: Any, lag: pa.Table, windows: pa.Table, place: tuple[str, str, int, int], mask: Mask
+) -> PeekedRecord:
+    """Read a record, and find its state in the group's window.
+
+    Parameters
+    ----------
+    source : Input
+        A running cluster: nothing else has the records of topics.
+    lag, windows : pyarrow.Table
+        `sharelag.schemas.LAG` and `sharelag.schemas.WINDOWS` of the group.
+    place : tuple
+        Group, topic, partition, offset.
+    mask : Mask
+
+    Raises
+    ------
+    InputError
+        The input is no running cluster, the group has no state of that partition, or there is no
+        record at that offset.
+    """
+    group, topic, partition, offset = place
+    if not isinstance(source, KafkaInput):
+        raise InputError(
+            f"{source.describe()} has no records of topics, by design: payloads are in no capture. "
+            "Give the running cluster (--bootstrap-server)"
+        )
+    rows = [row for row in lag.to_pylist() if row["topic"] == topic]
+    mine = next((row for row in rows if row["partition"] == partition), None)
+    if mine is None:
+        raise InputError(
+            f"there is no state of share group {group!r} in partition {partition} of {topic!r}: "
+            "check the spelling, and that the group has consumed"
+        )
+    same = pc.and_(
+        pc.equal(windows.column("topic_id"), mine["topic_id"]),
+        pc.equal(windows.column("partition"), partition),
+    )
+    (window,) = windows.filter(same).to_pylist()
+    record = record_at(source.config, topic, partition, offset)
+    state, count = _state(window, offset)
+    return PeekedRecord(record, group, state, count, mask if callable(mask) else tuple(mask))
+
+
+def _state(window: dict[str, Any], offset: int) -> tuple[str, int | None]:
+    if window["start_offset"] is None:
+        return "not known", None
+    if offset < window["effective_start_offset"]:
+        return "finished", None
+    for run in window["runs"]:
+        if run["first_offset"] <= offset <= run["last_offset"]:
+            known = {int(one): one.name.lower() for one in DeliveryState}
+            number = run["delivery_state"]
+            return known.get(number, f"state {number}"), run["delivery_count"]
+    return ("unread" if offset >= window["window_end_offset"] else "not persisted"), None
+
+
+def _masked(found: Any, mask: Mask) -> Any:
+    if callable(mask):
+        return mask(found)
+    for name in mask:
+        found = _without(found, name.split("."))
+    return found
+
+
+def _without(found: Any, path: list[str]) -> Any:
+    """The same with a field hidden, in each item of a list."""
+    if isinstance(found, list):
+        return [_without(one, path) for one in found]
+    if not isinstance(found, dict) or path[0] not in found:
+        return found
+    inner = _HIDDEN if len(path) == 1 else _without(found[path[0]], path[1:])
+    return found | {path[0]: inner}
+
+
+def _can_be(data: bytes, form: str) -> bool:
+    if form == "hex":
+        return True
+    try:
+        if form == "json":
+            json.loads(data)
+        else:
+            data.decode()
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _size(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    return f"{len(data):,} byte{'s' * (len(data) != 1)}"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()] or ["  "]

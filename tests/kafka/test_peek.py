@@ -1,0 +1,203 @@
+"""The record at an offset of a live topic: what it holds, and that nobody notices who looked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import AcknowledgeType, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import sharelag
+from sharelag.errors import InputError
+from sharelag.workbench import Workbench
+from tests.support.command import sharelag as command
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
+    create_topics,
+    end_offsets,
+    produce,
+    set_group_config,
+    share_consume,
+    start_transaction,
+    wait_until,
+)
+
+GROUP, TOPIC = "peek-billing", "peek-orders"
+SECRET = "4111-1111-1111-1111"
+ORDER = json.dumps({"id": 7, "card": {"number": SECRET, "name": "Ann"}, "lines": [{"sku": "a"}]})
+STUCK, BINARY, EMPTY, HOSTILE, OPEN, MARKER = 1, 2, 3, 4, 5, 6
+VALUES = [b"first", ORDER.encode(), b"\xff\x00\x1b[31mred", None]
+
+
+@pytest.fixture(scope="module", name="broker_with_records")
+def records_that_stick(broker: KafkaBroker) -> KafkaBroker:
+    servers = broker.bootstrap_servers
+    create_topics(servers, {TOPIC: 1})
+    set_group_config(servers, GROUP, **{"share.auto.offset.reset": "earliest"})
+    produce(servers, TOPIC, [(0, b"key", value) for value in VALUES], batch=1)
+    producer = Producer({"bootstrap.servers": servers})
+    hostile = [("a\x1b]8;;", b"<img src=x>\n"), ("empty", None)]
+    producer.produce(TOPIC, "\u202etext", None, 0, headers=hostile)
+    assert producer.flush(30) == 0
+    start_transaction(servers, "peek", TOPIC, [(0, None, b"paid")]).commit_transaction(30)
+    ends = (TOPIC, 0)
+    wait_until(lambda: end_offsets(servers, [TOPIC])[ends] == MARKER + 1, "the marker is written")
+    produce(servers, TOPIC, [(0, None, b"last")])
+    return broker
+
+
+@pytest.fixture(scope="module", name="deliveries")
+def delivered(broker_with_records: KafkaBroker) -> int:
+    """How often the stuck record was delivered; all others are done."""
+
+    def decide(message: Message) -> AcknowledgeType:
+        return AcknowledgeType.RELEASE if message.offset() == STUCK else AcknowledgeType.ACCEPT
+
+    done = share_consume(
+        broker_with_records.bootstrap_servers,
+        GROUP,
+        [TOPIC],
+        decide,
+        until=lambda sofar: len({one.offset for one in sofar}) == len(VALUES) + 3,
+    )
+    return sum(one.offset == STUCK for one in done)
+
+
+@pytest.fixture(name="bench")
+def opened(broker_with_records: KafkaBroker, deliveries: int) -> Workbench:
+    bench = sharelag.open(broker_with_records.bootstrap_servers, engine="local").only(GROUP)
+
+    def is_written() -> bool:
+        found = bench.refresh().peek(GROUP, TOPIC, 0, STUCK)
+        return found.state == "available" and found.delivery_count == deliveries
+
+    wait_until(is_written, "the state of the released record is written", 60)
+    return bench.refresh()
+
+
+def test_a_stuck_record_with_its_state(bench: Workbench, deliveries: int) -> None:
+    found = bench.peek(GROUP, TOPIC, 0, STUCK)
+    assert (found.state, found.delivery_count) == ("available", deliveries)
+    assert (found.record.key, found.record.value) == (b"key", ORDER.encode())
+    lines = found.text().splitlines()
+    assert lines[0] == f"{TOPIC}:0:{STUCK} in {GROUP}: available, delivery count {deliveries}"
+    assert f"value, {len(ORDER)} bytes:" in lines
+    assert f'      "number": "{SECRET}",' in lines
+    assert SECRET not in repr(found.record)
+    assert bench.peek(GROUP, TOPIC, 0, 0).state == "finished"
+    assert bench.peek(GROUP, TOPIC, 0, BINARY).state == "acknowledged"
+
+
+def test_bytes_that_are_no_text_are_digits_and_nothing_acts_on_a_terminal(
+    bench: Workbench,
+) -> None:
+    binary = bench.peek(GROUP, TOPIC, 0, BINARY)
+    assert VALUES[BINARY] is not None
+    assert VALUES[BINARY].hex(" ") in binary.text()
+    assert "\x1b" not in binary.text("text")
+    assert "value, null:" in bench.peek(GROUP, TOPIC, 0, EMPTY).text()
+    hostile = bench.peek(GROUP, TOPIC, 0, HOSTILE)
+    said = hostile.text()
+    assert all(letter.isprintable() or letter == "\n" for letter in said)
+    assert "header a\\x1b]8;;, 12 bytes: <img src=x>" in said
+    assert "<img" not in hostile._repr_html_()
+    with pytest.raises(InputError, match="is not JSON: choose the form text or hex"):
+        binary.text("json")
+
+
+def test_fields_can_be_masked_and_what_is_no_json_is_hidden_then(bench: Workbench) -> None:
+    masked = bench.peek(GROUP, TOPIC, 0, STUCK, mask=["card.number", "lines.sku"])
+    assert SECRET not in masked.text() + json.dumps(masked.fields()) + masked._repr_html_()
+    shown = json.loads(masked.fields()["value"])
+    assert shown == {
+        "id": 7, "card": {"number": "***", "name": "Ann"}, "lines": [{"sku": "***"}],
+    }  # fmt: skip
+    assert masked.fields()["key"] == "(hidden: it is not JSON, so its fields cannot be masked)"
+    by_function = bench.peek(GROUP, TOPIC, 0, STUCK, mask=lambda order: order["id"])
+    assert by_function.fields()["value"] == "7"
+    plain = bench.peek(GROUP, TOPIC, 0, BINARY, mask=["card"])
+    assert "ff 00" not in plain.text("hex")
+
+
+def test_the_command_prints_the_same(bench: Workbench, broker_with_records: KafkaBroker) -> None:
+    servers = broker_with_records.bootstrap_servers
+    asked = ("peek", "--bootstrap-server", servers, GROUP, f"{TOPIC}:0:{STUCK}")
+    found = bench.peek(GROUP, TOPIC, 0, STUCK)
+    assert command(*asked).stdout == found.text() + "\n"
+    assert json.loads(command(*asked, "-o", "json").stdout) == found.fields()
+    masked = command(*asked, "--mask", "card.number")
+    assert masked.returncode == 0, masked.stderr
+    assert SECRET not in masked.stdout
+    wrong = command(*asked[:-1], "orders-0-1")
+    assert wrong.returncode == 2
+    assert "'orders-0-1' is not TOPIC:PARTITION:OFFSET" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "why"),
+    [
+        (0, 1000, "no record at peek-orders:0:1000 yet: the log ends at 8"),
+        (0, MARKER, "it is the marker of a transaction, or .*; the next record is at 7"),
+        (5, 0, "no state of share group 'peek-billing' in partition 5 of 'peek-orders'"),
+    ],
+)
+def test_without_a_record_it_says_why(
+    bench: Workbench, partition: int, offset: int, why: str
+) -> None:
+    with pytest.raises(InputError, match=why):
+        bench.peek(GROUP, TOPIC, partition, offset)
+
+
+def test_a_record_that_was_deleted_is_gone(broker: KafkaBroker) -> None:
+    servers = broker.bootstrap_servers
+    create_topics(servers, {"peek-gone": 1})
+    set_group_config(servers, "peek-gone", **{"share.auto.offset.reset": "earliest"})
+    produce(servers, "peek-gone", [(0, None, b"x")] * 5)
+    share_consume(servers, "peek-gone", ["peek-gone"], lambda _: AcknowledgeType.ACCEPT, until=5)
+    admin = AdminClient({"bootstrap.servers": servers})
+    (deleted,) = admin.delete_records([TopicPartition("peek-gone", 0, 3)]).values()
+    deleted.result(timeout=30)
+    bench = sharelag.open(servers, engine="local").only("peek-gone")
+    with pytest.raises(InputError, match="is gone: the log begins at 3"):
+        bench.peek("peek-gone", "peek-gone", 0, 1)
+
+
+def test_nobody_notices_who_looked_and_nothing_keeps_it(
+    bench: Workbench, broker_with_records: KafkaBroker, tmp_path: Path
+) -> None:
+    before = bench.windows().table.drop_columns("batches").to_pylist()
+    bench.peek(GROUP, TOPIC, 0, STUCK)
+    servers = broker_with_records.bootstrap_servers
+    groups = AdminClient({"bootstrap.servers": servers}).list_consumer_groups().result()
+    assert "sharelag" not in {one.group_id for one in groups.valid}
+    fresh = bench.refresh()
+    assert fresh.windows().table.drop_columns("batches").to_pylist() == before
+    assert fresh.members(GROUP).table.num_rows == 0
+    folder = tmp_path / "kept"
+    done = command("capture", "--bootstrap-server", servers, str(folder))
+    assert done.returncode == 0, done.stderr
+    for path in folder.rglob("*.parquet"):
+        assert SECRET not in str(pq.read_table(path).to_pylist())
+    with pytest.raises(InputError, match="payloads are in no capture"):
+        sharelag.open(folder, engine="local").peek(GROUP, TOPIC, 0, STUCK)
+
+
+def test_beside_the_window_it_is_shown_to_who_asks_and_saved_nowhere(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = bench.dashboard(GROUP)
+    sent: list[dict[str, dict[str, str]]] = []
+    monkeypatch.setattr(board.record, "send", sent.append)
+    assert board.record.about == f"{TOPIC}:0:{STUCK}"
+    board.record._answer(None, {"peek": True}, None)
+    assert sent == [{"peeked": {"text": bench.peek(GROUP, TOPIC, 0, STUCK).text()}}]
+    board.strip.view.cursor = float(MARKER)
+    board.record._answer(None, {"peek": True}, None)
+    assert "no record at peek-orders:0:6" in sent[-1]["peeked"]["failure"]
+    assert board.record.about == f"{TOPIC}:0:{MARKER}"
+    assert SECRET not in str([one.get_state() for one in (board, board.record, board.strip.view)])
+    recorded = sharelag.open("demo", engine="local").dashboard()
+    assert recorded.record.about == ""
