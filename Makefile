@@ -11,7 +11,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 VERSIONS ?= 4.0 4.3
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots lab pages docs bench lock clean
+.PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots lab pages docs bench lock dist audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -82,6 +82,17 @@ bench: test-parts ## sharelag against its rivals and the machine, side by side; 
 lock: $(READY) ## pin the versions again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --all-extras --no-emit-index-url \
 	  --no-emit-find-links --generate-hashes --custom-compile-command "make lock" --upgrade -o requirements.lock pyproject.toml
+
+dist: $(READY) ## the wheel, and what the lock installs as a bill of materials (CycloneDX), in dist/
+	@rm -rf dist && $(BIN)/python -m hatchling build -t wheel -d dist
+	@$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --validate \
+	  -o dist/sharelag.cdx.json requirements.lock
+
+# Without an answer about every package it fails. ADVISORIES: a server with the API of osv.dev, such as
+# a copy of its advisories where the network is closed.
+audit: $(READY) ## known faults of the locked packages, by PyPI's advisories; ADVISORIES=URL: by a copy
+	@$(BIN)/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements.lock \
+	  $(if $(ADVISORIES),--vulnerability-service osv --osv-url $(ADVISORIES))
 
 clean: ## remove what this Makefile made, but for .venv
 	rm -rf .venvs out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -133,6 +133,8 @@ def _engine(progress: Callable[[str], None] | None) -> str | None:
         return None
     from papermill.engines import NBClientEngine, papermill_engines
 
+    say = progress
+
     class Telling(NBClientEngine):  # type: ignore[misc]
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
@@ -143,7 +145,7 @@ def _engine(progress: Callable[[str], None] | None) -> str | None:
                 gone = time.monotonic() - begun
                 if cell_index is not None and gone - last >= QUIET_SECONDS:
                     last = gone
-                    progress(f"cell {cell_index + 1} of {len(nb_man.nb.cells)}, {gone:.0f} s")
+                    say(f"cell {cell_index + 1} of {len(nb_man.nb.cells)}, {gone:.0f} s")
                 return start(cell, cell_index, **more)
 
             nb_man.cell_start = cell_start

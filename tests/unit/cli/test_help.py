@@ -49,7 +49,8 @@ def test_the_help_holds_in_a_narrow_terminal() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_understood(name: str) -> None:
     first, *arguments = shlex.split(EXAMPLES[name])
-    context, command = click.Context(cli), cli
+    context = click.Context(cli)
+    command: click.Command = cli
     while isinstance(command, click.Group) and arguments:
         called, found, arguments = command.resolve_command(context, arguments)
         assert found is not None
