@@ -32,7 +32,7 @@ AnyGroup = Annotated[
     str | None, Field(max_length=1000, description="Id of a share group; without it, all groups.")
 ]
 Topic = Annotated[str, Field(max_length=249, description="Name of a topic.")]
-Partition = Annotated[int, Field(ge=0, description="Partition of the topic.")]
+Partition = Annotated[int, Field(ge=0, lt=1 << 31, description="Partition of the topic.")]
 Moment = Annotated[
     str | None,
     Field(

@@ -113,7 +113,7 @@ def application(
     def answer(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         try:
             status, kind, body = reply(environ)
-        except Exception:  # the client is told of an error, and the log of which one
+        except Exception:  # the client gets a 500, the log what it was
             _LOG.exception("a request could not be answered")
             raise
         headers = [

@@ -1,0 +1,74 @@
+"""Whatever an agent sends is answered, or refused by a sentence."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+import sharelag
+from sharelag.errors import ShareLagError
+from sharelag.monitoring.agents.tools import Tools
+from tests.support.widgets.samples import HOSTILE
+
+#: What any parameter may be given, besides what it has to be.
+ODD: list[Any] = [
+    None, "", "checkout", "orders", HOSTILE, "\x00", "\ud800", "../../etc/passwd", "x" * 2000, "1e999", 0, 1, 2, -1,
+    1 << 31, 1 << 63, 1 << 70, 0.5, float("nan"), float("inf"), True, [], [1], [None], ["simple"], {}, {"a": 1},
+    "2026-11-21T03:10:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "yesterday", "simple",
+    ["simple", "simple"], [1] * 13, [[]] * 3,
+]  # fmt: skip
+#: What fits, which three of five parameters are given, so that more than types are tried.
+FITS: dict[str, Any] = {
+    "partition": 0, "at": "2026-11-21T03:10:00Z", "members": 2, "assignor": "simple", "lock_seconds": 30,
+    "assignors": ["simple"],
+}  # fmt: skip
+NAMES = ["groups", "lag", "explain", "window", "what_if", "compare"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_odd_arguments_are_answered_or_refused(name: str, cases: Any) -> None:
+    """By types as the server checks them, and then by the tool."""
+    bench = sharelag.open("poison", engine="local")
+    tool = getattr(Tools(bench), name)
+    first = bench.lag().table.select(["group_id", "topic"]).to_pylist()[0]
+    fits = FITS | {"group": first["group_id"], "topic": first["topic"]}
+    if name == "compare":
+        fits |= {"members": [1, 2]}
+    types = get_type_hints(tool, include_extras=True)
+    needed = {
+        parameter.name
+        for parameter in inspect.signature(tool).parameters.values()
+        if parameter.default is inspect.Parameter.empty
+    }
+    chance = random.Random(name)
+    taken = 0
+    for _ in range(cases(60, 2000)):
+        given = {
+            parameter: fits[parameter]
+            if parameter in fits and chance.random() < 0.6
+            else chance.choice(ODD)
+            for parameter in types
+            if parameter != "return" and (parameter in needed or chance.random() < 0.6)
+        }
+        if "seconds" in types:  # simulations are short here
+            given |= {"seconds": chance.choice([1, 2, *ODD[:8]]), "seeds": chance.choice([2, -1])}
+        try:
+            checked = {
+                key: TypeAdapter(types[key]).validate_python(one) for key, one in given.items()
+            }
+        except ValidationError:
+            continue
+        taken += 1
+        try:
+            answer = tool(**checked)
+        except ShareLagError as error:
+            answer = {"error": str(error)}
+        except Exception as error:
+            pytest.fail(f"{given}: {type(error).__name__}: {error}")
+        assert isinstance(answer, dict)
+    assert taken > 0
+    assert get_args(types["return"])
