@@ -16,7 +16,7 @@ from sharelag.errors import InputError
 
 #: Rows and bytes without compression that any file may have.
 _SMALL_ROWS, _SMALL_BYTES = 1_000_000, 64 << 20
-#: What larger files may have for each of their bytes. Each record has an offset of its own, and
+#: What larger files may have for each of their bytes. Each record has its own offset, and
 #: keys and values of state repeat each other: recorded captures have 0.05 rows, and 8 bytes.
 _ROWS_A_BYTE, _BYTES_A_BYTE = 20, 1000
 #: Bytes in memory of a batch of rows, and of a table that is read at once.
