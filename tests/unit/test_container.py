@@ -88,7 +88,7 @@ def test_the_image_gets_what_reports_need_and_no_tools_of_developers() -> None:
 #: A root file system that nothing can be written to, but for one folder in the place of /tmp.
 _READ_ONLY = """
 mount --make-rprivate / && mount -t tmpfs tmpfs "$1" && mount -o remount,ro,bind / || exit 77
-touch /root/.sharelag-probe 2>/dev/null && exit 78
+touch /.sharelag-probe 2>/dev/null && exit 78
 shift; exec "$@"
 """
 
