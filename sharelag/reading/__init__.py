@@ -117,7 +117,7 @@ class Reading(ABC):
         return refused
 
     def require_group_records(self) -> None:
-        """Raise that error, for answers that are of members or groups alone.
+        """Raise that error, for answers about members or groups alone.
 
         Raises
         ------

@@ -146,7 +146,7 @@ def peek(
     Raises
     ------
     InputError
-        The input is no running cluster, the group has no state of that partition, or there is no
+        The input is not a running cluster, the group has no state of that partition, or there is no
         record at that offset.
     """
     group, topic, partition, offset = place

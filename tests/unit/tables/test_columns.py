@@ -24,6 +24,7 @@ VIEWS = {
 }
 #: Kafka's own headings, which are read and not shown.
 _OTHERS = {
+    "sharelag/cli/grouped.py",
     "sharelag/sources/kafka/described.py",
     "sharelag/sources/kafka/described_groups.py",
 }

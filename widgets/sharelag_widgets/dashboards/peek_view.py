@@ -1,4 +1,4 @@
-"""The record at the offset that is looked at, of a running cluster, for who asks for it."""
+"""The record at the offset that is looked at, read from a running cluster on request."""
 
 from __future__ import annotations
 
