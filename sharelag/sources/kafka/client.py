@@ -23,6 +23,7 @@ from sharelag.errors import (
 from sharelag.model.kafka_errors import ERRORS, Kind, of_kind
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.patience import LEAST
+from sharelag.sources.kafka.tls import distrust
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 T = TypeVar("T")
@@ -282,8 +283,22 @@ def missing(topic: str) -> TopicMissingError:
     return TopicMissingError(f"the cluster has no topic {topic!r}: {advice}")
 
 
+#: TLS alerts of a broker about the certificate of its client.
+_WANTS_CERTIFICATE = (
+    *("alert bad certificate", "alert certificate required", "alert certificate unknown"),
+    *("alert certificate expired", "alert unknown ca"),
+)
+
+
 def unreachable(config: ClientConfig, error: KafkaError | None = None) -> BrokerUnreachableError:
-    """Return the error for brokers that do not answer."""
+    """Return the error for brokers that do not answer, or whose certificate is not trusted."""
+    if error and "certificate verify failed" in error.str() and (reason := distrust(config)):
+        return BrokerUnreachableError(reason)
+    if error and any(alert in error.str() for alert in _WANTS_CERTIFICATE):
+        return BrokerUnreachableError(
+            f"{config.bootstrap_servers} refused our certificate, or wants one: set "
+            "ssl.keystore.location to a certificate that the broker trusts, with its key"
+        )
     why = f" ({error.str()})" if error else ""
     code = error.code() if error and error.code() in _UNREACHABLE else KafkaError._TIMED_OUT
     advice = ERRORS[code].advice

@@ -7,7 +7,6 @@ authentication, so a socket and the message classes of kafka-python are enough.
 from __future__ import annotations
 
 import socket
-import ssl
 import struct
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from sharelag.errors import BrokerUnreachableError, ClusterError
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.tls import connect, host_and_port
 from sharelag.version import __version__
 
 _VERSION = 3
@@ -56,9 +56,8 @@ def broker_features(config: ClientConfig) -> Features:
     """
     failures = []
     for address in config.bootstrap_servers.split(","):
-        host, _, port = address.rpartition("://")[2].strip().rpartition(":")
         try:
-            with _connect(config, host.strip("[]"), int(port)) as connection:
+            with connect(config, *host_and_port(address), config.timeout) as connection:
                 connection.sendall(_request())
                 return _parse(_response(connection))
         except OSError as error:
@@ -68,23 +67,6 @@ def broker_features(config: ClientConfig) -> Features:
                 f"{address} does not answer as a Kafka broker: check host and port"
             ) from error
     raise BrokerUnreachableError(f"no broker answered ({'; '.join(failures)}): check the addresses")
-
-
-def _connect(config: ClientConfig, host: str, port: int) -> socket.socket:
-    plain = socket.create_connection((host, port), timeout=config.timeout)
-    settings = config.librdkafka()
-    if "SSL" not in str(settings.get("security.protocol", "PLAINTEXT")).split("_"):
-        return plain
-    context = ssl.create_default_context(
-        cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem")
-    )
-    if settings.get("ssl.endpoint.identification.algorithm") == "none":
-        context.check_hostname = False
-    if certificate := settings.get("ssl.certificate.location"):
-        context.load_cert_chain(
-            certificate, settings.get("ssl.key.location"), settings.get("ssl.key.password")
-        )
-    return context.wrap_socket(plain, server_hostname=host)
 
 
 def _request() -> bytes:

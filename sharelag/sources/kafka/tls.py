@@ -1,0 +1,71 @@
+"""A connection by our own sockets, and why a broker's certificate is not trusted.
+
+The client library says of every such certificate that it could not be verified.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from sharelag.sources.kafka.config import ClientConfig
+
+#: What to do about a certificate, by OpenSSL's ``X509_V_ERR_...``.
+_EXPIRED, _HOST, _ADDRESS = 10, 62, 64
+_ADVICE = {
+    _EXPIRED: "the broker needs a new one",
+    _HOST: "use a host name that it names, or have it issued for this one",
+    _ADDRESS: "use an address that it names, or have it issued for this one",
+}
+_UNKNOWN = "set ssl.truststore.location to the certificate of the authority that issued it"
+_WITHIN = 1.0  # seconds; the command's timeout has passed already
+
+
+def connect(config: ClientConfig, host: str, port: int, within: float) -> socket.socket:
+    """Open a connection to a broker, with TLS where the settings say so.
+
+    Raises
+    ------
+    OSError
+        Nobody answers, or one of the sides does not trust the other.
+    """
+    plain = socket.create_connection((host, port), timeout=within)
+    settings = config.librdkafka()
+    if "SSL" not in str(settings.get("security.protocol", "PLAINTEXT")).upper().split("_"):
+        return plain
+    context = ssl.create_default_context(
+        cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem")
+    )
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
+        context.check_hostname = False
+    if certificate := settings.get("ssl.certificate.location"):
+        context.load_cert_chain(
+            certificate, settings.get("ssl.key.location"), settings.get("ssl.key.password")
+        )
+    return context.wrap_socket(plain, server_hostname=host)
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Split a bootstrap server's address, which may have a protocol before it."""
+    host, _, port = address.rpartition("://")[2].strip().rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def distrust(config: ClientConfig) -> str | None:
+    """Say why a bootstrap server's certificate is not trusted, and what to do.
+
+    Returns
+    -------
+    str or None
+        None: no certificate is refused here, so something else is wrong.
+    """
+    for address in config.bootstrap_servers.split(","):
+        try:
+            connect(config, *host_and_port(address), _WITHIN).close()
+        except ssl.SSLCertVerificationError as error:
+            why = error.verify_message.rstrip(".")
+            advice = _ADVICE.get(error.verify_code, _UNKNOWN)
+            return f"the certificate of {address.strip()} is not trusted ({why}): {advice}"
+        except (OSError, ValueError):
+            continue  # the client library's own error says what is wrong there
+    return None

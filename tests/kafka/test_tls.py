@@ -1,0 +1,124 @@
+"""Listeners with TLS, certificates of clients, and tokens: what works, and what is said if not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.support.command import sharelag
+from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.certificates import make_authority, make_certificate
+from tests.support.kafka.workload import read_in_part
+
+LISTENERS = {
+    "GOOD": "SSL",
+    "EXPIRED": "SSL",
+    "ELSEWHERE": "SSL",
+    "MUTUAL": "SSL",
+    "PASSWORDS": "SASL_SSL",
+}
+SECRETS = {"password": USERS["alice"], "key": "key-secret-1f7a"}
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates: of an authority, of the broker's listeners, of a client, and another's."""
+    made = tmp_path_factory.mktemp("certificates")
+    make_authority(made)
+    make_authority(made, "stranger")
+    make_certificate(made, "broker")
+    make_certificate(made, "expired", days=-1)
+    make_certificate(made, "elsewhere", "DNS:broker.example")
+    make_certificate(made, "client", "DNS:client.example", password=SECRETS["key"])
+    return made
+
+
+@pytest.fixture(scope="module")
+def tls(folder: Path) -> Iterator[KafkaBroker]:
+    """A broker with a share group, and a listener for each case."""
+    properties = {}
+    for listener in LISTENERS:
+        store = {"EXPIRED": "expired", "ELSEWHERE": "elsewhere"}.get(listener, "broker")
+        name = f"listener.name.{listener.lower()}"
+        properties |= {
+            f"{name}.ssl.keystore.type": "PEM",
+            f"{name}.ssl.keystore.location": str(folder / f"{store}.pem"),
+            f"{name}.ssl.truststore.type": "PEM",
+            f"{name}.ssl.truststore.location": str(folder / "ca.pem"),
+        }
+    users = f'user_alice="{USERS["alice"]}"'
+    properties |= {
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.passwords.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.passwords.plain.sasl.jaas.config": f"{_MODULE} required {users};",
+    }
+    with KafkaBroker(properties=properties, extra_listeners=LISTENERS) as broker:
+        read_in_part(broker.bootstrap_servers, "billing", "orders", partitions=1, read=20, left=5)
+        yield broker
+
+
+def _lag(
+    broker: KafkaBroker, folder: Path, listener: str, *more: str, **settings: str
+) -> CompletedProcess[str]:
+    """Ask for the lag by a listener, with a file of settings as for Kafka's commands."""
+    given = {
+        "security.protocol": LISTENERS[listener],
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+    } | {name.replace("_", "."): value for name, value in settings.items()}
+    file = folder / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    server = ("--bootstrap-server", broker.address(listener), "--timeout", "8000")
+    return sharelag("lag", *server, "--command-config", str(file), "-o", "json", *more)
+
+
+def _client(folder: Path) -> dict[str, str]:
+    return {
+        "ssl_keystore_type": "PEM",
+        "ssl_keystore_location": str(folder / "client.pem"),
+        "ssl_key_password": SECRETS["key"],
+    }
+
+
+def _login(password: str) -> dict[str, str]:
+    text = f'{_MODULE} required username="alice" password="{password}";'
+    return {"sasl_mechanism": "PLAIN", "sasl_jaas_config": text}
+
+
+@pytest.mark.parametrize("listener", ["GOOD", "MUTUAL", "PASSWORDS"])
+def test_who_has_what_the_listener_wants_gets_the_lag(
+    tls: KafkaBroker, folder: Path, listener: str
+) -> None:
+    more = {"MUTUAL": _client(folder), "PASSWORDS": _login(USERS["alice"])}.get(listener, {})
+    done = _lag(tls, folder, listener, "-v", **more)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["lag"] for line in done.stdout.splitlines()] == [5]
+    assert not [one for one in SECRETS.values() if one in done.stdout + done.stderr]
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("unknown authority", "ssl.truststore.location"),
+        ("EXPIRED", "(certificate has expired): the broker needs a new one"),
+        ("ELSEWHERE", "use an address that it names"),
+        ("MUTUAL", "or wants one: set ssl.keystore.location"),
+        ("PASSWORDS", "check user, password"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    tls: KafkaBroker, folder: Path, case: str, words: str
+) -> None:
+    listener = case if case in LISTENERS else "GOOD"
+    other = {"ssl_truststore_location": str(folder / "stranger.pem")}
+    settings = {"unknown authority": other, "PASSWORDS": _login("wrong-secret-77")}.get(case, {})
+    done = _lag(tls, folder, listener, **settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert words in line
+    assert "wrong-secret-77" not in line
