@@ -20,8 +20,8 @@ LEDGER = "ledger.jsonl"
 INDEX = "index.html"
 #: Most runs on the index page.
 _MOST = 500
-#: Parameters that may differ between runs that are compared: engines agree, and a capture of another
-#: cluster has another cluster id.
+#: Parameters that may differ between runs that are compared: engines agree, and a capture of
+#: another cluster has another cluster id.
 _PASSING = ("as_of", "since", "previous", "capture", "engine")
 
 

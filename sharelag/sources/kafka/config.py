@@ -147,7 +147,7 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _require_texts(properties: Mapping[str, str]) -> None:
-    """Refuse what is not the name of a setting, unquoted, and what librdkafka's C would crash on."""
+    """Refuse what is not the name of a setting, and values that librdkafka's C would crash on."""
     for name, value in properties.items():
         if not _NAME.fullmatch(name):
             raise ConfigError(

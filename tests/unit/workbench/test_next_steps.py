@@ -33,8 +33,7 @@ def test_a_command_of_each_cause_answers(cause: str) -> None:
 
 
 def test_names_are_quoted_for_a_shell_and_samples_go_by_their_names(tmp_path: Path) -> None:
-    hostile = {"group_id": "a b; rm -rf $HOME", "topic": "it's", "partition": None}
-    hostile |= {"evidence": []}
+    hostile = ROW | {"group_id": "a b; rm -rf $HOME", "topic": "it's", "partition": None}
     command = next_command(hostile | {"cause": "head_of_line"}, "")
     assert shlex.split(command)[-4:] == ["--group", "a b; rm -rf $HOME", "--topic", "it's"]
     assert input_options(CaptureInput(folder_of("demo"))) == "--capture demo"
