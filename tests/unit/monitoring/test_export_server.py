@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -84,6 +85,27 @@ def test_garbage_is_answered_or_dropped_and_logged_nowhere(
             assert b"Traceback" not in answer, seed
             assert b"500 " not in answer[:20], seed
         assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
+    assert capfd.readouterr().err == ""
+
+
+def test_clients_that_go_away_are_logged_nowhere(
+    now: Gathered, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _ = now.groups
+    reset = struct.pack("ii", 1, 0)
+    with running(lambda: now) as port:
+        for sends in (
+            b"GET /met",
+            REQUEST,
+            b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ) * 30:
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                client.sendall(sends)
+        deadline = time.monotonic() + 30
+        while _threads():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
     assert capfd.readouterr().err == ""
 
 
