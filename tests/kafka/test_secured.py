@@ -295,6 +295,27 @@ def test_a_capture_holds_no_password(secured: KafkaBroker, tmp_path: Path) -> No
     assert _rows(offline) == _rows(_lag(secured, file, "-o", "csv"))
 
 
+def test_an_anonymised_capture_of_a_cluster_leaves_nothing_else_behind(
+    secured: KafkaBroker, tmp_path: Path
+) -> None:
+    settings, target = tmp_path / "settings", tmp_path / "captures" / "shared"
+    settings.mkdir()
+    file = _file(settings, "alice", USERS["alice"])
+    done = sharelag(
+        *("capture", str(target), "--anonymise", "--command-config", str(file)),
+        *("--bootstrap-server", secured.secure_bootstrap_servers),
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(target.parent.iterdir()) == [target]  # not the capture with the names
+    of_ours = _rows(_lag(secured, file, "-o", "csv"))
+    shared = _rows(sharelag("lag", "--capture", str(target), "-o", "csv"))
+    assert {(row["group_id"], row["topic"]) for row in shared} == {("group-1", "topic-1")}
+    assert [row["lag"] for row in shared] == [row["lag"] for row in of_ours] == ["5"]
+    about = (target / "capture.json").read_text()
+    assert secured.cluster_id not in about
+    assert secured.secure_bootstrap_servers not in about
+
+
 def _rows(done: CompletedProcess[str]) -> list[dict[str, str]]:
     """What was printed, without when the ends were asked."""
     return [

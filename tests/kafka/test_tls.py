@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tls(folder: Path) -> Iterator[KafkaBroker]:
     """A broker with a share group, and a listener for each case."""
-    properties = {}
+    properties: dict[str, str] = {}
     for listener in LISTENERS:
         store = {"EXPIRED": "expired", "ELSEWHERE": "elsewhere"}.get(listener, "broker")
         name = f"listener.name.{listener.lower()}"
