@@ -7,8 +7,8 @@ PYTEST := $(BIN)/python -m pytest
 # Most tests wait for somebody: a broker, a browser, a kernel. Each process has its own.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-# What of pyspark `make test-versions` runs on.
-VERSIONS ?= 4.0 4.3
+# What `make test-versions` runs on: the lower end of every range, and what of pyspark.
+VERSIONS ?= lowest 4.0 4.3
 
 .DEFAULT_GOAL := help
 .PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots lab pages docs bench lock dist audit clean
@@ -42,7 +42,7 @@ test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 test-exhaustive: test-parts ## what make test leaves out, and the full numbers of random cases
 	@$(PYTEST) $(SIDE_BY_SIDE) --exhaustive
 
-test-versions: $(READY) ## the pipeline's tests on pyspark 4.0 and 4.3, classic and through Spark Connect: half an hour
+test-versions: $(READY) ## fast tests at the lower ends of all ranges; the pipeline's on pyspark 4.0 and 4.3, classic and through Spark Connect: half an hour
 	@$(BIN)/python tools/versions.py $(VERSIONS)
 
 # Types are checked while kernels are compiled and tests run: each takes a processor for a while.

@@ -1,5 +1,6 @@
 """Run the pipeline's tests on other versions of pyspark, classic and through Spark Connect.
 
+``lowest`` runs the fast tests on the oldest release that each range of pyproject.toml takes.
 Each version gets a virtual environment under .venvs/, with the pinned packages but for pyspark.
 Needs the environment of `make env`, whose uv it uses.
 """
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 
 ENVIRONMENTS = Path(".venvs")
+LOWEST = "lowest"
 #: What depends on Spark.
 TESTS = [
     "tests/spark",
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> int:
     """Test each version as each kind; the exit code says whether all were good."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "versions", nargs="+", help="such as 4.0, the newest of which is taken, or 4.0.1"
+        "versions", nargs="+", help="such as 4.0, the newest of which is taken, 4.0.1, or lowest"
     )
     parser.add_argument(
         "--kind", choices=list(CHOICE), action="append", help="only this kind of session"
@@ -46,6 +48,10 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     outcomes = {}
     for version in asked.versions:
+        if version == LOWEST:
+            command = [str(lowest()), "-m", "pytest", "-q", "-m", "not slow", "tests/unit"]
+            outcomes[version, "fast tests"] = subprocess.run(command, check=False).returncode
+            continue
         python = environment(version)
         for kind in asked.kind or CHOICE:
             print(f"pyspark {version}, {kind}", flush=True)
@@ -63,7 +69,7 @@ def main(arguments: list[str]) -> int:
             ]
             outcomes[version, kind] = subprocess.run(command, check=False).returncode
     for (version, kind), code in outcomes.items():
-        print(f"pyspark {version}, {kind}: {'good' if code == 0 else 'failed'}")
+        print(f"{version}, {kind}: {'good' if code == 0 else 'failed'}")
     return int(any(outcomes.values()))
 
 
@@ -81,6 +87,22 @@ def environment(version: str) -> Path:
     wanted = f"pyspark=={version}" if version.count(".") > 1 else f"pyspark=={version}.*"
     install = [uv, "pip", "install", "--quiet", "--python", str(python)]
     subprocess.run([*install, "--requirement", str(others), wanted], check=True)
+    subprocess.run([*install, "--no-deps", "--editable", "."], check=True)
+    return python
+
+
+def lowest() -> Path:
+    """Make or bring up to date the environment of the lower ends of all ranges; its Python."""
+    folder = ENVIRONMENTS / LOWEST
+    python, pins = folder / "bin" / "python", folder / "requirements.txt"
+    uv = str(Path(sys.executable).with_name("uv"))
+    if not python.exists():
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    choose = ["--python-version", "3.11", "--resolution", "lowest-direct", "--all-extras"]
+    subprocess.run([uv, "pip", "compile", "--quiet", *choose, "-o", str(pins), "pyproject.toml"],
+                   check=True)  # fmt: skip
+    install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+    subprocess.run([*install, "--requirement", str(pins)], check=True)
     subprocess.run([*install, "--no-deps", "--editable", "."], check=True)
     return python
 
