@@ -143,6 +143,15 @@ def test_settings_that_are_not_text_are_refused(text: str, tmp_path: Path) -> No
         client_config("b:1", tmp_path / "client.properties")
 
 
+def test_numbers_of_thousands_of_digits_are_refused() -> None:
+    """Python itself refuses to read them."""
+    for name in ("request.timeout.ms", "fetch.max.wait.ms"):
+        with pytest.raises(ConfigError, match="outside allowed range"):
+            client_config("b:1", None, {name: "9" * 5000})
+    with pytest.raises(ConfigError, match="invalid broker address"):
+        client_config("b:" + "9" * 5000)
+
+
 def test_a_broken_line_of_a_password_is_not_shown(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text('sasl.jaas.config=X required username="u" password=\n"hunter2";\n')

@@ -103,7 +103,9 @@ def client_config(
     if not servers:
         raise ConfigError("no cluster given: use --bootstrap-server HOST:PORT")
     for address in servers.split(","):
-        found = re.fullmatch(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):(\d+)\s*", address)
+        found = re.fullmatch(
+            r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):([0-9]{1,5})\s*", address
+        )
         if not found or not 0 < int(found[3]) < 1 << 16:
             raise ConfigError(
                 f"invalid broker address {address!r}: give HOST:PORT, such as localhost:9092"
@@ -129,7 +131,7 @@ def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> Cli
 
 
 def _seconds(milliseconds: str) -> float:
-    if not milliseconds.isdecimal():
+    if not milliseconds.isdecimal() or len(milliseconds) > 15:
         raise ConfigError(f"kafka.{_TIMEOUT} is {milliseconds!r}: give milliseconds, such as 30000")
     return int(milliseconds) / 1000
 

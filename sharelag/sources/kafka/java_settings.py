@@ -172,7 +172,7 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _within_limits(name: str, value: str) -> str:
-    if name not in _LIMITS or not re.fullmatch(r"-?\d+", value):
+    if name not in _LIMITS or not re.fullmatch(r"-?\d{1,19}", value):
         return value
     low, high = _LIMITS[name]
     return str(min(max(int(value), low), high))
