@@ -222,3 +222,14 @@ def test_lag_comes_first_where_the_rest_takes_a_while(monkeypatch: pytest.Monkey
     assert board.right.layout.display is None
     assert (board.header.busy, board.verdict.busy) == (False, "")
     assert board.summary() == Now(bench).summary()
+
+
+def test_a_cluster_that_does_not_answer_is_a_sentence_there_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Now, "_takes_a_while", lambda _: True)
+    board = Now(sharelag.open("127.0.0.1:1", timeout=1, engine="local"))
+    assert "no broker answered at 127.0.0.1:1" in board.header.failure
+    assert not board.header.busy
+    board.redraw()
+    assert board.header.failure

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
@@ -20,8 +18,6 @@ from sharelag.metrics.lag import rollup_arrow
 from sharelag.sources.inputs import KafkaInput
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.words import lag_sum, terminal
-from sharelag.whatif import Comparison, Scenario
-from sharelag.whatif.heads import without_stuck_heads
 from sharelag.workbench import Result, Workbench, charts
 from sharelag.workbench import engine as engines
 from sharelag.workbench.answers import delivery_limit, worst_first
@@ -32,29 +28,14 @@ from ..run import Run, is_watched
 from ..selection import SHARE_PARTITION, Selection
 from .cards import CauseCards
 from .fleet import MEASURES, charts_help, measured
-from .group_dashboard import IN_A_GROUP, GroupDashboard, most_lag
-from .parts import ChartPart, Part, StripPart, TablePart, choice, words_of
+from .group_dashboard import IN_A_GROUP, most_lag
+from .parts import ChartPart, Part, StripPart, TablePart, choice
 from .peek_view import PeekView
 from .sheet import Sheet
-from .trials import (
-    BASELINE,
-    CancelledError,
-    shorter,
-    watched_comparison,
-)
+from .tried_group import FITTING, SECONDS, SEEDS, TriedGroup
 from .verdict import Verdict
 
-#: Simulated seconds, and seeds, of a what-if that answers within seconds.
-SECONDS, SEEDS = 120.0, tuple(range(7))
 RATES = ("arrival_rate", "completion_rate")
-#: What can be tried by one click, by its name.
-TRIALS = {"members": "+2 members", "lag-aware": "lag-aware assignor", "heads": "skip stuck records"}
-#: The change that each makes, as the Python that people copy; `Now._trials` makes it.
-CHANGES = {
-    "members": "scenario.with_members(len(scenario.each_member()) + 2)",
-    "lag-aware": "replace(scenario, assignor='lag-aware-sticky')",
-    "heads": "without_stuck_heads(scenario)",
-}
 #: Of the groups, what decides first.
 COLUMNS = ("level", "group_id", "lag", "trend", "age_ms", "cause", *RATES, "gone", "members")
 HEADINGS = {
@@ -69,14 +50,6 @@ FOLDED = {"column": "level", "value": "ok", "words": "healthy"}
 #: Ranges of the chart, in seconds; 0 is as far back as rates look.
 RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
 RANGE_MOMENTS = 60
-#: What is tried first of a group with such a cause; else more members.
-FITTING = {
-    "head_of_line": "heads",
-    "poison_records": "heads",
-    "window_full": "heads",
-    "hot_partition": "lag-aware",
-    "unassigned": "lag-aware",
-}
 #: What a card says of a cause, as `CauseSummary` names it.
 CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
@@ -88,7 +61,7 @@ STORY_HELP = meanings_of(["lag", "age_ms"]) | {
 _WIDE = {"flex_flow": "row wrap", "grid_gap": "0 20px", "width": "100%"}
 
 
-class Now(GroupDashboard):
+class Now(TriedGroup):
     """All groups with a verdict, and the one that is picked: causes, history, window, what-ifs."""
 
     TITLE = "Now"
@@ -102,10 +75,6 @@ class Now(GroupDashboard):
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self._only_lag = False  # nothing else is known yet
-        self._trial: Run | None = None
-        self._tried: tuple[str, str] | None = None
-        self._assumed: tuple[str, ...] = ()
-        self.comparison: Comparison | None = None
         self.verdict = Verdict({"worst": self._show_worst, "what if": self._try_worst})
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
@@ -121,7 +90,6 @@ class Now(GroupDashboard):
         self.sheet = Sheet()
         self.cards = CauseCards()
         causes = Part("Causes", {"cause": "what holds lag, the most severe first"}, self.cards)
-        self.what_if = Verdict({name: partial(self.run, name) for name in TRIALS})
         self.over_time = ChartPart("Lag and age over time", STORY_HELP, self.selection, times=True)
         self.strip = StripPart(
             "The window, offset by offset",
@@ -138,7 +106,7 @@ class Now(GroupDashboard):
             [self.table, cells, self.parts], layout=W.Layout(flex="58 1 560px", min_width="0")
         )
         self.right = W.VBox(
-            [self.sheet, causes, self.what_if, self.over_time, self.strip, self.record],
+            [self.sheet, causes, self._make_trials(), self.over_time, self.strip, self.record],
             layout=W.Layout(flex="42 1 420px", min_width="0"),
         )
         self.right.add_class("sharelag-sheet")
@@ -156,12 +124,14 @@ class Now(GroupDashboard):
 
     def _begin(self) -> None:
         """Where that takes a while and somebody looks on, lag comes first, the verdict next."""
-        if not self._takes_a_while() or self.bench.lag_alone is None:
+        if self.bench.is_gathered or not self._takes_a_while():
             self.show()
             return
         with self._lock:
             self._only_lag = True
             self._try(self._show_lag_alone)
+            if self.header.failure:
+                return
             self.header.busy = True
             self._run = Run(self._gather, lambda *_: None, self._was_read)
         self._run.start()
@@ -370,98 +340,6 @@ class Now(GroupDashboard):
             self.selection.clear()
             self.group = change["new"][0][0]
             self.sheet.is_open = True
-
-    # ---- what would help -------------------------------------------------------------------------
-
-    def run(self, name: str) -> None:
-        """Simulate the group as it is and with one thing changed, in a separate thread."""
-        with self._lock:
-            if self.header.busy:
-                return
-            group = str(self.group)
-            try:
-                chosen = self._trials(shorter(self.bench.scenario(group), SECONDS), name)
-            except Exception as error:  # people get a sentence
-                self.what_if.sentence = words_of(error)
-                return
-            if chosen is None:
-                self.what_if.sentence = "No record pins a start offset here: nothing to skip."
-                return
-            self._tried = (group, name)
-            self._assumed = chosen[TRIALS[name]].assumed
-            self.header.busy, self.what_if.busy = True, f"Simulating {TRIALS[name]} ..."
-            self._trial = Run(
-                partial(watched_comparison, chosen, SEEDS), lambda *_: None, self._ended
-            )
-        self._trial.start()
-
-    def join(self, timeout: float | None = None) -> bool:
-        """Wait until no what-if runs any more; return whether that is so."""
-        return self._trial is None or self._trial.join(timeout)
-
-    def close(self) -> None:
-        """Let go of everything, a what-if included."""
-        if self._trial is not None:
-            self._trial.cancel()
-        super().close()
-
-    def _trials(self, scenario: Scenario, name: str) -> dict[str, Scenario] | None:
-        changed: Scenario | None
-        if name == "members":
-            changed = scenario.with_members(len(scenario.each_member()) + 2)
-        elif name == "lag-aware":
-            changed = replace(scenario, assignor="lag-aware-sticky")
-        else:
-            changed = without_stuck_heads(scenario)
-        return None if changed is None else {BASELINE: scenario, TRIALS[name]: changed}
-
-    def _ended(
-        self, run: Run | None, found: Comparison | None, error: BaseException | None
-    ) -> None:
-        with self._lock:
-            if run is not self._trial:
-                return
-            self.header.busy, self.what_if.busy = False, ""
-            if found is not None:
-                self.comparison = found
-                self._show_trial()
-                self.redraw()
-            elif not isinstance(error, CancelledError):
-                self.what_if.sentence = words_of(error)
-
-    def _is_busy(self) -> bool:
-        return bool(self.what_if.busy)
-
-    def _show_trial(self) -> None:
-        """Say what the last what-if of this group found; of another one nothing."""
-        said = self.comparison.verdict() if self.comparison and self._is_tried() else ""
-        with self.what_if.hold_sync():
-            self.what_if.actions = [[name, words] for name, words in TRIALS.items()]
-            self.what_if.sentence = f"{said[:1].upper()}{said[1:]}." if said else "What if ...?"
-            self.what_if.assumed = list(self._assumed) if said else []
-            tried = [self._code(*self._tried)] if said and self._tried else []
-            self.what_if.copies = [["Copy the Python behind this", code] for code in tried]
-
-    def _is_tried(self) -> bool:
-        """Whether the last what-if was of the group that is shown."""
-        return bool(self.comparison and self._tried and self._tried[0] == self.group)
-
-    def _code(self, group: str, name: str) -> str:
-        """The Python that gives the comparison again."""
-        return "\n".join(
-            [
-                "from dataclasses import replace",
-                "from sharelag.whatif import compare",
-                "from sharelag.workbench import charts",
-                *(["from sharelag.whatif.heads import without_stuck_heads"] * (name == "heads")),
-                f"scenario = replace(bench.scenario({group!r}), duration_ms={SECONDS * 1000:.0f})",
-                f"changed = {CHANGES[name]}",
-                f"variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}",
-                f"comparison = compare(variants, seeds=range({len(SEEDS)}))",
-                "curves = charts.projection_figure(comparison.projected)",
-                "comparison",
-            ]
-        )
 
 
 def _with_trend(groups: pa.Table, timeline: pa.Table, share_partitions: int) -> pa.Table:
