@@ -17,7 +17,7 @@ _FIRST = (NO, UNKNOWN, YES)
 
 _EVIDENCE = (
     *("explain", "progress", "imbalance", "plan-reset", "check", "report", "capture"),
-    *("export", "simulate"),
+    *("export", "simulate", "peek"),
 )
 _OF_GROUPS = ("capture", "groups", "members", "decode")
 _WITHOUT_GROUPS = tuple(one for one in _EVIDENCE if one not in _OF_GROUPS)
@@ -85,8 +85,8 @@ NEEDS = (
         "name, id, leaders and ends of the topic; lag is unknown without",
     ),
     Need(
-        *("READ", "TOPIC", None, (CONSUMERS, _RESET, _DELETE_OFFSETS)),
-        (*_EVIDENCE, "reconcile --true"),
+        *("READ", "TOPIC", None, (CONSUMERS, "peek", _RESET, _DELETE_OFFSETS)),
+        (*(one for one in _EVIDENCE if one != "peek"), "reconcile --true"),
         "times of records, for ages; the backlog itself",
     ),
     Need("DESCRIBE_CONFIGS", "TOPIC", None, (), _EVIDENCE, "retention and compaction of the topic"),

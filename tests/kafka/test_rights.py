@@ -109,6 +109,7 @@ def test_every_command_fails_where_the_preflight_says_so(
         "capture": ["capture", str(tmp_path / "capture")],
         "check": ["check", "--rules", str(rules)],
         "export": ["export", "prometheus", "--brief", "--textfile", str(tmp_path / "x.prom")],
+        "peek": ["peek", "billing", "orders:0:0"],
         "plan-reset": ["plan-reset", "--group", "billing", "--to-latest"],
         "simulate": ["simulate", "--group", "billing", "--service", "10ms", "--duration", "1s"],
     }

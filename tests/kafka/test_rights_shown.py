@@ -226,7 +226,7 @@ def test_a_workbench_shows_the_rights(secured: KafkaBroker, tmp_path: Path) -> N
     assert "&lt;b&gt;bold" in page
     assert answer.as_of is not None
     (note,) = answer.notes
-    assert f"READ on topic {GROUP_TOPIC}, these end with an error: explain, " in note
+    assert f"READ on topic {GROUP_TOPIC}, these end with an error: capture, " in note
     everything = bench.rights()
     assert {"billing", STATE_TOPIC} <= set(everything["resource"].dropna())
 
