@@ -26,7 +26,7 @@ Mask: TypeAlias = Iterable[str] | Callable[[Any], Any]
 
 FORMS = ("auto", "text", "json", "hex")
 _HIDDEN = "***"
-_NOT_JSON = "(hidden: it is not JSON, so its fields cannot be masked)"
+_NO_FIELDS = "(hidden: it has no fields of JSON, so none can be masked)"
 #: Bytes in a line of hexadecimal digits.
 _HEX_LINE = 32
 
@@ -79,6 +79,7 @@ class PeekedRecord:
             shown = " ".join(self._shown(value, form).splitlines())
             lines.append(f"header {name}, {_size(value)}: {shown}")
         lines += [f"value, {_size(record.value)}:", *_indented(self._shown(record.value, form))]
+        lines += [f"to be masked, but there is no such field: {name}" for name in self.not_found]
         return "\n".join(map(terminal, lines))
 
     def fields(self, form: str = "auto") -> dict[str, Any]:
@@ -101,7 +102,22 @@ class PeekedRecord:
                 for name, value in record.headers
             ],
             "value": None if record.value is None else self._shown(record.value, form),
+            "not_found": list(self.not_found),
         }
+
+    @property
+    def not_found(self) -> tuple[str, ...]:
+        """Fields to mask that neither key, value nor a header has: names are case-sensitive."""
+        if callable(self.mask):
+            return ()
+        record = self.record
+        held = [record.key, record.value, *(value for _, value in record.headers)]
+        read = [json.loads(one) for one in held if one is not None and _can_be(one, "json")]
+        return tuple(
+            name
+            for name in self.mask
+            if not any(_without(one, name.split(".")) != one for one in read)
+        )
 
     def __str__(self) -> str:
         return self.text()
@@ -115,8 +131,10 @@ class PeekedRecord:
         if form == "auto":
             form = next(one for one in ("json", "text", "hex") if _can_be(data, one))
         masked = callable(self.mask) or bool(tuple(self.mask))
-        if masked and not _can_be(data, "json"):
-            return _NOT_JSON
+        if masked and not (
+            _can_be(data, "json") and (callable(self.mask) or _has_fields(json.loads(data)))
+        ):
+            return _NO_FIELDS
         if masked or form == "json":
             if not _can_be(data, "json"):
                 raise InputError("key, header or value is not JSON: choose the form text or hex")
@@ -201,6 +219,13 @@ def _without(found: Any, path: list[str]) -> Any:
         return found
     inner = _HIDDEN if len(path) == 1 else _without(found[path[0]], path[1:])
     return found | {path[0]: inner}
+
+
+def _has_fields(found: Any) -> bool:
+    """Whether all of it stands under names: a bare number may be what is to be hidden."""
+    if isinstance(found, list):
+        return bool(found) and all(map(_has_fields, found))
+    return isinstance(found, dict)
 
 
 def _can_be(data: bytes, form: str) -> bool:

@@ -1,0 +1,56 @@
+"""What a peeked record shows of its bytes, masked and not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sharelag.sources.kafka.record import TopicRecord
+from sharelag.workbench.peeked import Mask, PeekedRecord
+
+HIDDEN = "(hidden: it has no fields of JSON, so none can be masked)"
+CARD = "4111111111111111"
+
+
+def peeked(value: bytes | None, mask: Mask = ()) -> PeekedRecord:
+    record = TopicRecord("orders", 0, 7, None, None, None, value, ())
+    return PeekedRecord(record, "billing", "available", 3, mask)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [CARD, json.dumps(CARD), json.dumps([CARD]), json.dumps([[{"a": 1}, CARD]]), f"plain {CARD}"],
+)
+@pytest.mark.parametrize("form", ["auto", "text", "json", "hex"])
+def test_what_has_no_fields_is_hidden_whole_where_fields_are_to_be_masked(
+    value: str, form: str
+) -> None:
+    said = peeked(value.encode(), ["card.number"])
+    assert said.fields(form)["value"] == HIDDEN
+    assert CARD not in said.text(form)
+    assert CARD.encode().hex(" ") not in said.text(form)
+    assert said.not_found == ("card.number",)
+
+
+@pytest.mark.parametrize("found", [{"card": {"number": CARD}}, [{"card": [{"number": CARD}]}]])
+@pytest.mark.parametrize("form", ["auto", "text", "json", "hex"])
+def test_a_field_is_masked_however_deep_and_in_any_form(found: Any, form: str) -> None:
+    said = peeked(json.dumps(found).encode(), ["card.number"])
+    assert CARD not in said.text(form)
+    assert "***" in said.text(form)
+    assert said.not_found == ()
+
+
+def test_a_name_that_matches_nothing_is_told() -> None:
+    said = peeked(json.dumps({"Card": {"number": CARD}}).encode(), ["card.number"])
+    assert said.text().splitlines()[-1] == ("to be masked, but there is no such field: card.number")
+    assert said.fields()["not_found"] == ["card.number"]
+
+
+def test_without_a_mask_it_is_as_it_is() -> None:
+    assert peeked(b"12").fields()["value"] == "12"
+    assert peeked(b"a\x1b[31m").text().splitlines()[-1] == "  a\\x1b[31m"
+    assert peeked(b"\xff").fields()["value"] == "ff"
+    assert peeked(None).fields()["value"] is None
