@@ -31,6 +31,7 @@ function render({ model, el }) {
       ask.disabled = false;
       tell("", "");
       trouble.mend();
+      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
     } catch (error) {
       trouble.tell(error);
     }

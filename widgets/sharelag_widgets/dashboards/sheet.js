@@ -29,6 +29,7 @@ function render({ model, el }) {
     root.hidden = !narrow.matches;
     box?.classList.toggle("sharelag-open", open);
     // What is folded away is nothing that keys or a screen reader get to.
+    root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
     for (const child of box?.children ?? []) child.inert = !open && !child.contains(root);
   }
   function escape(event) {
