@@ -191,6 +191,7 @@ def test_beside_the_window_it_is_shown_to_who_asks_and_saved_nowhere(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = bench.dashboard(GROUP)
+    assert board.header.failure == ""
     sent: list[dict[str, dict[str, str]]] = []
     monkeypatch.setattr(board.record, "send", sent.append)
     assert board.record.about == f"{TOPIC}:0:{STUCK}"

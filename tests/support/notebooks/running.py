@@ -19,6 +19,8 @@ _RUN = """() => { const begun = performance.now();
 _SHOWN = "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || view.dataset.failed)"
 #: Where every chart is drawn; one without traces is a sentence, and its stage is hidden.
 DRAWN = "[...document.querySelectorAll('.sl-chart .sl-stage')].every(stage => stage.closest('.sl-chart').dataset.drawn || !stage.checkVisibility())"
+#: Where no dashboard shows a part of what it is about to show.
+READ = "!document.querySelector('.sl-head[aria-busy=true]')"
 SAVE = """async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"""
 _SESSION = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.id"
 # On a busy machine, whose Spark has just started, it takes minutes.
@@ -59,7 +61,7 @@ class Running:
         page = watched.page
         page.set_default_timeout(_PATIENCE)
         page.wait_for_function("window.ran !== undefined", polling=NOW_AND_THEN)
-        page.wait_for_function(f"{_SHOWN} && {DRAWN}", polling=NOW_AND_THEN)
+        page.wait_for_function(f"{READ} && {_SHOWN} && {DRAWN}", polling=NOW_AND_THEN)
         page.evaluate(SAVE)
         path = self.lab.folder / f"{name}.ipynb"
         return Ran(

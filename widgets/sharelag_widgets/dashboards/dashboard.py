@@ -240,13 +240,13 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         with self._lock:
             if run is not self._run:
                 return
-            self.header.busy = self._is_busy()
             if fresh is None:
                 self._trouble = f"Not refreshed; the earlier state is shown: {words_of(error)}"
                 self.header.failure = self._trouble
             else:
                 self._trouble = ""
                 self.bench = fresh
+            self.header.busy = self._is_busy()  # not before all of it is there
 
 
 def _close(widget: W.Widget) -> None:
