@@ -154,7 +154,7 @@ class _Exhaustive:
         if self.exhaustive:
             said = "make test: they are the same there"
         else:
-            said = "make test-exhaustive: they take a minute or more"
+            said = "make test-exhaustive: they take long"
         terminalreporter.line(f"{self.left} tests are left to {said}")
 
 

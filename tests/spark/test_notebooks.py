@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+import sharelag
 from sharelag import whatif
 from tests.support.notebooks.shipped import read
 
 #: What is read here is read by the Spark of this process, which all its tests share.
 pytestmark = pytest.mark.usefixtures("spark")
 
+#: Run with other parameters by no test.
+AS_THEY_ARE = ("05_imbalance", "08_consumer_group_or_share_group", "10_your_own_cluster")
 LONG_AGO = "2020-01-01T00:00:00Z"
 
 
@@ -25,6 +28,11 @@ def run(name: str, **parameters: Any) -> dict[str, Any]:
         if number == 0:
             names.update(parameters)
     return names
+
+
+@pytest.mark.parametrize("name", AS_THEY_ARE)
+def test_it_runs_as_it_is(name: str) -> None:
+    assert run(name)["sharelag"] is sharelag
 
 
 @pytest.mark.parametrize(
