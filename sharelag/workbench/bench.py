@@ -231,14 +231,19 @@ class Workbench(Opened):
         ----------
         group : str, optional
         every : timedelta, str or float, optional
-            ``"5min"``, or seconds; else a sixtieth of the span that rates are of.
+            ``"5min"``, or seconds; else a sixtieth of the span that rates are of, or of that since
+            ``since``, whichever is longer.
         since : str or datetime, optional
-            The first moment; else as far back as `over`.
+            The first moment; else as far back as `over`, and without ``every`` as rates look.
         """
         evidence = self.evidence(group)
         begin = parse_time(since) if isinstance(since, str) else since
-        step = self._step() if every is None else span(every)
+        step = span(every) if every is not None else self._step()
         over = self.over if begin is None else None
+        if every is None and begin is None:
+            over = investigate.STEPS * step  # other groups' records may begin long before
+        elif every is None and begin is not None:
+            step = max(step, (evidence.as_of - begin) / investigate.STEPS)
         moments = investigate.regular_moments(self.reading, step, begin, over)
         # What is few is worked out once for all groups; of more each group has its own share
         # partitions.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: More moments than a person looks at, and a few requests to the cluster each.
 MOST_MOMENTS = 2_000
 #: Moments of a timeline where nobody says a step.
-_STEPS = 60
+STEPS = 60
 #: Rows of a timeline that are held in one process.
 _MOST_ROWS = 5_000_000
 
@@ -139,7 +139,7 @@ def step_of(progress: pa.Table, over: timedelta) -> timedelta:
     """The step of a timeline where nobody says one: a sixtieth of the span that rates are of."""
     # One step for all groups: the answer of one is then a part of what is kept.
     seen = pc.max(progress.column("observed_ms")).as_py() or over / timedelta(milliseconds=1)
-    return timedelta(milliseconds=max(seen / _STEPS, 1))
+    return timedelta(milliseconds=max(seen / STEPS, 1))
 
 
 def events_of(

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
+from tests.support.notebooks.running import DRAWN, READ
 
 CELLS = [
     "import sharelag",
@@ -42,6 +43,8 @@ def pick(page: Page, group: str) -> None:
     board_of(page).get_by_label("Group", exact=True).select_option(label=group)
     expect(board_of(page).locator(".sl-cards .sl-state")).to_contain_text(group)
     page.wait_for_function(IDLE)
+    # A chart that is drawn again while somebody drags over it ends that.
+    page.wait_for_function(f"{READ} && {DRAWN}")
 
 
 def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:

@@ -194,7 +194,11 @@ def test_beside_the_window_it_is_shown_to_who_asks_and_saved_nowhere(
     assert board.header.failure == ""
     sent: list[dict[str, dict[str, str]]] = []
     monkeypatch.setattr(board.record, "send", sent.append)
-    seen = (board.strip.view.shown_key, board.strip.view.offsets, bench.lag(GROUP).table.to_pylist())
+    seen = (
+        board.strip.view.shown_key,
+        board.strip.view.offsets,
+        bench.lag(GROUP).table.to_pylist(),
+    )
     assert board.record.about == f"{TOPIC}:0:{STUCK}", seen
     board.record._answer(None, {"peek": True}, None)
     assert sent == [{"peeked": {"text": bench.peek(GROUP, TOPIC, 0, STUCK).text()}}]

@@ -261,6 +261,19 @@ def test_windows_of_many_moments_end_with_the_last(demo: Workbench) -> None:
     assert shown.select(names).equals(then.select(names))
 
 
+def test_a_young_group_among_old_ones_has_a_timeline_of_its_own_span() -> None:
+    """Its step is short, and the records of the others begin long before."""
+    young = [Write(4 - n, n, group="young", partition=1, made_ago=4) for n in range(4)]
+    source = WrittenInput([Write(500, 1, group="old"), *young], partitions_of_topic=2)
+    bench = Workbench(source, engine="local").only("young")
+    times = bench.timeline("young").table.column("as_of").to_pylist()
+    assert 55 <= len(set(times)) <= 61
+    assert max(times) - min(times) <= timedelta(seconds=5)
+    # Since long before it began, moments are further apart, not more.
+    assert bench.timeline("young", since=max(times) - timedelta(seconds=400)).table.num_rows
+    assert bench.dashboard("young").header.failure == ""
+
+
 def test_a_timeline_has_sixty_steps_over_the_span_of_the_rates(poison: Workbench) -> None:
     result = poison.timeline()
     times = sorted(set(result.table.column("as_of").to_pylist()))

@@ -30,6 +30,12 @@ from .parts import Part, words_of
 _PLAIN_BLANKS = str.maketrans("\u00a0\u202f", "  ")
 #: Seconds between two refreshes of something that goes on, and after which it is called stale.
 EVERY, STALE_AFTER = 30.0, 120.0
+_GRID = {
+    "grid_template_columns": "repeat(auto-fit, minmax(min(100%, 640px), 1fr))",
+    "grid_gap": "0 20px",
+    "align_items": "flex-start",
+    "width": "100%",
+}
 
 
 class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -52,6 +58,8 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """
 
     TITLE = ""
+    #: Whether parts stand side by side where the page is wide enough for two.
+    IS_GRID = True
     HELP: Mapping[str, str] = {}
 
     def __init__(
@@ -83,7 +91,11 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.controls = W.HBox(
             list(controls), layout=W.Layout(flex_flow="row wrap", grid_gap="4px 14px")
         )
-        self.body = W.VBox(list(parts))
+        self.body = (
+            W.GridBox(list(parts), layout=W.Layout(**_GRID))
+            if self.IS_GRID
+            else W.VBox(list(parts))
+        )
         super().__init__([*self._top(), self.body], layout=W.Layout(width="100%"))
         self.add_class("sharelag-dashboard")
         self._begin()

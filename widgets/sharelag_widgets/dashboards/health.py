@@ -44,6 +44,7 @@ class StateTopicHealth(Dashboard):
     """Every partition of ``__share_group_state``."""
 
     TITLE = "State topic"
+    IS_GRID = False
     HELP = {
         "What it shows": "every partition of __share_group_state, by the records that are there",
         "Findings": "what should not be so: records in wrong places, gaps, state that holds "

@@ -65,6 +65,7 @@ class Now(TriedGroup):
     """All groups with a verdict, and the one that is picked: causes, history, window, what-ifs."""
 
     TITLE = "Now"
+    IS_GRID = False
     HELP = {
         "What it shows": "how the share groups are, the worst first, and one of them in detail",
         "Picking": "a group in the table, by / and its name or by arrows and Enter; a moment "

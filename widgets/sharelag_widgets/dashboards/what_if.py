@@ -57,6 +57,7 @@ class WhatIfLab(GroupDashboard):
     """
 
     TITLE = "What if"
+    IS_GRID = False
     HELP = {
         "What it shows": "the group simulated as it is (baseline), and with each combination "
         "of what is chosen, over the same time and with the same seeds",
