@@ -182,7 +182,7 @@ def test_on_paper_it_is_white_and_nothing_is_missing(made: Any, browser: Browser
 # ---- U8: themes ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
 def test_every_text_is_readable_and_axe_finds_nothing(
     scheme: str, made: Any, browser: Browser
 ) -> None:
@@ -246,7 +246,13 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "incident" else pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in SHOWN
+    ],
+)
 def test_every_report_is_drawn_whole_and_readable(
     name: str, browser: Browser, tmp_path: Path
 ) -> None:

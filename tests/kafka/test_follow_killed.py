@@ -37,7 +37,7 @@ def _alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("is_at_work", [True, False])
+@pytest.mark.parametrize("is_at_work", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_killing_python_ends_its_jvm_and_workers(
     broker: KafkaBroker, tmp_path: Path, is_at_work: bool
 ) -> None:

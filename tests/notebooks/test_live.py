@@ -25,6 +25,7 @@ RUN: dict[str, dict[str, Any]] = {
 }
 #: What is compared later is simulated from the scenario alone, as of any input.
 CELLS = {"06_what_if": 3}
+LONG = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +36,15 @@ def described() -> list[DescribedOffset]:
 
 @pytest.fixture(scope="module")
 def ran(
-    described: list[DescribedOffset], tmp_path_factory: pytest.TempPathFactory, remote: str
+    request: pytest.FixtureRequest,
+    described: list[DescribedOffset],
+    tmp_path_factory: pytest.TempPathFactory,
+    remote: str,
 ) -> Iterator[dict[str, NotebookNode]]:
     """The notebooks after a run on a cluster where two members cannot keep up, two at a time."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in RUN}
+    mine = [item for item in request.session.items if item.path == request.path]
+    is_long = any(item.get_closest_marker("exhaustive") for item in mine)
+    folders = {name: tmp_path_factory.mktemp(name) for name in RUN if is_long or name not in CELLS}
     with (
         KafkaBroker() as broker,
         Stage(broker.bootstrap_servers, "live") as stage,
@@ -50,7 +56,7 @@ def ran(
             stage.produce(40)
         stage.rest()  # they stay, and nothing changes any more
         described += parse_describe(broker.share_groups_describe(stage.group))
-        started = {name: two.submit(_run, name, broker, folders[name], remote) for name in RUN}
+        started = {name: two.submit(_run, name, broker, folders[name], remote) for name in folders}
         found = {name: run.result() for name, run in started.items()}
         assert parse_describe(broker.share_groups_describe(stage.group)) == described
         yield found
@@ -61,7 +67,9 @@ def _run(name: str, broker: KafkaBroker, folder: Path, remote: str) -> NotebookN
     return papermill(name, folder, remote, cells=CELLS.get(name), where=where, **RUN[name])
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LONG) if name in CELLS else name for name in RUN]
+)
 def test_it_runs_on_a_live_cluster(ran: dict[str, NotebookNode], name: str) -> None:
     assert complaints(ran[name]) == []
     assert any("live-orders" in text for text in texts(ran[name]))
@@ -92,6 +100,7 @@ def test_the_window_begins_where_kafkas_does(
     assert f"offsets=({start}, {start})" in code
 
 
+@LONG
 def test_the_what_if_begins_with_this_group(ran: dict[str, NotebookNode]) -> None:
     said = texts(ran["06_what_if"])
     (assumed,) = [text for text in said if "of work for each record" in text]

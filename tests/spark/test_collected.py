@@ -164,7 +164,7 @@ def _of_frames(bench: Any) -> Any:
     [
         questions,
         pytest.param(report, marks=pytest.mark.exhaustive),
-        check,
+        pytest.param(check, marks=pytest.mark.exhaustive),
         exports,
         own_frames,
         pytest.param(all_of_own_frames, marks=pytest.mark.exhaustive),

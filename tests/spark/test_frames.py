@@ -73,8 +73,11 @@ def rows(table: pa.Table) -> list[str]:
 
 @pytest.fixture(
     scope="module",
-    params=[None, THEN, {0: 200, 1: 200, 2: 200, 3: 200}],
-    ids=["now", "then", "offsets"],
+    params=[
+        pytest.param(None, id="now"),
+        pytest.param(THEN, id="then"),
+        pytest.param(dict.fromkeys(range(4), 200), id="offsets", marks=pytest.mark.exhaustive),
+    ],
 )
 def benches(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Any, Any]:
     """The demo on Spark, and in one process."""
@@ -167,7 +170,7 @@ def test_dataframes_of_ones_own_give_the_lag_of_the_capture(spark: SparkSession)
     assert rows(collected(lag, schemas.LAG)) == rows(wanted)
 
 
-@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+@pytest.mark.parametrize("kind", ["pandas", pytest.param("arrow", marks=pytest.mark.exhaustive)])
 def test_tables_of_this_process_are_taken_like_those_of_spark(
     kind: str, spark: SparkSession
 ) -> None:

@@ -70,6 +70,7 @@ def test_our_own_session(spark: SparkSession, request: pytest.FixtureRequest) ->
         assert spark.sparkContext.uiWebUrl is None
 
 
+@pytest.mark.exhaustive
 def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(_SCRIPT)
@@ -96,6 +97,7 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     assert "told: False local[1] Asia/Tokyo 5 false 180s" in done.stdout, done.stderr[-2000:]
 
 
+@pytest.mark.exhaustive
 def test_the_users_defaults_stay_and_the_rest_is_ours(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(
         f"# of the user\nspark.master  local[3]\nspark.sql.session.timeZone=Asia/Tokyo\n"

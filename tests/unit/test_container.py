@@ -97,7 +97,7 @@ shift; exec "$@"
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param("check", marks=pytest.mark.slow),
+        pytest.param("check", marks=pytest.mark.exhaustive),
         pytest.param("report", marks=pytest.mark.exhaustive),
     ],
 )

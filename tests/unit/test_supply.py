@@ -80,6 +80,7 @@ def tool(name: str) -> str:
     return found
 
 
+@pytest.mark.exhaustive
 def test_the_bill_of_materials_has_every_pin_with_its_hashes(tmp_path: Path) -> None:
     bills = [tmp_path / "one.json", tmp_path / "two.json"]
     for bill in bills:

@@ -168,6 +168,7 @@ STRUCTURE = (
 )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_a_secret_that_is_called_like_a_part_of_the_notebook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
