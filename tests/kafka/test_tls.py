@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -117,7 +118,9 @@ def test_what_is_wrong_is_one_sentence(
     listener = case if case in LISTENERS else "GOOD"
     other = {"ssl_truststore_location": str(folder / "stranger.pem")}
     settings = {"unknown authority": other, "PASSWORDS": _login("wrong-secret-77")}.get(case, {})
+    begun = time.monotonic()
     done = _lag(tls, folder, listener, **settings)
+    assert time.monotonic() - begun < 8  # the timeout: it would get no better
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert words in line

@@ -75,6 +75,7 @@ class Connection:
         self.config = config
         self._ends = None if within is None else time.monotonic() + within
         self._heard: list[KafkaError] = []
+        self._looked_at: KafkaError | None = None
         self.admin = _make(AdminClient, config, {"error_cb": self._heard.append})
 
     @property
@@ -155,6 +156,13 @@ class Connection:
     def _raise_if_refused(self, what: str) -> None:
         if wrong := refused(self._heard):
             raise explain(wrong, what, self.config)
+        # Where another broker can be asked, a certificate that is refused is that broker's matter.
+        if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in self._heard):
+            why = latest(self._heard)
+            # The client library has no way to say that it will not get better; once is enough.
+            if why and why is not self._looked_at and (reason := untrusted(self.config, why)):
+                raise AuthenticationError(reason)
+            self._looked_at = why
 
 
 def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
@@ -290,15 +298,22 @@ _WANTS_CERTIFICATE = (
 )
 
 
-def unreachable(config: ClientConfig, error: KafkaError | None = None) -> BrokerUnreachableError:
-    """Return the error for brokers that do not answer, or whose certificate is not trusted."""
-    if error and "certificate verify failed" in error.str() and (reason := distrust(config)):
-        return BrokerUnreachableError(reason)
-    if error and any(alert in error.str() for alert in _WANTS_CERTIFICATE):
-        return BrokerUnreachableError(
+def untrusted(config: ClientConfig, error: KafkaError) -> str | None:
+    """Say whose certificate is refused and what to do, where an error is about that."""
+    if "certificate verify failed" in error.str():
+        return distrust(config)
+    if any(alert in error.str() for alert in _WANTS_CERTIFICATE):
+        return (
             f"{config.bootstrap_servers} refused our certificate, or wants one: set "
             "ssl.keystore.location to a certificate that the broker trusts, with its key"
         )
+    return None
+
+
+def unreachable(config: ClientConfig, error: KafkaError | None = None) -> BrokerUnreachableError:
+    """Return the error for brokers that do not answer, or whose certificate is not trusted."""
+    if error and (reason := untrusted(config, error)):
+        return BrokerUnreachableError(reason)
     why = f" ({error.str()})" if error else ""
     code = error.code() if error and error.code() in _UNREACHABLE else KafkaError._TIMED_OUT
     advice = ERRORS[code].advice
