@@ -80,6 +80,7 @@ def rows() -> dict[str, dict[str, Any]]:
         "groups": properties(GROUP_STATES),
         "members": properties(MEMBER_ROWS),
         "brokers": properties(schemas.BROKERS),
+        "metrics": properties(schemas.BROKER_METRICS),
         "plan-reset": properties(schemas.RESET_PLAN),
         "health": properties(schemas.HEALTH),
         "health-findings": properties(FINDINGS),

@@ -45,7 +45,7 @@ def main() -> None:
 _HOMES = {
     **dict.fromkeys(("explain", "progress", "imbalance"), "explain"),
     **dict.fromkeys(("groups", "members"), "groups"),
-    "brokers": "brokers",
+    **{name: name for name in ("brokers", "metrics")},
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
     **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},

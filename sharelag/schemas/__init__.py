@@ -25,6 +25,7 @@ from sharelag.schemas.answers import (
     TIMELINE,
 )
 from sharelag.schemas.brokers import BROKERS, LEADERS, NODES
+from sharelag.schemas.measured import BROKER_METRICS, MEASURED
 from sharelag.schemas.records import (
     GAPS,
     GROUP_RECORDS,
@@ -56,6 +57,7 @@ __all__ = [
     "AMOUNT",
     "ASKED_RIGHTS",
     "BROKERS",
+    "BROKER_METRICS",
     "CAUSES",
     "DIFF",
     "EVENTS",
@@ -68,6 +70,7 @@ __all__ = [
     "LAG",
     "LEADERS",
     "LOGS",
+    "MEASURED",
     "MEMBERS",
     "NAMED_SHARE_PARTITION",
     "NAMED_TOPIC_PARTITIONS",

@@ -124,6 +124,7 @@ BROKERS = view(
     "group_id topic partition lag leader_id leader_rack current_leader_epoch leader_epoch replicas "
     "state_partition share_coordinator group_coordinator"
 )
+BROKER_METRICS = view("as_of broker group_id topic partition metric ack_type tags attribute figure")
 DESIGNS = view(
     "group_id design user_topic_records state_topic_records snapshots bytes replayed_records "
     "scanned_offsets"

@@ -14,6 +14,7 @@ from sharelag.tables.columns import (
     changes,
     groups,
     lag,
+    measured,
     outcomes,
     records,
     requests,
@@ -51,6 +52,7 @@ COLUMNS = _merged(
         one.COLUMNS
         for one in (
             lag,
+            measured,
             changes,
             records,
             groups,

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, server_properties
 from tests.support.kafka.describe import DescribedOffset, parse_describe
 from tests.support.kafka.jars import kafka_jars
-from tests.support.kafka.jvm import RigError, java_command, run_java
+from tests.support.kafka.jvm import FAST_JVM, RigError, java_command, run_java
 from tests.support.kafka.oracles import Oracle, share_groups
 
 __all__ = ["USERS", "DescribedOffset", "KafkaBroker", "parse_describe"]
@@ -55,6 +55,10 @@ class KafkaBroker:
         Maximal heap of the broker's JVM.
     log_requests
         Log every request that was answered, in `request_log`.
+    jmx
+        Open its MBeans to Kafka's JmxTool; see `jmx`.
+    jvm_flags
+        Options of its JVM, such as an agent.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class KafkaBroker:
         ready_within: float = 90,
         heap: str = "512m",
         log_requests: bool = False,
+        jmx: bool = False,
+        jvm_flags: Sequence[str] = (),
     ) -> None:
         self._libs = kafka_jars()
         self._folder = Path(tempfile.mkdtemp(prefix="sharelag-kafka-"))
@@ -74,6 +80,8 @@ class KafkaBroker:
         self._ready_within = ready_within
         self._heap = heap
         self._log_requests = log_requests
+        self._jmx_port = free_ports(1)[0] if jmx else None
+        self._jvm_flags = (*jvm_flags, *_jmx_flags(self._jmx_port))
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
         self._commands: Oracle | None = None
@@ -147,6 +155,7 @@ class KafkaBroker:
             str(self._config),
             heap=self._heap,
             requests=self.request_log if self._log_requests else None,
+            flags=(*FAST_JVM, *self._jvm_flags),
         )
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -242,6 +251,20 @@ class KafkaBroker:
         """Run one of Kafka's programs, in a separate JVM; the caller checks the exit code."""
         return run_java([self._libs / "*"], main_class, *args, timeout=timeout)
 
+    def jmx(self, *args: str) -> str:
+        """Return what Kafka's JmxTool printed of ``KafkaBroker(jmx=True)``.
+
+        Raises
+        ------
+        RigError
+            It failed; with its words.
+        """
+        at = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{self._jmx_port}/jmxrmi"
+        done = self.run_tool("org.apache.kafka.tools.JmxTool", "--jmx-url", at, *args)
+        if done.returncode:
+            raise RigError(f"JmxTool failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
     def share_groups(self, *args: str) -> str:
         """Run ``kafka-share-groups.sh`` with the given arguments and return what it printed.
 
@@ -302,3 +325,18 @@ class KafkaBroker:
     def _log_tail(self) -> str:
         lines = self.log_file.read_text(errors="replace").splitlines()
         return "\n".join([f"--- end of {self.log_file}", *lines[-40:]])
+
+
+def _jmx_flags(port: int | None) -> list[str]:
+    """Options that open the MBeans of a JVM at a port of this machine."""
+    if port is None:
+        return []
+    settings = {
+        "port": port,
+        "rmi.port": port,
+        "host": "127.0.0.1",
+        "authenticate": "false",
+        "ssl": "false",
+    }
+    opened = [f"-Dcom.sun.management.jmxremote.{name}={value}" for name, value in settings.items()]
+    return [*opened, "-Djava.rmi.server.hostname=127.0.0.1"]

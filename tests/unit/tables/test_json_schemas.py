@@ -19,6 +19,8 @@ from tools import json_schemas
 
 #: Properties of a consumer, which share consumers refuse.
 CONSUMER = Path(__file__).with_name("consumer.properties")
+#: What a broker measured, as Kafka's JmxTool printed it.
+METRICS = Path(__file__).resolve().parents[2] / "data" / "metrics" / "first.properties"
 IDLE = ("simulate", "--scenario", "idle-members", "--duration", "8s")
 #: A command line for each schema.
 PRINTED = {
@@ -36,6 +38,7 @@ PRINTED = {
     "reconcile": ["reconcile"],
     "groups": ["groups"],
     "brokers": ["brokers"],
+    "metrics": ["metrics", str(METRICS)],
     "plan-reset": ["plan-reset", "--group", "billing", "--to-latest"],
     "members": ["members", "--as-of", "2026-11-21T11:43:35Z"],
     "health": ["health"],
@@ -59,7 +62,7 @@ PRINTED = {
     "report-list": ["report", "list"],
 }  # fmt: skip
 #: What needs no input.
-ALONE = {"--consumer-config", "--scenario", "--rights"}
+ALONE = {"metrics", "--consumer-config", "--scenario", "--rights"}
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,109 @@
+"""What brokers measure themselves, beside what the records say.
+
+Counts grow while a broker runs; two readings of the same broker give rates. A reading says
+something of a moment only where it is close to it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Types of acknowledgement, as Kafka counts them; a broker may count another in future.
+_TYPES = ("accept", "release", "reject", "renew")
+_MAIN = ("Value", "Count", "Mean", "Max")
+_SHARE = "protocol=share"
+_BEANS = (
+    "kafka.server:type=ShareGroupMetrics",
+    "kafka.server:type=SharePartitionMetrics",
+    "kafka.server:type=ShareSessionCache",
+    "kafka.server:type=share-coordinator-metrics",
+)
+
+
+def about_share_groups(table: pa.Table) -> pa.Table:
+    """Return the figures about share groups: of each metric its value, count, mean and maximum.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        `sharelag.schemas.BROKER_METRICS`.
+    """
+    tags = pc.binary_join(table.column("tags"), "\n").fill_null("")
+    of_bean = pc.is_in(table.column("mbean"), pa.array(_BEANS))
+    of_coordinator = pc.match_substring(tags, _SHARE)
+    of_kind = pc.match_substring_regex(table.column("metric"), "^(share-|record-ack)")
+    coordinated = pc.match_substring(table.column("mbean"), "group-coordinator").fill_null(False)
+    of_share = pc.or_(of_bean, pc.and_(coordinated, pc.or_(of_coordinator, of_kind)))
+    main = pc.is_in(table.column("attribute"), pa.array(_MAIN))
+    return table.filter(pc.and_(of_share, main))
+
+
+def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> pa.Table:
+    """Return the last reading of a metric, and its rate since the reading before.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        `sharelag.schemas.BROKER_METRICS`.
+    metric, attribute : str
+    names : list of str
+        Columns that tell its figures apart on one broker.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``of`` (the broker, else the place that was read), the names, ``as_of``, ``figure``,
+        ``increase`` since the reading before, and ``rate`` per second; null with one reading, or
+        where the count became smaller, because the broker began to count again.
+    """
+    chosen = pc.and_(
+        pc.equal(table.column("metric"), metric), pc.equal(table.column("attribute"), attribute)
+    )
+    rows = table.filter(pc.and_(chosen.fill_null(False), pc.is_valid(table.column("figure"))))
+    of = pc.coalesce(rows.column("broker"), rows.column("read_from"))
+    columns = {"of": of} | {name: rows.column(name) for name in (*names, "as_of", "figure")}
+    order = [(name, "ascending") for name in ("of", *names, "as_of")]
+    rows = pa.table(columns).sort_by(order)
+    same = np.ones(max(rows.num_rows - 1, 0), bool)
+    for name in ("of", *names):
+        codes = rows.column(name).combine_chunks().dictionary_encode(null_encoding="encode").indices
+        values = codes.to_numpy()
+        same &= values[1:] == values[:-1]
+    at = rows.column("as_of").cast(pa.int64()).to_numpy()
+    figure = rows.column("figure").to_numpy()
+    seconds, more = np.diff(at) / 1000, np.diff(figure)
+    is_last = np.append(~same, True)[: rows.num_rows]
+    follows = np.append(False, same & (seconds > 0) & (more >= 0))[: rows.num_rows]
+    increase = np.append(0.0, more)[: rows.num_rows]
+    rate = np.divide(
+        increase, np.append(1.0, seconds)[: rows.num_rows], where=follows, out=np.zeros(len(figure))
+    )
+    rows = rows.append_column("increase", pa.array(increase, mask=~follows))
+    rows = rows.append_column("rate", pa.array(rate, mask=~follows))
+    return rows.filter(pa.array(is_last))
+
+
+def acknowledgement_words(table: pa.Table) -> list[str]:
+    """Say how members acknowledged records on each broker: accept, release, reject, renew.
+
+    Kafka counts them by broker, of all share groups together.
+    """
+    rows = readings(table, "RecordAcknowledgementsPerSec", "Count", ["ack_type"]).to_pylist()
+    brokers: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda one: (one["of"], _place(one["ack_type"]))):
+        rate = "" if row["rate"] is None else f" (+{row['increase']:,.0f}, {row['rate']:.3g}/s)"
+        brokers.setdefault(row["of"], []).append(
+            f"{row['figure']:,.0f} {_place(row['ack_type'])[1]}{rate}"
+        )
+    return [
+        f"acknowledgements that broker {broker} counted since its start, of all share groups: "
+        + ", ".join(said)
+        for broker, said in brokers.items()
+    ]
+
+
+def _place(kind: str | None) -> tuple[int, str]:
+    name = kind or "of no type"
+    return (_TYPES.index(name) if name in _TYPES else len(_TYPES), name)

@@ -1,0 +1,1 @@
+"""Figures that brokers and clients measure themselves, from dumps and from live addresses."""
