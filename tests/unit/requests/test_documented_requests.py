@@ -1,0 +1,140 @@
+"""What the KIPs say of requests, in a broker's log of requests: the walk from 100 to 120 in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.command import sharelag
+from tests.support.generations import raw_of
+from tests.support.older_records import keyed, raw, row
+from tests.support.request_lines import TOPIC, line, log_of, state_call
+from tests.support.walk import RECOVERED, WALK
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+#: KIP-932 has no epochs in its first requests; Kafka sends them always.
+EPOCHS = {"stateEpoch": 0, "leaderEpoch": 0}
+
+
+def shown(folder: Path, table: str) -> list[dict[str, Any]]:
+    """Rows of a table as the command prints them."""
+    done = sharelag("requests", str(folder), "--show", table, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(one) for one in done.stdout.splitlines()]
+
+
+def batches(runs: list[tuple[int, int, int, int]]) -> list[dict[str, int]]:
+    names = ("firstOffset", "lastOffset", "deliveryState", "deliveryCount")
+    return [dict(zip(names, run, strict=True)) for run in runs]
+
+
+def runs_of(call: dict[str, Any]) -> list[tuple[int, ...]]:
+    return [tuple(one.values()) for one in call["state_batches"]]
+
+
+@pytest.mark.row("PSC-20", "RPC-13")
+def test_the_walk_is_eight_writes_and_each_of_them_a_record(tmp_path: Path) -> None:
+    writes = [
+        state_call("WriteShareGroupState", at, version=0, startOffset=start,
+                   stateBatches=batches(runs), **EPOCHS)
+        for at, (start, runs) in enumerate(WALK.values())
+    ]  # fmt: skip
+    log_of(tmp_path, *writes)
+    calls = shown(tmp_path, "state_calls")
+    assert len(calls) == 8
+    # -1 says that the start offset stays as it was.
+    written = [(call["start_offset"], runs_of(call)) for call in calls]
+    assert written == [
+        (None if start < 0 else start, [tuple(run) for run in runs])
+        for start, runs in WALK.values()
+    ]
+    # What was written is what replays to the window at the end.
+    found = raw_of(WALK.values(), 4)
+    pq.write_table(pa.Table.from_batches([found]), tmp_path / "raw.parquet")
+    done = sharelag("windows", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
+    window = json.loads(done.stdout)
+    assert (window["effective_start_offset"], window["runs"]) == RECOVERED[11]
+
+
+@pytest.mark.row("RPC-12")
+def test_a_new_leader_reads_the_state_after_step_8(tmp_path: Path) -> None:
+    start, runs = RECOVERED[8]
+    answer = EPOCHS | {"startOffset": start, "stateBatches": batches(runs)}
+    log_of(tmp_path, state_call("ReadShareGroupState", 0, version=0, leaderEpoch=1, answer=answer))
+    (call,) = shown(tmp_path, "state_calls")
+    assert (call["call"], call["start_offset"]) == ("read", 110)
+    assert runs_of(call) == [(110, 112, 0, 1), (113, 119, 2, 1)]
+
+
+@pytest.mark.row("PSC-15")
+def test_a_write_while_the_coordinator_loads_is_refused(tmp_path: Path) -> None:
+    asked = EPOCHS | {"startOffset": 110, "stateBatches": []}
+    log_of(
+        tmp_path,
+        state_call("WriteShareGroupState", 0, error=COORDINATOR_LOAD_IN_PROGRESS, **asked),
+        state_call("WriteShareGroupState", 900, **asked),
+    )
+    assert [one["error_code"] for one in shown(tmp_path, "state_calls")] == [14, 0]
+    (error,) = shown(tmp_path, "errors")
+    assert error["error_name"] == "COORDINATOR_LOAD_IN_PROGRESS"
+    assert error["meaning"] == "the coordinator still reads its partition"
+
+
+@pytest.mark.row("RPC-09", "RPC-15")
+def test_a_state_that_is_deleted_leaves_tombstones(tmp_path: Path) -> None:
+    """Offsets of a group are deleted, so its state; the first tombstone alone ends it."""
+    request = {"groupId": "G1", "topics": [{"topicName": "t1"}]}
+    answered = {"topicName": "t1", "topicId": TOPIC, "errorCode": 0, "errorMessage": None}
+    log_of(
+        tmp_path,
+        line("DeleteShareGroupOffsets", 0, request, {"errorCode": 0, "responses": [answered]}),
+        state_call("DeleteShareGroupState", 0, version=0),
+    )
+    (asked,), (call,) = shown(tmp_path, "offset_calls"), shown(tmp_path, "state_calls")
+    assert (asked["call"], asked["topic"], asked["error_code"]) == ("delete offsets", "t1", 0)
+    assert (call["call"], call["partition"], call["error_code"]) == ("delete", 0, 0)
+    tombstones = [row(2, 6, 0, None, [], tombstone=True)] + [
+        row(2, 7 + index, 1, None, [], tombstone=True, older_fields=[("delta_index", index)])
+        for index in range(3)
+    ]
+    for count, windows in ((0, 1), (1, 0), (4, 0)):
+        records = pa.Table.from_batches([raw([*keyed(), *tombstones[:count]])])
+        pq.write_table(records, tmp_path / "raw.parquet")
+        done = sharelag("windows", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
+        assert done.stdout.count("\n") == windows, done.stderr
+
+
+@pytest.mark.row("RPC-10")
+def test_offsets_described_before_there_was_lag(tmp_path: Path) -> None:
+    part = {"partitionIndex": 0, "startOffset": 110, "leaderEpoch": 0, "errorCode": 0}
+    topic = {"topicName": "t1", "topicId": TOPIC, "partitions": [part]}
+    answer = {"groups": [{"groupId": "G1", "topics": [topic], "errorCode": 0}]}
+    log_of(tmp_path, line("DescribeShareGroupOffsets", 0, {"groups": []}, answer, version=0))
+    (call,) = shown(tmp_path, "offset_calls")
+    assert (call["group_id"], call["start_offset"], call["lag"]) == ("G1", 110, None)
+
+
+@pytest.mark.row("RPC-17")
+def test_where_one_hop_knows_no_count_lag_is_unknown(tmp_path: Path) -> None:
+    """The leader speaks version 1, the share coordinator version 0: nothing has the count."""
+    summary = EPOCHS | {"startOffset": 110}
+    part = {"partitionIndex": 0, "startOffset": 110, "leaderEpoch": 0, "lag": -1, "errorCode": 0}
+    topic = {"topicName": "t1", "topicId": TOPIC, "partitions": [part]}
+    answer = {"groups": [{"groupId": "G1", "topics": [topic], "errorCode": 0}]}
+    log_of(
+        tmp_path,
+        state_call("ReadShareGroupStateSummary", 0, version=0, leaderEpoch=0, answer=summary),
+        line("DescribeShareGroupOffsets", 1, {"groups": []}, answer),
+    )
+    assert [one["delivery_complete_count"] for one in shown(tmp_path, "state_calls")] == [None]
+    assert [one["lag"] for one in shown(tmp_path, "offset_calls")] == [None]
+    # The same of records without the count, as brokers before KIP-1226 wrote them.
+    found = raw_of(WALK.values(), 3)
+    pq.write_table(pa.Table.from_batches([found]), tmp_path / "raw.parquet")
+    done = sharelag("lag", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
+    assert json.loads(done.stdout)["lag"] is None
