@@ -130,7 +130,7 @@ def test_of_all_groups_only_share_groups_get_in_and_unknown_kinds_are_counted() 
     assert decoded.skipped + decoded.rejects.num_rows == 4
 
 
-@pytest.mark.row("GRP-16")
+@pytest.mark.row("GRP-16", "GMR-01")
 def test_a_group_is_there_from_its_first_record_to_its_tombstone() -> None:
     rows = [record(11, "g", epoch=1, metadata_hash=7), *delete("other"), *delete("g")]
     table = log(rows)

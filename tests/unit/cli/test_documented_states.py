@@ -1,0 +1,104 @@
+"""What the KIPs say of state records, by what the commands print of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.chapters import CAPTURE
+from tests.support.command import sharelag
+from tests.support.older_records import control, keyed, raw, row
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def shown(folder: Path, command: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a command prints about records."""
+    pq.write_table(pa.Table.from_batches([raw(rows)]), folder / "raw.parquet")
+    path = str(folder / "raw.parquet")
+    local = () if command == "decode" else ("--engine", "local")
+    done = sharelag(command, "--raw", path, "-o", "json", *local)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.row("PCR-04")
+def test_a_checkpoint_of_the_empty_window(tmp_path: Path) -> None:
+    (line,) = shown(tmp_path, "decode", control(1, start=100)[:1])
+    assert line["value"]["data"] == {
+        "groupId": "G1",
+        "checkpointEpoch": 1,
+        "startOffset": 100,
+        "endOffset": 100,
+        "states": [],
+    }
+    (window,) = shown(tmp_path, "windows", control(1, start=100)[:1])
+    assert (window["effective_start_offset"], window["window_end_offset"]) == (100, 100)
+    assert window["runs"] == []
+
+
+@pytest.mark.row("PCR-08", "PCR-15")
+def test_where_a_leader_begins_to_read_and_how_much(tmp_path: Path) -> None:
+    """Without the drafts' snapshot file: the last checkpoint is what a scan of all finds."""
+    rows = control(1)
+    instead = [*rows[:-1], row(1, 137, 0, 120, [], epoch=2)]
+    for records, deltas in ((rows, 7), (instead, 0)):
+        found = shown(tmp_path, "decode", records)
+        checkpoints = [one["offset"] for one in found if one["key"]["data"]["controlType"] == 5]
+        (health,) = shown(tmp_path, "health", records)
+        assert health["needed_from"] == max(checkpoints)
+        assert health["end_offset"] - 1 - health["needed_from"] == deltas
+    (window,) = shown(tmp_path, "windows", instead)
+    assert (window["effective_start_offset"], window["from_snapshot"]) == (120, True)
+
+
+@pytest.mark.row("PCR-16")
+def test_what_the_documents_leave_open_is_said() -> None:
+    (said,) = [
+        line
+        for line in (DOCS / "generations.md").read_text().split("\n* ")
+        if "snapshot file" in line
+    ]
+    assert "no document defines" in said
+    assert "`needed_from`" in said
+
+
+@pytest.mark.row("PSC-08")
+def test_checkpoint_epochs_rise_by_one_and_deltas_have_the_last(tmp_path: Path) -> None:
+    history = shown(tmp_path, "history", keyed())
+    assert [one["snapshot_epoch"] for one in history] == [0, 1, 1, 2, 2, 2]
+    assert all(one["follows"] and one["record_kind"] != "rejected" for one in history)
+    # Without the checkpoint of epoch 1 its delta is told apart, and counts for nothing.
+    broken = [one for one in keyed() if one["offset"] != 1]
+    delta = shown(tmp_path, "history", broken)[1]
+    assert (delta["record_kind"], delta["follows"]) == ("rejected", False)
+    (window,) = shown(tmp_path, "windows", broken)
+    assert window["effective_start_offset"] == 7
+
+
+@pytest.mark.row("PSC-19", "REJ-03")
+@pytest.mark.parametrize("other", ["__consumer_offsets", "__share_group_state"])
+def test_two_topics_have_two_readers(tmp_path: Path, other: str) -> None:
+    """Records of the state topic are not the group's, and group records are no states."""
+    of_group = demo_records("__consumer_offsets")
+    of_state = demo_records("__share_group_state")
+    mixed = of_group if other == "__share_group_state" else of_state
+    place = mixed.schema.get_field_index("topic")
+    mixed = mixed.set_column(place, "topic", pa.array([other] * len(mixed)))
+    pq.write_table(mixed, tmp_path / "raw.parquet")
+    done = sharelag("decode", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"{len(mixed)} records of other kinds were skipped" in done.stderr
+    docs = (DOCS / "generations.md").read_text()
+    assert "| state in `__consumer_offsets` | that topic is a bottleneck already |" in docs
+
+
+def demo_records(topic: str) -> pa.Table:
+    records = pq.read_table(CAPTURE / "records")
+    return records.filter(pc.equal(records.column("topic"), topic))
