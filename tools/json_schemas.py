@@ -67,7 +67,7 @@ def rows() -> dict[str, dict[str, Any]]:
     return {
         "lag": properties(schemas.LAG),
         "lag-sums": properties(schemas.ROLLUP),
-        "windows": windows | topic,
+        "windows": windows | topic | {"notes": properties(schemas.LAG)["notes"]},
         "windows-since": properties(schemas.DIFF),
         "history": history | topic,
         "history-events": properties(schemas.EVENTS),

@@ -15,15 +15,18 @@ from sharelag.cli.options import (
     ENGINE,
     INPUT,
     OUTPUT,
+    REQUESTS,
     TIMEOUT,
     VERBOSE,
     choice_of,
     moment_of,
+    requests_of,
     source_of,
     with_options,
 )
 from sharelag.cli.output import (
     groups_in,
+    note_requests,
     require_rows,
     start,
     summarise,
@@ -34,7 +37,7 @@ from sharelag.tables import views
 
 
 @click.command()
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@with_options(INPUT, REQUESTS, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--since",
     metavar="WHEN",
@@ -57,11 +60,14 @@ def windows(output: str, engine: str, since: str | None, picture: bool, **option
 
     if picture and (since is not None or output != "human"):
         raise click.UsageError("--picture is text of one moment: leave out --since and -o")
+    if since is not None and options["requests"]:
+        raise click.UsageError("--requests tells who holds what at one moment: leave out --since")
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
+    log = requests_of(options)
     with reading_bar(source) as read:
         if since is None:
-            answer = engines.windows(read, start(engine, source), moment, choice)
-            rows, columns = window_rows(answer.table), views.WINDOWS.columns
+            answer = engines.windows(read, start(engine, source), moment, choice, log)
+            rows, columns = window_rows(answer.table), views.windows_with(log is not None)
         else:
             chosen = start(engine, source)
             with engines.reading(read, chosen, moment, choice, history=False) as begun:
@@ -75,6 +81,8 @@ def windows(output: str, engine: str, since: str | None, picture: bool, **option
     else:
         write(lines(rows, output, columns))
     summarise(answer, source, options["as_of"], "share partition")
+    if log is not None:
+        note_requests(log, answer.now)
 
 
 def _painted(text: str, colour: str) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sharelag.metrics.columns import numbers
 from sharelag.replay.holds import held_at
-from sharelag.schemas import Arrow
+from sharelag.schemas import LAG, Arrow
 from sharelag.schemas.arrow import as_table, flat, keys
 from sharelag.schemas.requests import HOLDERS, INSTANT
 from sharelag.tables.words import moment as time_words
@@ -191,13 +191,15 @@ def holder_lines(lag: Arrow, holders: pa.Table, most: int = 5) -> list[str]:
     return lines[:most] + ([f"and {more} share partitions more"] if more > 0 else [])
 
 
-def with_holders(lag: pa.Table, holders: pa.Table) -> pa.Table:
-    """Add who holds offsets to the notes of lag."""
-    notes = flat(lag.column("notes")).to_pylist()
-    said = holder_notes(lag, holders)
+def with_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:
+    """Add who holds offsets to the notes of lag, or notes of that to windows."""
+    said, field = holder_notes(rows, holders), LAG.field("notes")
+    at = rows.schema.get_field_index("notes")
+    if at < 0:
+        return rows.append_column(field, pa.array(said, field.type))
+    notes = flat(rows.column(at)).to_pylist()
     both = [[*(old or []), *new] for old, new in zip(notes, said, strict=True)]
-    at = lag.schema.get_field_index("notes")
-    return lag.set_column(at, lag.schema.field(at), pa.array(both, lag.schema.field(at).type))
+    return rows.set_column(at, field, pa.array(both, field.type))
 
 
 def _index(names: pa.Array, places: pa.Array) -> _Ints:

@@ -238,6 +238,11 @@ EVIDENCE = view(
 # ---- views that depend on the options ---------------------------------------------------------
 
 
+def windows_with(notes: bool) -> dict[str, str]:
+    """The columns of windows; with who holds what, where a log of requests tells."""
+    return (WINDOWS.after("runs", "notes") if notes else WINDOWS).columns
+
+
 def reconciled(described: bool, true: bool) -> View:
     """`RECONCILED` without what was not requested: Kafka's own lag, and the records themselves."""
     without = [] if described else ["described_lag"]

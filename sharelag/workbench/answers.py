@@ -169,7 +169,7 @@ def windows(table: pa.Table, base: Result, limit: int | None = None) -> Result:
         base,
         title=f"Windows of {len(table):,} share partition{'s' * (len(table) != 1)}",
         table=table,
-        columns=views.WINDOWS.columns,
+        columns=views.windows_with("notes" in table.column_names),
         order="window_end_offset",
         charts=drawn,
         unknown=unknown + base.unknown,

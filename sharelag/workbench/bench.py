@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError, SetupError, ShareLagError, unknown_topic
+from sharelag.metrics.holders import with_holders
 from sharelag.model import iso
 from sharelag.reading import Each, named
 from sharelag.replay.moment import Moment, parse_since, parse_time, with_zone
@@ -59,6 +60,8 @@ class Workbench(Opened):
         """What the coordinator holds of every share partition."""
         evidence = self.evidence(group)
         table = self.choice.of(named(evidence.windows, evidence.lag))
+        if len(evidence.holders):
+            table = with_holders(table, evidence.holders)
         order = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
         limit = None if group is None else answers.delivery_limit(evidence, group)
         return answers.windows(table.sort_by(order), self._base(), limit)

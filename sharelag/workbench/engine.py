@@ -112,19 +112,32 @@ def reading(
 
 
 def windows(
-    source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    requests: Requests | None = None,
 ) -> Answer:
     """The state of the chosen share partitions.
+
+    Parameters
+    ----------
+    requests : Requests, optional
+        A broker's log of requests, which tells who holds what.
 
     Returns
     -------
     Answer
         ``table`` is `sharelag.schemas.WINDOWS` with the topic's name in ``topic``, null where not
-        known.
+        known; with ``requests`` also ``notes``, empty without a log of the moment.
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
         table = named(begun.table("windows"), begun.table("offsets"))
-        return Answer.of(begun, begun.choice.of(table.sort_by(ORDER)))
+        now = None
+        if requests is not None:
+            lag, now = begun.table("lag"), begun.now
+            table = with_holders(table, requests.holders(lag, begun.table("windows"), now))
+        return replace(Answer.of(begun, begun.choice.of(table.sort_by(ORDER))), now=now)
 
 
 def lag(

@@ -79,6 +79,7 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
             yield from _drawn(cells, start, end - 1, paint)
             if left is not None:
                 yield f"  more offsets follow, from {left} to {end - 1}"
+        yield from (f"  {terminal(note)}" for note in row.get("notes") or ())
         yield ""
     if legend := [
         f"{letter} {meaning}" for state, (letter, meaning, _) in _STATES.items() if state in seen

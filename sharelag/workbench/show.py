@@ -41,6 +41,7 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
         rows.append(
             {"group_id": key.group_id, "topic": row.get("topic"), "topic_id": key.topic_id}
             | {"partition": key.partition, **raw, "batches": batches, **derived, "runs": runs}
+            | {"notes": row.get("notes") or []}
         )
     return rows
 

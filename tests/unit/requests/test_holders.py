@@ -93,6 +93,27 @@ def test_lag_on_the_terminal_names_members(log: Path) -> None:
     assert sum("acquired by m-7" in one for one in notes) == 1
 
 
+def test_windows_name_members_in_every_form(log: Path) -> None:
+    given = ("windows", "--capture", str(CAPTURE), "--requests", str(log), "--group", "billing")
+    held = "680-699 acquired by m-7 since 2026-11-21 11:45:00 UTC"
+    rows = [json.loads(row) for row in command(*given, "-o", "json").stdout.splitlines()]
+    notes = {(row["topic"], row["partition"]): row["notes"] for row in rows}
+    mine = notes.pop(("orders", 0))
+    assert mine == [held, "400 never delivered"]
+    assert len(notes) == 9
+    assert not any(notes.values())
+    drawn = command(*given, "--picture")
+    assert f"  {held}\n" in drawn.stdout
+    assert "the log of requests goes from" in drawn.stderr
+    assert held in command(*given).stdout
+    bench = sharelag.open("chapters", engine="local", requests=log)
+    shown = bench.windows("billing")
+    assert [one for one in shown.table.column("notes").to_pylist() if one] == [mine]
+    assert "acquired by m-7" in shown.to_text()
+    refused = command(*given, "--since", "10m")
+    assert (refused.returncode, "leave out --since" in refused.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
