@@ -11,6 +11,7 @@ from sharelag.cli.options import (
     CHOICE,
     ENGINE,
     INPUT,
+    METRICS,
     OUTPUT,
     OVER,
     REQUESTS,
@@ -18,6 +19,7 @@ from sharelag.cli.options import (
     VERBOSE,
     Duration,
     choice_of,
+    metrics_in,
     moment_of,
     requests_of,
     source_of,
@@ -26,6 +28,7 @@ from sharelag.cli.options import (
 from sharelag.cli.output import (
     groups_in,
     note,
+    note_metrics,
     note_requests,
     read_by,
     reading_of,
@@ -39,7 +42,7 @@ from sharelag.tables import views
 
 
 @click.command()
-@with_options(INPUT, CHOICE, REQUESTS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+@with_options(INPUT, CHOICE, REQUESTS, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.option(
     "--patience",
     type=Duration(timedelta()),
@@ -53,12 +56,13 @@ def explain(
     """Show why each group lags: causes with their evidence, the most severe first."""
     from sharelag.metrics.explain import explain as causes
     from sharelag.tables.lines import lines, plain_rows
+    from sharelag.workbench.broker_metrics import with_metrics
     from sharelag.workbench.explained import explained
     from sharelag.workbench.requests import with_requests
 
-    log = requests_of(options)
+    log, metrics = requests_of(options), metrics_in(options)
     evidence, source = _gather(engine, over, options)
-    evidence = with_requests(evidence, log)
+    evidence = with_metrics(with_requests(evidence, log), metrics)
     table = causes(evidence, patience)
     if output == "human":
         write(explained(evidence, table, patience))
@@ -66,6 +70,7 @@ def explain(
         write(lines(plain_rows(table), output))
     read_by(evidence, source, options["as_of"] is not None)
     note_requests(log, evidence.as_of)
+    note_metrics(metrics, evidence.measured)
 
 
 @click.command()
@@ -140,7 +145,7 @@ def imbalance(
 
 
 @click.command()
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
+@with_options(INPUT, CHOICE, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
     """Show the age of the lag, how fast it grows or drains, and its retention.
 
@@ -148,11 +153,17 @@ def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
     since they last changed in it; DRAIN is the estimated time until the lag is gone, with its
     bounds; MARGIN is the time until unread records are deleted.
     """
+    from sharelag.metrics.in_flight import with_measured
     from sharelag.tables.lines import lines, plain_rows
+    from sharelag.workbench.broker_metrics import with_metrics
 
+    metrics = metrics_in(options)
     evidence, source = _gather(engine, over, options)
-    write(lines(plain_rows(evidence.progress), output, views.PROGRESS.columns))
+    evidence = with_metrics(evidence, metrics)
+    rows = plain_rows(with_measured(evidence.progress, evidence.measured))
+    write(lines(rows, output, views.progress(metrics is not None).columns))
     read_by(evidence, source, options["as_of"] is not None)
+    note_metrics(metrics, evidence.measured)
 
 
 def _gather(engine: str, over: timedelta, options: dict[str, Any]) -> tuple[Any, Any]:

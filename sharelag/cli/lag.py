@@ -15,12 +15,15 @@ from sharelag.cli.options import (
     CHOICE,
     ENGINE,
     INPUT,
+    METRICS,
     OUTPUT,
     REQUESTS,
     TIMEOUT,
     VERBOSE,
     Duration,
     choice_of,
+    flag,
+    metrics_in,
     moment_of,
     requests_of,
     source_of,
@@ -29,6 +32,7 @@ from sharelag.cli.options import (
 from sharelag.cli.output import (
     groups_in,
     note,
+    note_metrics,
     note_requests,
     require_rows,
     start,
@@ -62,7 +66,7 @@ class Order:
 
 
 @click.command()
-@with_options(INPUT, CHOICE, REQUESTS, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@with_options(INPUT, CHOICE, REQUESTS, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--by",
     type=click.Choice(["partition", "group", "topic"]),
@@ -105,8 +109,11 @@ def lag(
 
     if brief and by != "partition":
         raise click.UsageError("--brief needs --by partition.")
-    if options["requests"] and (brief or by != "partition" or watch):
-        raise click.UsageError("--requests needs --by partition, without --brief and --watch.")
+    for name in ("requests", "broker_metrics"):
+        if options[name] and (brief or by != "partition" or watch):
+            raise click.UsageError(
+                f"{flag(name)} needs --by partition, without --brief and --watch."
+            )
     by = "brief" if brief else by
     order = Order(sort, top)
     if watch is None:
@@ -137,16 +144,17 @@ def _lag(
     from sharelag.workbench import engine as engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    log = requests_of(options)
+    log, metrics = requests_of(options), metrics_in(options)
     with reading_bar(source) as read:
         chosen = start(engine, source)
-        if log is not None:
-            answer = engines.lag_with_requests(read, log, chosen, moment, choice)
+        if log is not None or metrics is not None:
+            answer = engines.lag_beside(read, log, metrics, chosen, moment, choice)
         elif by == "brief":
             answer = engines.brief(read, chosen, moment, choice)
         else:
             answer = engines.lag(read, chosen, moment, choice, None if by == "partition" else by)
-    view = {"partition": views.LAG, "brief": views.BRIEF}.get(by, views.ROLLUP)
+    whole = views.lag(metrics is not None)
+    view = {"partition": whole, "brief": views.BRIEF}.get(by, views.ROLLUP)
     if by == "group":
         view = view.without("topic")
     rows = plain_rows(answer.table)
@@ -172,6 +180,7 @@ def _lag(
         note(of_hidden(answer.table))
     if log is not None:
         note_requests(log, answer.now)
+    note_metrics(metrics, answer.table)
     return now
 
 

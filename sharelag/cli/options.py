@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sharelag.replay.moment import Choice, Moment
     from sharelag.sources.inputs import Input
     from sharelag.sources.kafka.config import ClientConfig
+    from sharelag.workbench.broker_metrics import BrokerMetrics
     from sharelag.workbench.requests import Requests
 
 _Command = Callable[..., Any]
@@ -87,6 +88,14 @@ REQUESTS = [
         "[default: UTC]",
     ),
 ]
+#: What brokers measure themselves, beside the input.
+METRICS = click.option(
+    "--broker-metrics",
+    multiple=True,
+    metavar="FILE_OR_URL",
+    help="What Kafka's JmxTool printed, Prometheus text or http://HOST:PORT/metrics: says what is "
+    "acquired and which locks expired; repeatable, 1=FILE_OR_URL names broker 1 as its origin.",
+)
 NAMES = [
     click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable."),
     click.option("--all-groups", is_flag=True, help="All groups (the default)."),
@@ -224,6 +233,13 @@ def requests_of(options: Options) -> Requests | None:
     from sharelag.workbench.requests import Requests
 
     return Requests(RequestLog(options["requests"], options["requests_zone"] or "UTC"))
+
+
+def metrics_in(options: Options) -> BrokerMetrics | None:
+    """The metrics of brokers that were named; None without any."""
+    from sharelag.workbench.broker_metrics import metrics_of
+
+    return metrics_of(options["broker_metrics"], options["timeout"].total_seconds())
 
 
 def flag(name: str) -> str:

@@ -255,6 +255,18 @@ def note_requests(log: Any, as_of: Any) -> None:
     click.echo(f"sharelag: {log.span()}{lacks}", err=True)
 
 
+def note_metrics(metrics: Any, table: Any) -> None:
+    """Print how members acknowledged records, and what brokers' metrics do not tell."""
+    from sharelag.tables.words import terminal
+    from sharelag.workbench.broker_metrics import unknown_of
+
+    if metrics is None:
+        return
+    for sentence in metrics.words():
+        click.echo(f"sharelag: {terminal(sentence)}", err=True)
+    note(unknown_of(table, metrics))
+
+
 @contextmanager
 def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Open a reading of what was chosen; gives it with its input."""

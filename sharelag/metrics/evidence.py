@@ -41,6 +41,8 @@ class Evidence(Displayable):
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
     #: Who holds what, by a broker's log of requests; empty without one of this moment.
     holders: pa.Table = field(default_factory=HOLDERS.empty_table)
+    #: What brokers measured of the share partitions; empty without their metrics.
+    measured: pa.Table = field(default_factory=schemas.MEASURED.empty_table)
     rejected: int = 0  # undecodable records
     engine: str = "local"
     #: How long something may last before it counts as stuck; None: as long as a lock of the group.

@@ -17,6 +17,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
 from sharelag.metrics.holders import held_by
+from sharelag.metrics.in_flight import measured_by
 from sharelag.metrics.known_causes import known_causes
 from sharelag.model import milliseconds
 from sharelag.tables.level import rank
@@ -135,7 +136,11 @@ def _ranked(facts: Facts) -> pa.RecordBatch:
 
 def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[str, Any]]:
     """Return one row for each group and topic to which a cause applies."""
-    lag, holders = facts.evidence.lag, held_by(facts.evidence.holders)
+    lag = facts.evidence.lag
+    said = {
+        "held_by": held_by(facts.evidence.holders),
+        "measured": measured_by(facts.evidence.measured),
+    }
     led = {group: lead.evidence() for group, lead in leads(facts.evidence.brokers).items()}
     hit = np.flatnonzero(where)
     places = (
@@ -146,7 +151,7 @@ def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[s
         together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append(
             (row, place)
         )
-    return [_row(cause, found, key, members, holders, led) for key, members in together.items()]
+    return [_row(cause, found, key, members, said, led) for key, members in together.items()]
 
 
 def _row(
@@ -154,7 +159,7 @@ def _row(
     found: Found,
     key: tuple[Any, ...],
     members: list[tuple[int, dict[str, Any]]],
-    holders: dict[tuple[Any, ...], str],
+    said: dict[str, dict[tuple[Any, ...], str]],
     led: dict[str, str],
 ) -> dict[str, Any]:
     rows = np.array([row for row, _ in members])
@@ -173,8 +178,10 @@ def _row(
         + (",..." if len(partitions) > _NAMED else "")
     }
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
-    if holder := holders.get((key[0], key[2], place["partition"])):
-        words["held_by"] = holder
+    share_partition = (key[0], key[2], place["partition"])
+    for name, by_place in said.items():
+        if share_partition in by_place:
+            words[name] = by_place[share_partition]
     if lead := led.get(key[0]):
         words["led_by"] = lead
     shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]

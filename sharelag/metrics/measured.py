@@ -55,6 +55,7 @@ def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> 
     -------
     pyarrow.Table
         ``of`` (the broker, else the place that was read), the names, ``as_of``, ``figure``,
+        ``change`` since the reading before, which is null with one reading,
         ``increase`` since the reading before, and ``rate`` per second; null with one reading, or
         where the count became smaller, because the broker began to count again.
     """
@@ -74,12 +75,14 @@ def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> 
     at = rows.column("as_of").cast(pa.int64()).to_numpy()
     figure = rows.column("figure").to_numpy()
     seconds, more = np.diff(at) / 1000, np.diff(figure)
+    has_before = np.append(False, same & (seconds > 0))[: rows.num_rows]
     is_last = np.append(~same, True)[: rows.num_rows]
     follows = np.append(False, same & (seconds > 0) & (more >= 0))[: rows.num_rows]
     increase = np.append(0.0, more)[: rows.num_rows]
     rate = np.divide(
         increase, np.append(1.0, seconds)[: rows.num_rows], where=follows, out=np.zeros(len(figure))
     )
+    rows = rows.append_column("change", pa.array(increase, mask=~has_before))
     rows = rows.append_column("increase", pa.array(increase, mask=~follows))
     rows = rows.append_column("rate", pa.array(rate, mask=~follows))
     return rows.filter(pa.array(is_last))
@@ -98,7 +101,7 @@ def acknowledgement_words(table: pa.Table) -> list[str]:
             f"{row['figure']:,.0f} {_place(row['ack_type'])[1]}{rate}"
         )
     return [
-        f"acknowledgements that broker {broker} counted since its start, of all share groups: "
+        f"acknowledgements since the start of {_named(broker, table)}, of all share groups: "
         + ", ".join(said)
         for broker, said in brokers.items()
     ]
@@ -107,3 +110,9 @@ def acknowledgement_words(table: pa.Table) -> list[str]:
 def _place(kind: str | None) -> tuple[int, str]:
     name = kind or "of no type"
     return (_TYPES.index(name) if name in _TYPES else len(_TYPES), name)
+
+
+def _named(of: str, table: pa.Table) -> str:
+    """``broker 1``, or the broker of a place that does not name it."""
+    is_name = pc.any(pc.equal(table.column("broker"), of)).as_py()
+    return f"broker {of}" if is_name else f"the broker of {of}"

@@ -107,6 +107,9 @@ PROGRESS = view(
     "group_id topic partition oldest_offset age_ms arrival_rate completion_rate redelivery_rate "
     "drain drain_low_ms drain_ms drain_high_ms margin_ms lost"
 )
+#: Of share partitions, where brokers' metrics are given.
+IN_FLIGHT = ("acquired_low", "acquired_high", "never_delivered_low", "never_delivered_high")
+MEASURED = ("in_flight_offsets", "in_flight_batches", "lock_timeouts", "lock_timeout_rate")
 IMBALANCE = view(
     "group_id topic over measure items total max max_mean gini cv top_share jain",
     meanings=meanings_of(("topic", "measure"), "imbalance"),
@@ -241,6 +244,16 @@ EVIDENCE = view(
 def windows_with(notes: bool) -> dict[str, str]:
     """The columns of windows; with who holds what, where a log of requests tells."""
     return (WINDOWS.after("runs", "notes") if notes else WINDOWS).columns
+
+
+def lag(measured: bool) -> View:
+    """`LAG`, with what brokers measured where their metrics are given."""
+    return LAG.after("window_unknown", *IN_FLIGHT) if measured else LAG
+
+
+def progress(measured: bool) -> View:
+    """`PROGRESS`, with what brokers measured where their metrics are given."""
+    return PROGRESS.after("redelivery_rate", *MEASURED) if measured else PROGRESS
 
 
 def reconciled(described: bool, true: bool) -> View:

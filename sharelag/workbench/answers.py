@@ -16,6 +16,7 @@ from sharelag.durations import duration
 from sharelag.metrics.drift import drift_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
+from sharelag.metrics.in_flight import with_measured
 from sharelag.metrics.lag import ROLLUP_KEYS
 from sharelag.metrics.membership import member_rows
 from sharelag.metrics.settings_in_force import settings_in_force
@@ -52,7 +53,10 @@ def only(table: pa.Table | None, group: str | None) -> Any:
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
     """What was gathered of one group, or all."""
-    names = ("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers")
+    names = (
+        *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
+        "measured",
+    )
     return replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
 
 
@@ -99,7 +103,7 @@ def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None 
     """The lag of share partitions with its age, or its sums, which are given then."""
     table = evidence.lag
     age = beside(keys(table, SHARE_PARTITION), evidence.progress, SHARE_PARTITION).column("age_ms")
-    aged = table.append_column("age_ms", age)
+    aged = with_measured(table.append_column("age_ms", age), evidence.measured)
     drawn: dict[str, Any] = {
         "decomposition": _chart(
             charts.decomposition_figure, charts.decomposition_records, table, by or "partition"
@@ -110,7 +114,7 @@ def lag(evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None 
         "lorenz": _chart(charts.lorenz_figure, charts.lorenz_records, table),
     }
     title = f"Lag of {len(table):,} share partition{'s' * (len(table) != 1)}"
-    view = views.LAG
+    view = views.lag(evidence.measured.num_rows > 0)
     if by and sums is not None:
         title += f" by {by}"
         aged = _with_oldest(sums, aged, by)
@@ -314,7 +318,7 @@ def explained(evidence: Evidence, patience: timedelta | None, base: Result) -> R
 
 def progress(evidence: Evidence, base: Result) -> Result:
     """Age, rates, and when the lag will be gone."""
-    table = evidence.progress
+    table = with_measured(evidence.progress, evidence.measured)
     spans = table.column("observed_ms")
     over = pc.max(spans).as_py()
     notes = (f"rates are over the {duration(over)} before that moment",) if over else ()
@@ -331,7 +335,7 @@ def progress(evidence: Evidence, base: Result) -> Result:
         base,
         title="Age, rates and forecast",
         table=table,
-        columns=views.PROGRESS.columns,
+        columns=views.progress(evidence.measured.num_rows > 0).columns,
         order="age_ms",
         charts={
             "drain": _chart(charts.drain_figure, charts.drain_records, table),

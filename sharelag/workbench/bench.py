@@ -20,6 +20,7 @@ from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import answers, investigate, membership, resets
 from sharelag.workbench import engine as engines
 from sharelag.workbench import rights as preflight
+from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
 from sharelag.workbench.result import Result
@@ -287,11 +288,16 @@ class Workbench(Opened):
 
     def explain(self, group: str | None = None) -> Result:
         """Why there is lag: causes with their evidence, the most severe first."""
-        return answers.explained(self.evidence(group), self.patience, self._base())
+        return self._counted(answers.explained(self.evidence(group), self.patience, self._base()))
 
     def progress(self, group: str | None = None) -> Result:
         """How old the lag is, how fast it grows or drains, and how long its records are kept."""
-        return answers.progress(self.evidence(group), self._base())
+        return self._counted(answers.progress(self.evidence(group), self._base()))
+
+    def _counted(self, result: Result) -> Result:
+        """A result with how members acknowledged records, by brokers' metrics."""
+        said = () if self.metrics is None else self.metrics.words()
+        return replace(result, notes=(*result.notes, *said))
 
     def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
         """How unevenly load is spread.
@@ -340,6 +346,27 @@ class Workbench(Opened):
         self._require(self.evidence(), group)
         table = self._ask("brokers", lambda: self.reading.table("brokers"))
         return answers.brokers(answers.only(table, group), self._base())
+
+    def broker_metrics(self, group: str | None = None, everything: bool = False) -> Result:
+        """What brokers measure themselves, of the places that `sharelag.open` was given.
+
+        Parameters
+        ----------
+        group : str, optional
+            Only the figures of this one; acknowledgements are counted of all groups together.
+        everything : bool
+            Also figures that are not about share groups.
+
+        Raises
+        ------
+        InputError
+            No place was given, or one cannot be read.
+        """
+        if self.metrics is None:
+            raise InputError(
+                "no metrics of brokers were given: use sharelag.open(..., broker_metrics=PLACE)"
+            )
+        return metrics_answer(self.metrics, group, everything)
 
     def plan_reset(
         self,

@@ -19,9 +19,11 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.holders import with_holders
+from sharelag.metrics.in_flight import measured_arrow, with_measured
 from sharelag.reading import ORDER, OVER, Reading, named
 from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since
 from sharelag.sources.inputs import Input
+from sharelag.workbench.broker_metrics import BrokerMetrics
 from sharelag.workbench.requests import Requests
 
 ENGINES = ("auto", "local", "spark")
@@ -158,24 +160,30 @@ def lag(
         return Answer.of(begun, begun.rollup(by) if by else begun.table("lag"))
 
 
-def lag_with_requests(
+def lag_beside(
     source: Input,
-    requests: Requests,
+    requests: Requests | None = None,
+    metrics: BrokerMetrics | None = None,
     engine: str = "auto",
     as_of: Moment = None,
     choice: Choice | None = None,
 ) -> Answer:
-    """The lag of the chosen share partitions, with who holds what in its notes.
+    """The lag of the chosen share partitions, beside what brokers log or measure.
 
     Parameters
     ----------
-    requests : Requests
-        A broker's log of requests; without one of the moment, the notes say nothing of holders.
+    requests : Requests, optional
+        A broker's log of requests: the notes say who holds what, where it covers the moment.
+    metrics : BrokerMetrics, optional
+        What brokers measure, as columns of `sharelag.schemas.MEASURED`.
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
         found, now = begun.table("lag"), begun.now
-        holders = requests.holders(found, begun.table("windows"), now)
-        return replace(Answer.of(begun, with_holders(found, holders)), now=now)
+        if requests is not None:
+            found = with_holders(found, requests.holders(found, begun.table("windows"), now))
+        if metrics is not None:
+            found = with_measured(found, measured_arrow(found, metrics.table, now))
+        return replace(Answer.of(begun, found), now=now)
 
 
 def brief(

@@ -19,6 +19,7 @@ from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_rejected
 from sharelag.workbench import answers, investigate
 from sharelag.workbench import engine as engines
+from sharelag.workbench.broker_metrics import BrokerMetrics, unknown_of, with_metrics
 from sharelag.workbench.gaps import of_evidence
 from sharelag.workbench.requests import Requests, with_requests
 from sharelag.workbench.result import Result
@@ -47,6 +48,7 @@ class Opened:
     bars: bool | None = None
     spark: SparkSession | None = None
     requests: Requests | None = None
+    metrics: BrokerMetrics | None = None
     _once: Once = field(default_factory=Once, init=False)
 
     # ---- another one -----------------------------------------------------------------------------
@@ -60,9 +62,9 @@ class Opened:
     def refresh(self) -> Self:
         """The same, read again; where the input holds what it held before, the answers are kept."""
         # An input remembers what it asked, too; a copy of it does not.
-        fresh = replace(self, source=copied(self.source))
+        fresh = replace(self, source=copied(self.source), metrics=copied(self.metrics))
         version = self._once("version", self.source.version)
-        if version is not None and version == fresh.source.version():
+        if self.metrics is None and version is not None and version == fresh.source.version():
             object.__setattr__(fresh, "_once", self._once)
         return fresh
 
@@ -189,7 +191,7 @@ class Opened:
         )
         for group in sorted(self.choice.groups):
             self._require(evidence, group)
-        return evidence
+        return with_metrics(evidence, self.metrics)
 
     if not TYPE_CHECKING:  # else every name would be known
 
@@ -220,6 +222,7 @@ class Opened:
             return base
         evidence = self.evidence()
         unknown = of_evidence(evidence, self.as_of is not None, self.choice.generation)
+        unknown += unknown_of(evidence.measured, self.metrics)
         return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)
 
     def _step(self) -> timedelta:

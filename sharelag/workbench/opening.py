@@ -18,6 +18,7 @@ from sharelag.sources.open import TIMEOUT, open_input
 from sharelag.sources.recorded import DEMO, folder_of, samples
 from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
+from sharelag.workbench.broker_metrics import metrics_of
 from sharelag.workbench.engine import ENGINES
 from sharelag.workbench.requests import Requests
 from sharelag.workbench.spans import span
@@ -39,6 +40,7 @@ def open_workbench(
     generation: int | None = None,
     requests: str | Path | None = None,
     requests_zone: str = "UTC",
+    broker_metrics: str | Path | Sequence[str | Path] | None = None,
     engine: str = "spark",
     spark: SparkSession | None = None,
     over: str | timedelta = OVER,
@@ -78,6 +80,9 @@ def open_workbench(
         them: where it covers the moment, lag and causes say who holds which offsets locked.
     requests_zone : str
         The time zone of that log, which log4j's ``%d`` does not write.
+    broker_metrics : str, path, or sequence of them, optional
+        What brokers measure themselves: files that Kafka's JmxTool printed, Prometheus text, or
+        addresses such as ``http://broker:7071/metrics``; ``1=FILE`` names broker 1 as its origin.
     engine : {"spark", "local", "auto"}
         Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of
         records.
@@ -130,6 +135,7 @@ def open_workbench(
         about=samples().get(sample, "") if sample else "",
         bars=bars,
         requests=None if requests is None else Requests(RequestLog(Path(requests), requests_zone)),
+        metrics=metrics_of(broker_metrics, timeout),
     )
 
 

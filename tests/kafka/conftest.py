@@ -23,7 +23,7 @@ def kafka_jars() -> Path:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
     """A running broker. Tests share it, so each uses other topics and groups."""
-    with KafkaBroker() as running:
+    with KafkaBroker(jmx=True) as running:
         yield running
 
 

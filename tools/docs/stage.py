@@ -48,6 +48,7 @@ SECTIONS: dict[str, list[str]] = {
         "docs/frames.md",
         "docs/generations.md",
         "docs/requests.md",
+        "docs/metrics.md",
         "docs/errors.md",
         "docs/benchmarks.md",
         "docs/glossary.md",

@@ -10,7 +10,7 @@ COLUMNS = {
     "metric": Column(Format.TEXT, "name of the metric, as Kafka calls it"),
     "attribute": Column(Format.TEXT, "which of its numbers: Value, Count, OneMinuteRate ..."),
     "ack_type": Column(
-        Format.TEXT, "accept, release, reject or renew; null where it is of no type"
+        Format.TEXT, "accept, release, reject or renew; null where the metric has none"
     ),
     "client_instance_id": Column(Format.TEXT, "id of the client that measured it, by KIP-714"),
     "tags": Column(Format.LIST, "the other labels, as name=value"),
@@ -21,7 +21,7 @@ COLUMNS = {
     "in_flight_offsets": Column(
         Format.OFFSETS,
         "length of the window in the leader's memory, finished offsets within it included; null "
-        "where no broker's metrics of the moment say it",
+        "where no broker's metrics of the moment say it, or may be of an earlier load",
     ),
     "in_flight_batches": Column(Format.COUNT, "batches in the leader's memory"),
     "acquired_low": Column(

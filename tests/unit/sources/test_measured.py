@@ -234,5 +234,5 @@ def test_the_command_says_what_members_acknowledged() -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows
     assert {row["group_id"] for row in rows} == {"billing"}
-    assert "broker 1 counted since its start, of all share groups: " in done.stderr
+    assert "since the start of broker 1, of all share groups: " in done.stderr
     assert " accept (+" in done.stderr
