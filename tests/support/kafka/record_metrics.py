@@ -19,12 +19,14 @@ from confluent_kafka import AcknowledgeType, Message
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.broker_properties import free_ports
 from tests.support.kafka.jars import build_once, cache_dir, retrieve
+from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
     create_topics,
     numbered,
     produce,
     set_group_config,
     share_consume,
+    wait_until,
 )
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "metrics"
@@ -98,9 +100,15 @@ def jmx(broker: KafkaBroker, form: str) -> str:
     return broker.jmx(*names, "--one-time", "--report-format", form)
 
 
+def _fetch(folder: Path) -> None:
+    said = retrieve(_IVY, folder)
+    if not list(folder.glob("*.jar")):
+        raise RigError(f"the JMX exporter could not be fetched. Ivy said:\n{said}")
+
+
 def main() -> None:
     """Record."""
-    agent = build_once(cache_dir() / f"jmx-exporter-{_EXPORTER}", lambda to: retrieve(_IVY, to))
+    agent = build_once(cache_dir() / f"jmx-exporter-{_EXPORTER}", _fetch)
     jar = agent / f"jmx_prometheus_javaagent-{_EXPORTER}.jar"
     FOLDER.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as scratch:
@@ -120,6 +128,11 @@ def _record(broker: KafkaBroker, port: int, rules: Path) -> None:
     _write("first.properties", jmx(broker, "properties"))
     produce(servers, "orders", numbered(20, 2))
     share_consume(servers, "billing", ["orders"], decide, until=10)
+    # The coordinator updates its gauges once a minute.
+    counted = "protocol=share:group-count=1"
+    wait_until(
+        lambda: counted in jmx(broker, "properties"), "a share group that is counted", every=5
+    )
     for form in ("original", "csv", "tsv", "properties"):
         _write(f"second.{form}", jmx(broker, form), whole=form == "original")
     began = rules.stat().st_mtime

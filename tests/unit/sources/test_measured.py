@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -30,14 +31,17 @@ from tests.support.command import sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
-#: What tells figures apart, without those that go on with the time.
+#: What tells figures apart.
 WHAT = ("mbean", "metric", "attribute", "group_id", "topic", "partition", "ack_type")
 
 
 def figures(table: pa.Table) -> dict[tuple[Any, ...], float]:
-    rows = table.to_pylist()
+    """Figures by what they measure, without those of a time that passes."""
+    passing = re.compile("rate|latency", re.IGNORECASE)
     kept = [
-        row for row in rows if "Rate" not in str(row["attribute"]) and "rate" not in row["metric"]
+        row
+        for row in table.to_pylist()
+        if not passing.search(f"{row['metric']} {row['attribute']}")
     ]
     return {(*(row[name] for name in WHAT), *row["tags"]): row["figure"] for row in kept}
 
@@ -91,6 +95,21 @@ def test_an_mbean_is_its_metric_and_its_tags(tmp_path: Path) -> None:
     assert of_today == name  # Kafka 4.3.1 has the metric as an attribute
     (row,) = shown(tmp_path, f"time=1\n{text}=3\n")
     assert (row["metric"], row["tags"], row["figure"]) == ("group-count", ["protocol=share"], 3.0)
+
+
+@pytest.mark.row("MET-04")
+def test_groups_by_state_add_up_to_all_share_groups() -> None:
+    done = sharelag("metrics", str(DATA / "second.properties"), "-o", "json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    (count,) = [row["figure"] for row in rows if row["metric"] == "group-count"]
+    states = {
+        tag: row["figure"]
+        for row in rows
+        if row["metric"] == "share-group-count"
+        for tag in row["tags"]
+    }
+    assert states == {"state=Dead": 0, "state=Empty": 1, "state=Stable": 0}
+    assert sum(states.values()) == count == 1
 
 
 @pytest.mark.row("MET-08")
