@@ -75,8 +75,13 @@ def windows(output: str, engine: str, since: str | None, picture: bool, **option
             rows, columns = plain_rows(answer.table), views.DIFF.columns
     require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
     if picture:
+        from sharelag.metrics.holders import held_runs
         from sharelag.workbench.picture import pictures
 
+        if answer.holders is not None:
+            held = held_runs(answer.holders)
+            key = ("group_id", "topic_id", "partition")
+            rows = [row | {"held": held.get(tuple(row[n] for n in key), [])} for row in rows]
         write(pictures(rows, _painted if sys.stdout.isatty() else None))
     else:
         write(lines(rows, output, columns))

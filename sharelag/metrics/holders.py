@@ -176,6 +176,17 @@ def held_by(holders: pa.Table) -> dict[tuple[Any, ...], str]:
     return {tuple(row.values()): "; ".join(said) for row, said in zip(rows, notes, strict=True)}
 
 
+def held_runs(holders: pa.Table) -> dict[tuple[Any, ...], list[tuple[int, int, int]]]:
+    """Return the first and last offset and the delivery count of what is acquired."""
+    acquired = holders.filter(pc.equal(holders.column("lock_state"), ACQUIRED))
+    found: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
+    for row in acquired.to_pylist():
+        key = tuple(row[name] for name in _SHARE_PARTITION)
+        run = (row["first_offset"], row["last_offset"], row["delivery_count"])
+        found.setdefault(key, []).append(run)
+    return found
+
+
 def holder_lines(lag: Arrow, holders: pa.Table, most: int = 5) -> list[str]:
     """Return ``orders:0: 680-699 acquired by member M since ...``, a line a share partition."""
     found = held_by(holders)

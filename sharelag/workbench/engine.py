@@ -40,6 +40,7 @@ class Answer:
     engine: str
     left_out: int = 0  # rows that were too many to be brought here
     now: datetime | None = None  # the moment, where it is known
+    holders: pa.Table | None = None  # `HOLDERS`, where a log of requests was read
     generation: int | None = None  # as which records were tried
 
     @classmethod
@@ -135,11 +136,13 @@ def windows(
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
         table = named(begun.table("windows"), begun.table("offsets"))
-        now = None
+        now = holders = None
         if requests is not None:
             lag, now = begun.table("lag"), begun.now
-            table = with_holders(table, requests.holders(lag, begun.table("windows"), now))
-        return replace(Answer.of(begun, begun.choice.of(table.sort_by(ORDER))), now=now)
+            holders = requests.holders(lag, begun.table("windows"), now)
+            table = with_holders(table, holders)
+        answer = Answer.of(begun, begun.choice.of(table.sort_by(ORDER)))
+        return replace(answer, now=now, holders=holders)
 
 
 def lag(

@@ -1,6 +1,7 @@
 """A window drawn as text: offsets, states and delivery counts one below the other.
 
-The picture of KIP-1226, of persisted state: offsets in the window without one are unknown.
+The picture of KIP-1226, of persisted state: offsets in the window without one are unknown, unless a
+log of requests tells that they are acquired. Delivery counts are those that were persisted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _STATES: Mapping[int | None, tuple[str, str, str]] = {
     DeliveryState.ARCHIVING: ("G", "archiving", "magenta"),
     DeliveryState.ARCHIVED: ("X", "archived", "red"),
     DeliveryState.TX_PENDING: ("T", "acknowledged in an open transaction", "cyan"),
+    DeliveryState.ACQUIRED: ("Q", "acquired, by the log of requests", "blue"),
     None: (_UNKNOWN, "no persisted state: acquired, or never persisted", "blue"),
 }
 
@@ -59,7 +61,8 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
     Parameters
     ----------
     rows
-        Windows with Kafka's names, as ``window_rows`` gives them.
+        Windows with Kafka's names, as ``window_rows`` gives them; in ``held`` runs that somebody
+        holds as first offset, last offset and delivery count.
     paint
         Colours a text by the name of a colour; without it the lines are plain.
     """
@@ -69,12 +72,14 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
             row["partition"]
         )
         start, end = row["effective_start_offset"], row["window_end_offset"]
+        held = sorted(row.get("held") or ())
+        end = max([end or 0, *(last + 1 for _, last, _ in held)]) if held else end
         if start is None:
             yield "  the start offset is not known yet"
         elif end is None or end <= start:
             yield f"  no state is persisted of offsets from {start}"
         else:
-            cells, left = _cells(row["runs"], start, end)
+            cells, left = _cells(_with_held(row["runs"], held), start, end)
             seen.update(cell.state for cell in cells)
             yield from _drawn(cells, start, end - 1, paint)
             if left is not None:
@@ -85,6 +90,24 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
         f"{letter} {meaning}" for state, (letter, meaning, _) in _STATES.items() if state in seen
     ]:
         yield from ("states:", *(f"  {text}" for text in legend))
+
+
+def _with_held(runs: list[list[Any]], held: list[Any]) -> list[list[Any]]:
+    """Put what is acquired in the place of what was persisted before."""
+    if not held:
+        return runs
+    kept = []
+    for first, last, state, count in runs:
+        for begin, stop, _ in held:
+            if begin <= last and stop >= first:
+                if first < begin:
+                    kept.append([first, begin - 1, state, count])
+                first = stop + 1
+        if first <= last:
+            kept.append([first, last, state, count])
+    return sorted(
+        [*kept, *([first, last, DeliveryState.ACQUIRED, count] for first, last, count in held)]
+    )
 
 
 def _cells(runs: list[list[Any]], start: int, end: int) -> tuple[list[_Cell], int | None]:
@@ -129,7 +152,7 @@ def _drawn(cells: list[_Cell], start: int, last: int, paint: Paint | None) -> It
         ).rstrip()
         if carets:
             yield " " * margin + carets
-    yield f"  ^ start offset {start}, last offset with a persisted state {last}"
+    yield f"  ^ start offset {start}, last offset with a known state {last}"
 
 
 def _painted(cell: _Cell, index: int, paint: Paint | None) -> str:

@@ -68,7 +68,9 @@ def reset_answer(
     commands = kafkas_commands(group, topic, to)
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
-        f"Kafka refuses it while the group has members: it has {count} now." if count else "",
+        f"Kafka refuses it while the group has members (NON_EMPTY_GROUP): it has {count} now."
+        if count
+        else "",
         *(f"Kafka's command: {command}" for command in commands),
         "" if commands else "kafka-share-groups.sh has no such reset: alterShareGroupOffsets has.",
     ]

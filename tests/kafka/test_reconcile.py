@@ -201,7 +201,7 @@ def test_markers_and_aborted_records_are_lag_to_kafka(
         assert (row["records"], row["aborted"], row["no_record"], row["undecided"]) == (*kinds, 0)
 
 
-@pytest.mark.row("WIN-17")
+@pytest.mark.row("WIN-16", "WIN-17")
 def test_what_each_isolation_is_given(broker: KafkaBroker, config: ClientConfig) -> None:
     servers = broker.bootstrap_servers
     create_topics(servers, {OPEN: 1})

@@ -23,7 +23,9 @@ COLUMNS = {
         Format.TEXT, "snapshot, update, or tombstone of a deleted share partition", "RECORD"
     ),
     "max_delivery_count": Column(
-        Format.COUNT, "highest delivery count of an offset in the window", "MAX-DELIVERIES"
+        Format.COUNT,
+        "highest delivery count of an offset in the window, approximate",
+        "MAX-DELIVERIES",
     ),
     "head_delivery_count": Column(
         Format.COUNT, "deliveries of the first unfinished offset; 0: none has ended yet"

@@ -36,7 +36,9 @@ COLUMNS = {
         "COMPLETE",
     ),
     "lag": Column(
-        Format.OFFSETS, "end offset - start offset - delivery complete count (KIP-1226), in offsets"
+        Format.OFFSETS,
+        "end offset - start offset - delivery complete count (KIP-1226), in offsets; offsets "
+        "without a record count until a consumer meets them",
     ),
     "unknown_lags": Column(Format.COUNT, "share partitions whose lag is not known"),
     "max_lag": Column(Format.OFFSETS, "largest lag of one share partition, in offsets"),
@@ -98,7 +100,11 @@ COLUMNS = {
     "lag_reason": Column(Format.TEXT, "why the lag is not known", "WHY-UNKNOWN"),
     "notes": Column(Format.LIST, "what else to know about the row"),
     "as_of": Column(Format.TIME, "moment, in UTC", "TIME"),
-    "runs": Column(Format.RUNS, "offsets in the window as first-last:state/delivery count"),
+    "runs": Column(
+        Format.RUNS,
+        "offsets in the window as first-last:state/delivery count; counts are approximate: they "
+        "are written when a delivery ends, and not exactly once",
+    ),
     "batches": Column(Format.RUNS, "state batches exactly as the coordinator holds them"),
     "from_snapshot": Column(
         Format.FLAG, "false: only updates were seen, so that the state is partial"

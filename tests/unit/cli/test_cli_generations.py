@@ -55,6 +55,7 @@ def test_windows_lag_and_history_of_any_generation(tmp_path: Path, generation: i
         assert done.stdout.count("\n") == (1 if command == "lag" else len(WALK))
 
 
+@pytest.mark.row("CMP-05")
 @pytest.mark.parametrize("generation", [1, 2, 3])
 def test_commands_say_which_generation_they_see(tmp_path: Path, generation: int) -> None:
     path = written(tmp_path, WALK.values(), generation)

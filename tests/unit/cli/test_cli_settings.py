@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sharelag.schemas.membership import MEMBER_ROWS
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 
@@ -54,6 +55,8 @@ _DRAFT = [
     ("CFG-09", f"group.share.{_HEARTBEAT}", "5000", "5000..15000", (4999,), (5000, 15_000)),
     ("CFG-10", f"group.share.{_HEARTBEAT}", "5000", "5000..15000", (4000,), (5000,)),
     ("CFG-11", f"group.share.{_HEARTBEAT}", "5000", "5000..15000", (16_000,), (15_000,)),
+    # The draft's text has no name for it.
+    ("CFG-15", "group.share.max.share.sessions", "1000", "1..", (0,), (1, 5000)),
 ]
 
 
@@ -119,9 +122,12 @@ def test_of_several_assignors_the_first_is_used() -> None:
             "none",
             marks=row("CFG-17"),
         ),
+        pytest.param("group.type", None, "consumer, share", "streams", marks=row("CFG-19")),
     ],
 )
-def test_words_that_no_group_may_have(name: str, default: str, accepts: str, wrong: str) -> None:
+def test_words_that_no_group_may_have(
+    name: str, default: str | None, accepts: str, wrong: str
+) -> None:
     said = of_draft(name, wrong)
     assert (said["default"], said["range"]) == (default, accepts)
     assert said["problem"] == f"{wrong!r} is not one of {accepts}"
@@ -153,6 +159,17 @@ def test_the_lock_of_a_consumer_moved_to_its_group(tmp_path: Path) -> None:
     answer = sharelag("settings", "--consumer-config", str(file))
     assert (answer.returncode, answer.stdout) == (0, "")
     assert "share consumers accept every property" in answer.stderr
+
+
+@pytest.mark.row("GRP-14")
+def test_a_static_member_is_a_finding(tmp_path: Path) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_text("group.id=g\ngroup.instance.id=x\n")
+    (found,) = rows("--consumer-config", str(file))
+    assert (found["name"], found["value"]) == ("group.instance.id", "x")
+    assert "no static members" in found["hint"]
+    # What brokers answer about members has none either.
+    assert not [name for name in MEMBER_ROWS.names if "instance" in name]
 
 
 @pytest.mark.row("REJ-01")

@@ -11,9 +11,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag import open as open_workbench
+from sharelag.tables.columns import meaning_of
+from sharelag.workbench import Workbench
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.older_records import control, keyed, raw, row
+from tests.support.written_input import OLDEST, Write, WrittenInput
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -102,3 +106,27 @@ def test_two_topics_have_two_readers(tmp_path: Path, other: str) -> None:
 def demo_records(topic: str) -> pa.Table:
     records = pq.read_table(CAPTURE / "records")
     return records.filter(pc.equal(records.column("topic"), topic))
+
+
+@pytest.mark.row("RST-11")
+def test_delivery_counts_are_called_approximate(tmp_path: Path) -> None:
+    """GL-04: offset 110, being delivered for the second time, was written with a count of 1."""
+    states = [(110, 110, 0, 1), (111, 112, 0, 1), (113, 118, 0, 0), (119, 119, 2, 1)]
+    (window,) = shown(tmp_path, "windows", [row(1, 130, 0, 110, states)])
+    assert window["runs"][0] == [110, 112, 0, 1]
+    result = open_workbench(tmp_path / "raw.parquet", engine="local").windows()
+    assert "counts are approximate" in result._repr_html_()
+
+
+@pytest.mark.row("LAG-09")
+def test_offsets_without_records_are_lag_until_somebody_meets_them() -> None:
+    """GL-27: 3 and 4 of ten offsets were compacted away; a gap ends as archived."""
+    writes = [Write(90, 0), Write(80, 0, ((3, 4, 4, 0),), count=2), Write(70, 10)]
+    lags = []
+    for count in (1, 2, 3):
+        source = WrittenInput(writes[:count], rate=10 / OLDEST)
+        (line,) = Workbench(source, engine="local").lag().table.to_pylist()
+        assert line["end_offset"] == 10
+        lags.append(line["lag"])
+    assert lags == [10, 8, 0]
+    assert "offsets without a record" in meaning_of("lag")

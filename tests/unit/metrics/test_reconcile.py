@@ -278,7 +278,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.row("LAG-14", "LAG-15", "CLI-07", "ADM-07")
+@pytest.mark.row("LAG-14", "LAG-15", "CLI-07", "ADM-07", "CMP-04")
 @pytest.mark.parametrize("header", LAYOUTS)
 def test_old_and_new_layouts(header: str) -> None:
     line, (epoch, start, lag) = LAYOUTS[header]

@@ -73,6 +73,7 @@ def test_random_windows_and_targets_are_counted_offset_by_offset() -> None:
         assert row["new_drain_ms"] == (0 if new == LOG_END else None)
 
 
+@pytest.mark.row("CLI-05", "RPC-08")
 def test_a_plan_is_of_one_group_and_comes_with_kafkas_command() -> None:
     bench = sharelag.open("chapters", engine="local")
     plan = bench.plan_reset("billing", "earliest", topic="payments")
@@ -83,7 +84,12 @@ def test_a_plan_is_of_one_group_and_comes_with_kafkas_command() -> None:
         "--group billing --topic payments --reset-offsets --to-earliest --execute"
     )
     members = sharelag.open("poison", engine="local").plan_reset("poison", "latest")
-    assert "Kafka refuses it while the group has members: it has 3 now." in members.notes
+    refused = "Kafka refuses it while the group has members (NON_EMPTY_GROUP): it has 3 now."
+    assert refused in members.notes
+    given = ("--capture", "poison", "--group", "poison", "--to-latest", "-o", "json")
+    done = command("plan-reset", *given)
+    assert all(json.loads(line)["group_id"] == "poison" for line in done.stdout.splitlines())
+    assert refused in done.stderr
     assert set(members.table.column("skipped").to_pylist()) == {0, 1}
 
 

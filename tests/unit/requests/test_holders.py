@@ -104,6 +104,8 @@ def test_windows_name_members_in_every_form(log: Path) -> None:
     assert not any(notes.values())
     drawn = command(*given, "--picture")
     assert f"  {held}\n" in drawn.stdout
+    assert "680-699" in drawn.stdout
+    assert "Q acquired, by the log of requests" in drawn.stdout
     assert "the log of requests goes from" in drawn.stderr
     assert held in command(*given).stdout
     bench = sharelag.open("chapters", engine="local", requests=log)

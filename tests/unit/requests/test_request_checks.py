@@ -84,7 +84,7 @@ def test_errors_are_counted_and_explained(tmp_path: Path) -> None:
     assert "the member does not hold the record any more" in done.stdout
 
 
-@pytest.mark.row("GRP-15")
+@pytest.mark.row("GRP-15", "ADM-12")
 def test_a_group_is_empty_before_it_is_dead(tmp_path: Path) -> None:
     fine = [described(n, state, 5) for n, state in enumerate(["Empty", "Stable", "Empty", "Dead"])]
     assert found(tmp_path, *fine) == []

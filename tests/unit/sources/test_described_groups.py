@@ -43,6 +43,7 @@ TYPES = """GROUP                TYPE                 PROTOCOL
 classic              Classic              consumer             
 crowd                Share                share                
 """  # noqa: W291
+MORE_TYPES = {"usual": "Consumer", "jobs": "Jobs"}
 
 
 def groups(text: str, *names: str) -> list[tuple[Any, ...]]:
@@ -86,12 +87,31 @@ def test_members_are_read_with_their_assignment(tmp_path: Path) -> None:
     assert {row["rack_id"] for row in rows} == {None}  # not printed
 
 
+@pytest.mark.row("CLI-02")
 def test_lists_are_read_with_states_types_or_names_alone(tmp_path: Path) -> None:
     assert groups(LISTED, "group_id", "state") == [("a b  c", "Empty"), ("crowd", "Stable")]
     assert groups(TYPES, "group_id", "type") == [("classic", "Classic"), ("crowd", "Share")]
     assert groups("crowd\na b\n", "group_id", "type") == [("a b", "Share"), ("crowd", "Share")]
     (row,) = printed(tmp_path, LISTED, "groups", "--state", "EMPTY")
     assert row["group_id"] == "a b  c"
+
+
+@pytest.mark.row("FND-01")
+def test_of_all_groups_those_of_the_type_share_have_lag(tmp_path: Path) -> None:
+    more = [f"{name:<20} {kind:<20} {name:<20}\n" for name, kind in MORE_TYPES.items()]
+    found = printed(tmp_path, TYPES + "".join(more), "groups")
+    assert {row["group_id"]: row["type"] for row in found} == {
+        "classic": "Classic",
+        "crowd": "Share",
+        **MORE_TYPES,  # a type that nobody knows is shown as it is
+    }
+    asked = {}
+    for name in ("groups", "lag"):
+        lines = sharelag(name, "--capture", "chapters", "-o", "json").stdout.splitlines()
+        asked[name] = [json.loads(line) for line in lines]
+    assert {row["type"] for row in asked["groups"]} == {"Share"}
+    names = {row["group_id"] for row in asked["groups"]}
+    assert {row["group_id"] for row in asked["lag"]} <= names
 
 
 @pytest.mark.row("ADM-05")

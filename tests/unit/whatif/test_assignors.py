@@ -27,7 +27,7 @@ from tests.support.groups_to_assign import (
 # ---- worked examples -----------------------------------------------------------------------------
 
 
-@pytest.mark.row("ASG-02")
+@pytest.mark.row("ASG-02", "ADM-12")
 def test_every_partition_to_every_subscriber() -> None:
     group = [{"id": "m1", "subscribed": ["T1"]}, {"id": "m2", "subscribed": ["T1", "T2"]}]
     group += [{"id": "m3", "subscribed": ["T2"]}]

@@ -140,6 +140,7 @@ def test_a_group_is_there_from_its_first_record_to_its_tombstone() -> None:
     assert (line["group_id"], line["changed"]) == ("g", second(0))
 
 
+@pytest.mark.row("GRP-02")
 def test_a_group_has_the_fields_of_the_kip() -> None:
     fields = {field.name: field.type for field in schemas.GROUPS}
     assert fields["group_id"] == pa.string()

@@ -38,7 +38,7 @@ def test_offsets_states_and_counts_stand_below_each_other() -> None:
         "  state          ? A ? K X A A A",
         "  delivery count - 1 - 1 5 1 1 1",
         "                 ^             ^",
-        "  ^ start offset 2, last offset with a persisted state 9",
+        "  ^ start offset 2, last offset with a known state 9",
         "",
         "states:",
         "  A available",
@@ -46,6 +46,24 @@ def test_offsets_states_and_counts_stand_below_each_other() -> None:
         "  X archived",
         "  ? no persisted state: acquired, or never persisted",
     ]
+
+
+@pytest.mark.row("WIN-20")
+def test_with_what_is_acquired_it_is_the_picture_of_the_kip() -> None:
+    """GL-09, with acquired offsets from a log of requests, one of them delivered again."""
+    runs = [3, 3, 0, 2], [4, 4, 0, 1], [5, 5, 2, 1], [6, 6, 4, 5], [7, 9, 0, 0]
+    held = [(2, 2, 1), (4, 4, 2)]
+    assert list(pictures([row(2, 10, *runs) | {"held": held}]))[1:6] == [
+        "  offset         2 3 4 5 6 7 8 9",
+        "  state          Q A Q K X A A A",
+        "  delivery count 1 2 2 1 5 0 0 0",
+        "                 ^             ^",
+        "  ^ start offset 2, last offset with a known state 9",
+    ]
+    beyond = list(pictures([row(2, 2) | {"held": [(2, 3, 1)]}]))
+    assert beyond[2] == "  state          Q Q"
+    split = list(pictures([row(0, 6, [0, 5, 0, 1]) | {"held": [(1, 2, 2), (4, 4, 2)]}]))
+    assert split[2:4] == ["  state          A Q Q A Q A", "  delivery count 1 2 2 1 2 1"]
 
 
 def test_long_runs_are_one_cell_and_rows_keep_to_80_columns() -> None:
@@ -103,7 +121,7 @@ def test_the_command_draws_what_its_json_says() -> None:
         name = f"{line['group_id']}  {line['topic']}:{line['partition']}"
         assert text.startswith(name)
         if start is not None and end is not None and end > start:
-            assert f"^ start offset {start}, last offset with a persisted state {end - 1}" in text
+            assert f"^ start offset {start}, last offset with a known state {end - 1}" in text
     assert len([text for text in drawn if text.strip()]) == len(printed) > 1
 
 
