@@ -12,6 +12,11 @@ import pyarrow.compute as pc
 
 #: Types of acknowledgement, as Kafka counts them; a broker may count another in future.
 _TYPES = ("accept", "release", "reject", "renew")
+#: What people look for comes first.
+_FIRST = (
+    *("RecordAcknowledgementsPerSec", "InFlightMessageCount"),
+    *("AcquisitionLockTimeoutPerSec", "InFlightBatchCount"),
+)
 _MAIN = ("Value", "Count", "Mean", "Max")
 _SHARE = "protocol=share"
 _BEANS = (
@@ -25,6 +30,8 @@ _BEANS = (
 def about_share_groups(table: pa.Table) -> pa.Table:
     """Return the figures about share groups: of each metric its value, count, mean and maximum.
 
+    Acknowledgements, in-flight records and expired locks come first, else the order stays.
+
     Parameters
     ----------
     table : pyarrow.Table
@@ -37,7 +44,10 @@ def about_share_groups(table: pa.Table) -> pa.Table:
     coordinated = pc.match_substring(table.column("mbean"), "group-coordinator").fill_null(False)
     of_share = pc.or_(of_bean, pc.and_(coordinated, pc.or_(of_coordinator, of_kind)))
     main = pc.is_in(table.column("attribute"), pa.array(_MAIN))
-    return table.filter(pc.and_(of_share, main))
+    found = table.filter(pc.and_(of_share, main))
+    place = pc.index_in(found.column("metric"), pa.array(_FIRST)).fill_null(len(_FIRST))
+    order = np.argsort(place.to_numpy(), kind="stable")
+    return found.take(pa.array(order))
 
 
 def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> pa.Table:

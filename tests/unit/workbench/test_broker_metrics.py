@@ -1,0 +1,91 @@
+"""Metrics of brokers on the paths that people use: the same columns, or why there are none."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+import sharelag as package
+from sharelag.errors import InputError
+from sharelag.metrics.in_flight import COLUMNS
+from tests.support.command import sharelag
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
+BEAN = "kafka.server:type=SharePartitionMetrics"
+
+
+@pytest.fixture(scope="module")
+def of_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Metrics of the moment of the demo: a window of 3 offsets, and 7 locks that expired."""
+    evidence = package.open(engine="local").evidence()
+    row = next(row for row in evidence.lag.to_pylist() if (row["unread"] or 0) >= 3)
+    place = f"group={row['group_id']},topic={row['topic']},partition={row['partition']}"
+    span = row["window_end_offset"] - row["effective_start_offset"] + 3
+    file = tmp_path_factory.mktemp("metrics") / "1.txt"
+    at = evidence.as_of - timedelta(seconds=2)
+    file.write_text(
+        f"time={int(at.timestamp() * 1000)}\n"
+        "kafka.server:type=ShareGroupMetrics,name=PartitionLoadTimeMs:Count=1\n"
+        "kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=Accept:Count=9\n"
+        f"{BEAN},name=InFlightMessageCount,{place}:Value={span}\n"
+        f"{BEAN},name=AcquisitionLockTimeoutPerSec,{place}:Count=7\n"
+    )
+    return file
+
+
+def test_commands_and_workbench_say_the_same(of_demo: Path) -> None:
+    bench = package.open(engine="local", broker_metrics=of_demo)
+    for command, result in (("lag", bench.lag()), ("progress", bench.progress())):
+        given = ("--capture", "demo", "--broker-metrics", str(of_demo), "-o", "json")
+        printed = [json.loads(line) for line in sharelag(command, *given).stdout.splitlines()]
+        rows = result.table.select(list(COLUMNS)).to_pylist()
+        assert [{name: row[name] for name in COLUMNS} for row in printed] == rows
+        told = [row for row in rows if row["in_flight_offsets"] is not None]
+        assert [row["lock_timeouts"] for row in told] == [7]
+        assert told[0]["acquired_low"] is not None
+    for said in (bench.progress().to_text(), bench.explain("billing").to_text()):
+        assert "of all share groups: 9 accept" in said
+
+
+def test_causes_have_what_brokers_measured(of_demo: Path) -> None:
+    table = package.open(engine="local", broker_metrics=of_demo).explain("billing").table
+    names = pc.struct_field(pc.list_flatten(table.column("evidence")), "name").to_pylist()
+    without = package.open(engine="local").explain("billing").table
+    before = pc.struct_field(pc.list_flatten(without.column("evidence")), "name").to_pylist()
+    assert "measured" not in before
+    assert set(names) - set(before) <= {"measured"}
+
+
+def test_metrics_of_another_time_are_unknown_and_said_so() -> None:
+    given = ("--capture", "demo", "--broker-metrics", str(DATA / "first.properties"))
+    done = sharelag("lag", *given, "-o", "json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {row[name] for row in rows for name in COLUMNS} == {None}
+    assert "not known: what brokers measured then" in done.stderr
+    result = package.open(engine="local", broker_metrics=given[-1]).progress()
+    assert "what brokers measured then" in " ".join(result.unknown)
+
+
+def test_without_metrics_there_are_no_columns_of_them() -> None:
+    bench = package.open(engine="local")
+    assert not set(COLUMNS) & set(bench.lag().table.column_names)
+    with pytest.raises(InputError, match="broker_metrics=PLACE"):
+        bench.broker_metrics()
+
+
+def test_the_figures_of_a_group_are_a_result() -> None:
+    bench = package.open(engine="local", broker_metrics=[DATA / "first.properties"])
+    result = bench.broker_metrics("billing")
+    assert set(result.table.column("group_id").to_pylist()) == {"billing"}
+    assert "InFlightMessageCount" in result.to_text()
+    assert len(bench.broker_metrics(everything=True).table) > len(bench.broker_metrics().table)
+
+
+def test_what_does_not_go_together_is_wrong_usage() -> None:
+    done = sharelag("lag", "--capture", "demo", "--by", "group", "--broker-metrics", "m.txt")
+    assert done.returncode == 2
+    assert "--broker-metrics needs --by partition" in done.stderr
