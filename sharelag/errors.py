@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class ShareLagError(Exception):
@@ -70,7 +70,9 @@ class ReplayError(ShareLagError):
 _NAMED = 10
 
 
-def unknown_group(group: str, known: Iterable[str], where: str = "") -> str:
+def unknown_group(
+    group: str, known: Iterable[str], where: str = "", kinds: Mapping[str, str] | None = None
+) -> str:
     """Say that a share group has no state; the one wording of it.
 
     Parameters
@@ -81,7 +83,14 @@ def unknown_group(group: str, known: Iterable[str], where: str = "") -> str:
         The groups that have state there; empty if that is not known.
     where : str
         Where it was looked for, such as ``"in capture of c1 at 2026-11-21T03:10:00Z"``.
+    kinds : mapping of str to str, optional
+        Types of groups that are no share groups, as far as known.
     """
+    if kinds and group in kinds:
+        return (
+            f"group {group!r} is of type {kinds[group]}, not Share (Kafka's share commands answer "
+            "GROUP_ID_NOT_FOUND): its lag is that of kafka-consumer-groups.sh --describe"
+        )
     names = sorted(set(known))
     said = f"there is no state of share group {group!r}{where and ' '}{where}"
     if not names:

@@ -112,7 +112,7 @@ def require_rows(
     choice: Any, moment: Any, groups: set[str], source: Any, rejected: int = 0
 ) -> None:
     """Name what was chosen and not found; finding nothing now is an error."""
-    from sharelag.workbench.engine import group_names
+    from sharelag.workbench.engine import group_names, other_groups
 
     missing = sorted(choice.groups - groups)
     requested = ", ".join(
@@ -120,9 +120,10 @@ def require_rows(
     )
     where = f"in topic {requested}" if requested else ""
     known = group_names(source, choice.generation) if missing else []
+    kinds = other_groups(source) if missing else {}
     said = [
         # A group with state elsewhere is not misspelt.
-        unknown_group(name, [] if name in known else known, where)
+        unknown_group(name, [] if name in known else known, where, kinds)
         for name in missing
     ]
     if not groups and moment is None:

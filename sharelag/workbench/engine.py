@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.errors import InputError
+from sharelag.errors import ClusterError, InputError
 from sharelag.metrics.holders import with_holders
 from sharelag.metrics.in_flight import measured_arrow, with_measured
 from sharelag.reading import ORDER, OVER, Reading, named
@@ -95,6 +95,20 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
         return []
     with reading(source, "local", None, Choice(generation=generation), history=False) as begun:
         return sorted(pc.unique(begun.table("windows").column("group_id")).to_pylist())
+
+
+def other_groups(source: Input) -> dict[str, str]:
+    """Return the types of a running cluster's groups that are no share groups, for messages."""
+    from sharelag.sources.inputs import KafkaInput
+
+    if not isinstance(source, KafkaInput):
+        return {}
+    from sharelag.sources.kafka.topics import consumer_groups
+
+    try:
+        return consumer_groups(source.config)
+    except ClusterError:  # the message goes without it
+        return {}
 
 
 @contextmanager

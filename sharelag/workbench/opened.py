@@ -205,7 +205,8 @@ class Opened:
         if group is not None and group not in there:
             if self.choice.groups or self.choice.topics:  # of the others nothing was read
                 there = engines.group_names(self.source, self.choice.generation)
-            raise InputError(unknown_group(group, there, f"in {self.describe()}"))
+            kinds = engines.other_groups(self.source)
+            raise InputError(unknown_group(group, there, f"in {self.describe()}", kinds))
 
     def _base(self, gathered: bool = True) -> Result:
         """What all results say of where they come from."""

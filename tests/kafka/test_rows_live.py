@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,7 +16,9 @@ import pytest
 from confluent_kafka import AcknowledgeType, Consumer, KafkaException, Message, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+import sharelag as package
 from sharelag import schemas
+from sharelag.errors import InputError
 from sharelag.replay.members import groups_arrow
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka import topics as kafka
@@ -24,6 +27,7 @@ from sharelag.whatif.simulation.clients import Client
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import engine
+from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
@@ -161,6 +165,7 @@ def _consumed(consumer: Consumer, into: list[Message]) -> bool:
     return bool(into)
 
 
+@pytest.mark.row("FND-09")
 def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) -> None:
     """Neither Kafka's command nor the groups show it, and its records have no delivery count."""
     servers = orders.bootstrap_servers
@@ -179,6 +184,12 @@ def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) ->
         wait_until(lambda: bool(one.poll(0.5)), "the group is refused", timeout=20)
     with pytest.raises(RigError, match="is not a share group"):
         orders.share_groups("--describe", "--group", "rows-consumer")
+    for group, kind in (("rows-consumer", "Consumer"), ("rows-classic", "Classic")):
+        said = rf"'{group}' is of type {kind}, not Share \(.*GROUP_ID_NOT_FOUND\)"
+        done = sharelag("lag", "--bootstrap-server", servers, "--group", group)
+        assert (done.returncode, re.search(said, done.stderr) is None) == (1, False)
+        with pytest.raises(InputError, match=said):
+            package.open(servers, engine="local").explain(group)
     with consumer(orders, "rows-shared") as one:
         polled(one)
         found = _groups(orders)

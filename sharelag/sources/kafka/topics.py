@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from confluent_kafka import OFFSET_INVALID, IsolationLevel, TopicCollection
+from confluent_kafka import OFFSET_INVALID, ConsumerGroupType, IsolationLevel, TopicCollection
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 
@@ -116,6 +116,20 @@ def topic_ids(config: ClientConfig) -> dict[str, str]:
     described = descriptions(connection, connection.topic_names())
     return {
         name: id_text(found.topic_id) for name, found in described.items() if not found.is_internal
+    }
+
+
+def consumer_groups(config: ClientConfig) -> dict[str, str]:
+    """Return the type of each consumer group that we may describe: ``Classic`` or ``Consumer``.
+
+    Groups of all types have one namespace. The client library lists no share groups.
+    """
+    connection = Connection(config)
+    asked = connection.admin.list_consumer_groups(request_timeout=connection.within)
+    found = connection.result(asked, "the list of groups")
+    return {
+        one.group_id: "Consumer" if one.type == ConsumerGroupType.CONSUMER else "Classic"
+        for one in found.valid
     }
 
 
