@@ -18,7 +18,7 @@ from tests.support.walk import RECOVERED, WALK
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 #: KIP-932 has no epochs in its first requests; Kafka sends them always.
-EPOCHS = {"stateEpoch": 0, "leaderEpoch": 0}
+EPOCHS: dict[str, Any] = {"stateEpoch": 0, "leaderEpoch": 0}
 
 
 def shown(folder: Path, table: str) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def test_a_new_leader_reads_the_state_after_step_8(tmp_path: Path) -> None:
 
 @pytest.mark.row("PSC-15")
 def test_a_write_while_the_coordinator_loads_is_refused(tmp_path: Path) -> None:
-    asked = EPOCHS | {"startOffset": 110, "stateBatches": []}
+    asked: dict[str, Any] = EPOCHS | {"startOffset": 110, "stateBatches": []}
     log_of(
         tmp_path,
         state_call("WriteShareGroupState", 0, error=COORDINATOR_LOAD_IN_PROGRESS, **asked),
