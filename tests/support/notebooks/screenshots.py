@@ -30,6 +30,8 @@ OUT = DOCS / "screenshots"
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 GALLERY = "gallery"
 WIDTH = 1180
+#: What the README begins with: the top of this dashboard on a wide page.
+HERO, HERO_SIZE = "dashboard-now", {"width": 1700, "height": 1000}
 #: Chromium draws no pictures beyond this.
 HIGHEST = 16_000
 COLOURS = 256
@@ -107,7 +109,10 @@ def _of_cells(lab: Lab, browser: Browser, names: list[str]) -> None:
             shown = (
                 page.locator(".jp-Notebook .jp-Cell").nth(number).locator(".jp-OutputArea-output")
             )
-            _keep(shown.locator(".sharelag-dashboard, .sl").first, f"{name}-{theme}")
+            view = shown.locator(".sharelag-dashboard, .sl").first
+            _keep(view, f"{name}-{theme}")
+            if name == HERO:
+                _keep_top(page, view, f"readme-{theme}")
     running.close(GALLERY)
 
 
@@ -155,8 +160,17 @@ def _fit(page: Page) -> None:
         page.wait_for_function(_WHOLE)
 
 
-def _keep(shown: Locator, name: str) -> None:
+def _keep_top(page: Page, shown: Locator, name: str) -> None:
+    """Keep what people see first where there is room for everything side by side."""
+    page.set_viewport_size({"width": HERO_SIZE["width"], "height": 3000})
+    page.evaluate(_PAINTED)
+    page.wait_for_function(_WHOLE)
+    _keep(shown, name, HERO_SIZE["height"])
+
+
+def _keep(shown: Locator, name: str, highest: int = HIGHEST) -> None:
     taken = Image.open(io.BytesIO(shown.screenshot(animations="disabled"))).convert("RGB")
+    taken = taken.crop((0, 0, taken.width, min(taken.height, highest)))
     path = OUT / f"{name}.png"
     taken.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
         path, optimize=True
