@@ -84,7 +84,7 @@ def unknown_group(
     where : str
         Where it was looked for, such as ``"in capture of c1 at 2026-11-21T03:10:00Z"``.
     kinds : mapping of str to str, optional
-        Types of groups that are no share groups, as far as known.
+        Types of groups that are not share groups, as far as known.
     """
     if kinds and group in kinds:
         return (

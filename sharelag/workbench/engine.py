@@ -98,7 +98,7 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
 
 
 def other_groups(source: Input) -> dict[str, str]:
-    """Return the types of a running cluster's groups that are no share groups, for messages."""
+    """Return the types of a running cluster's groups that are not share groups, for messages."""
     from sharelag.sources.inputs import KafkaInput
 
     if not isinstance(source, KafkaInput):

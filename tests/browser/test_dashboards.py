@@ -77,6 +77,22 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
     opened.assert_quiet()
 
 
+@pytest.mark.parametrize(("width", "columns"), [(1000, 1), (1920, 2)])
+def test_wide_pages_have_parts_side_by_side(opened: Watched, width: int, columns: int) -> None:
+    page = opened.page
+    before = page.viewport_size or {"width": 1280, "height": 720}
+    page.set_viewport_size({"width": width, "height": 900})
+    groups, cells = (cell(page, FLEET).locator(".sl-level-3").nth(n) for n in (0, 1))
+    expect(groups).to_be_visible()
+    page.wait_for_function(IDLE)
+    first, second = groups.bounding_box(), cells.bounding_box()
+    assert first
+    assert second
+    assert (first["y"] == second["y"]) == (columns == 2)
+    assert (first["x"] == second["x"]) == (columns == 1)
+    page.set_viewport_size({"width": before["width"], "height": before["height"]})
+
+
 def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -> None:
     page = opened.page
     said = head(page, GROUP).inner_text()
