@@ -31,7 +31,7 @@ _PLAIN_BLANKS = str.maketrans("\u00a0\u202f", "  ")
 #: Seconds between two refreshes of something that goes on, and after which it is called stale.
 EVERY, STALE_AFTER = 30.0, 120.0
 _GRID = {
-    "grid_template_columns": "repeat(auto-fit, minmax(min(100%, 640px), 1fr))",
+    "grid_template_columns": "repeat(auto-fit, minmax(min(100%, 600px), 1fr))",
     "grid_gap": "0 20px",
     "align_items": "flex-start",
     "width": "100%",

@@ -85,7 +85,7 @@ class GroupDashboard(Dashboard):
         sums = self.bench.lag(by="group").table
         there = sums.column("group_id").to_pylist()
         if self._asked is None and there:
-            self._asked = most_lag(self.bench)
+            self._asked = self._first_group()
         if not there:
             raise InputError(
                 f"no share group has any state in {self.bench.describe()}: check that one has "
@@ -100,6 +100,10 @@ class GroupDashboard(Dashboard):
         self.bench.evidence(self._asked)
         self.header.title = f"{self.TITLE}: {text.name(self._asked, None)}"
         return str(self._asked)
+
+    def _first_group(self) -> str:
+        """The group that is shown where nobody chose one."""
+        return most_lag(self.bench)
 
 
 def most_lag(bench: Workbench) -> str:

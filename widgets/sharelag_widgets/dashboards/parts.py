@@ -172,7 +172,7 @@ class StripPart(Part):
     def __init__(self, title: str, meanings: Mapping[str, str], selection: Selection) -> None:
         self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
         super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
-        self.layout.grid_column = "1 / -1"  # the more offsets side by side, the better
+        self.add_class("sharelag-row")  # the more offsets side by side, the better
 
     def along(self, figure: Any) -> None:
         """Let the slider go along the time axis of a figure that stands above."""

@@ -19,7 +19,7 @@ from sharelag.workbench.charts import text
 from ..selection import SHARE_PARTITION, Selection
 from .group_dashboard import GroupDashboard
 from .parts import ChartPart, Part, StripPart, TablePart, fragment
-from .suspects import OFTEN, PINS, SUSPECTS, VIEW, suspects
+from .suspects import GIVEN_UP, OFTEN, PINS, SUSPECTS, VIEW, suspects
 
 #: Kafka's.
 DEFAULT_LIMIT = 5
@@ -66,9 +66,9 @@ class PoisonHunt(GroupDashboard):
         )
         return [self._group_choice(), self.least], [
             self.table,
+            self.causes,
             self.strip,
             self.counts,
-            self.causes,
         ]
 
     def _show(self) -> None:
@@ -100,6 +100,12 @@ class PoisonHunt(GroupDashboard):
         self.causes.children[1].value = fragment(explained)
         if self.selection.offsets is not None:
             self._follow()
+
+    def _first_group(self) -> str:
+        """The group whose offsets were delivered most often, or given up."""
+        found = suspects(self.bench.windows().table, self.least.value, DEFAULT_LIMIT)
+        mine = found.filter(pc.match_substring_regex(found.column("why"), f"{OFTEN}|{GIVEN_UP}"))
+        return str(mine.column("group_id")[0]) if len(mine) else super()._first_group()
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
         bench.moments(group)
