@@ -247,6 +247,23 @@ def test_nothing_read_is_a_table_without_rows() -> None:
     assert read_metrics([]).schema == BROKER_METRICS
 
 
+@pytest.mark.row("ACK-10")
+def test_rejected_and_released_records_are_two_series() -> None:
+    done = sharelag("metrics", f"1={DATA / 'second.csv'}", "-o", "json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    counts = {
+        row["ack_type"]: row["figure"]
+        for row in rows
+        if (row["metric"], row["attribute"]) == ("RecordAcknowledgementsPerSec", "Count")
+    }
+    assert {"accept", "release", "reject"} <= set(counts)
+    for kind in ("release", "reject"):
+        assert f" {counts[kind]:,.0f} {kind}" in done.stderr
+    page = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    assert "A record that is rejected is given up for good" in page
+    assert "one that is released is delivered again" in page
+
+
 def test_the_command_says_what_members_acknowledged() -> None:
     first, second = (f"1={DATA / name}" for name in ("first.properties", "second.csv"))
     done = sharelag("metrics", first, second, "--group", "billing", "-o", "json")
