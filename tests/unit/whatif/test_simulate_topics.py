@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import sharelag
 from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.scenario import (
@@ -60,7 +61,7 @@ def test_deleted_records_are_lost_and_leave_the_lag() -> None:
     assert (row["lost"], row["completed"], row["lag_end"]) == (70, 30, 0)
 
 
-@pytest.mark.row("WIN-05")
+@pytest.mark.row("WIN-05", "PSC-16")
 @pytest.mark.parametrize(("reset", "start"), [("latest", 100), ("earliest", 0)])
 def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> None:
     scenario = Scenario(
@@ -70,6 +71,9 @@ def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> No
         duration_ms=1,
     )
     assert at(simulate(scenario), 0)["start_offset"] == start
+    # Until the leader has decided that, no record says it, and lag is not known.
+    rows = sharelag.open("not_started", engine="local").lag().table.to_pylist()
+    assert {(row["start_offset"], row["lag"]) for row in rows} == {(None, None)}
 
 
 def test_producers_produce_what_the_scenario_says() -> None:
