@@ -103,7 +103,7 @@ COLUMNS = {
     "runs": Column(
         Format.RUNS,
         "offsets in the window as first-last:state/delivery count; counts are approximate: they "
-        "are written when a delivery ends, and not exactly once",
+        "are written when a delivery ends, and one may be lost",
     ),
     "batches": Column(Format.RUNS, "state batches exactly as the coordinator holds them"),
     "from_snapshot": Column(
