@@ -128,7 +128,13 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
         """one => { const box = one.getBoundingClientRect(), share = (one.value - one.min) / (one.max - one.min);
         return box.left + 8 + share * (box.width - 16); }"""
     )
-    state = [strip.get_attribute("data-moment"), seen, box, slider.bounding_box(), slider.input_value()]
+    state = [
+        strip.get_attribute("data-moment"),
+        seen,
+        box,
+        slider.bounding_box(),
+        slider.input_value(),
+    ]
     assert abs(place - (box["x"] + box["width"] * 0.4)) < 12, state
     page.wait_for_function(IDLE)
     opened.assert_quiet()

@@ -79,7 +79,7 @@ function build({ model, root, link, say, later, failed }) {
     if (!axis || !plot) return NaN;
     return timeOf(axis.p2d(Math.max(0, Math.min(plot.width, clientX - plot.left))));
   }
-  let dragged = null; // where it began
+  let [dragged, wasDragged] = [null, false]; // where it began; whether the last press became a drag
   function drag(event) {
     if (dragged === null || (!dragged.moved && Math.abs(event.clientX - dragged.from) < DRAG)) return;
     dragged.moved = true;
@@ -90,7 +90,7 @@ function build({ model, root, link, say, later, failed }) {
   }
   function drop(event) {
     const [was, released] = [dragged, event.type === "pointerup"];
-    dragged = null;
+    [dragged, wasDragged] = [null, Boolean(was?.moved)];
     if (was?.moved && released && !Number.isNaN(was.time)) link.tell({ picked_moment: was.time }, { moment: was.time });
   }
   box.addEventListener("pointerdown", (event) => {
@@ -169,6 +169,7 @@ function build({ model, root, link, say, later, failed }) {
     if (gone) return library.purge(box);
     box.removeAllListeners?.("plotly_click");
     box.on("plotly_click", ({ points: [hit] }) => {
+      if (wasDragged) return; // for Plotly, too, a press that ends elsewhere is a click: on what was last pointed at
       stage.focus({ preventScroll: true });
       const [key, picked] = [keyOf(hit.customdata), get("picked_keys")];
       pick(key && picked.length === 1 && picked[0] === key ? null : { x: hit.x, custom: hit.customdata });
