@@ -265,6 +265,17 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     )
     assert "SetupError: Spark does not start" in done.stderr
     assert "Java 17 or newer" in done.stderr
+    # What Java says stays, before what we say of it.
+    said = done.stderr.index("UnsupportedClassVersionError")
+    assert said < done.stderr.index("SetupError: Spark does not start")
+
+
+def test_nothing_is_written_but_what_is_wrong(tmp_path: Path) -> None:
+    """Java's warning of incubator modules is left out; the rest of its words are passed on."""
+    said = 'made._jvm.java.lang.System.err.println("a line of Java")'
+    done = run(f"{_SCRIPT.replace('made.stop()', f'{said}; made.stop()')}", {})
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "a line of Java\n"
 
 
 def test_the_wheel_has_the_settings_of_sparks_log(tmp_path: Path) -> None:

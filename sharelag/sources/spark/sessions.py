@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sharelag.errors import SetupError
+from sharelag.sources.spark import jvm
 from sharelag.sources.spark import settings as ours
 from sharelag.sources.spark.notice import notice
 
@@ -167,6 +168,7 @@ def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
     suits = ours.local() if here else ours.RUNTIME | ours.STARTED
     chosen = {name: value for name, value in suits.items() if name not in given}
     with notice("starting Spark on this machine" if here else f"starting Spark on {master}"):
+        jvm.start({"spark.app.name": app_name} | chosen | wanted)
         return _made(app_name, chosen | wanted)
 
 
