@@ -56,15 +56,24 @@ class Check(NamedTuple):
     metavar="USER",
     help="For --rights: those of somebody else (User:alice), by the rules the cluster lists.",
 )
+@click.option(
+    "--kafka-version",
+    metavar="VERSION",
+    help="Of the brokers, such as 4.3.1: name its known defects. Brokers tell only their release.",
+)
 def doctor(
     output: str,
     rights: bool,
     group: tuple[str, ...],
     topic: tuple[str, ...],
     principal: str | None,
+    kafka_version: str | None,
     **options: Any,
 ) -> int:
     """Check this machine, and a cluster if one is given, and say what to do.
+
+    Known defects of the brokers' version are among the checks; explain names those that a group's
+    records show.
 
     Exits with 1 when a check fails; with --rights when a command of sharelag would end with an
     error, and with --principal when a consumer would. Below the table of rights are the commands
@@ -74,6 +83,8 @@ def doctor(
     if rights:
         if config is None:
             raise click.UsageError("--rights asks a cluster: add --bootstrap-server HOST:PORT.")
+        if kafka_version:
+            raise click.UsageError("--kafka-version with --rights: remove one of them.")
         from sharelag.sources.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 
@@ -82,7 +93,7 @@ def doctor(
     if ignored := given_options(("group", "topic", "principal", "output")):
         raise click.UsageError(f"{flags(ignored)} without --rights: add it, or remove them.")
     worst = 0
-    for check in checks(config):
+    for check in checks(config, kafka_version):
         click.echo(
             f"{check.verdict:<5} {check.what}: {check.found}"
             + (f"\n      -> {check.advice}" if check.advice else "")
@@ -108,8 +119,10 @@ def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) 
     return int(CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table)))
 
 
-def checks(config: ClientConfig | None = None) -> Iterator[Check]:
+def checks(config: ClientConfig | None = None, kafka_version: str | None = None) -> Iterator[Check]:
     """Look at this machine and, with a configuration, at its cluster.
+
+    Without ``kafka_version`` its known defects are those of the release that a broker tells.
 
     Yields
     ------
@@ -122,6 +135,8 @@ def checks(config: ClientConfig | None = None) -> Iterator[Check]:
         java = java._replace(verdict="warn", advice=advice)
     yield java
     yield _spark()
+    if kafka_version:
+        yield from _defects(kafka_version)
     if config is None:
         yield Check(
             "warn",
@@ -139,7 +154,7 @@ def checks(config: ClientConfig | None = None) -> Iterator[Check]:
     yield reached
     if reached.verdict == "fail":
         return
-    yield from _features(config)
+    yield from _features(config, with_defects=kafka_version is None)
     for topic, without in (
         (STATE_TOPIC, "no lag can be computed"),
         (GROUP_TOPIC, "members, ages, rates and causes cannot be computed"),
@@ -211,7 +226,7 @@ def _spark() -> Check:
     )
 
 
-def _features(config: ClientConfig) -> Iterator[Check]:
+def _features(config: ClientConfig, with_defects: bool = True) -> Iterator[Check]:
     from sharelag.sources.kafka.features import broker_features
 
     try:
@@ -245,6 +260,25 @@ def _features(config: ClientConfig) -> Iterator[Check]:
         "" if on else "turn share groups on: kafka-features.sh upgrade --feature share.version=1"
     )
     yield Check("ok" if on else "fail", "share.version", str(found.share_version), advice)
+    if with_defects and found.release is not None:
+        yield from _defects(found.release)
+
+
+def _defects(kafka_version: str) -> Iterator[Check]:
+    """The defects of a version, or of a release, some patches of which may have them."""
+    from sharelag.model.defects import known_defects
+
+    there = known_defects(kafka_version)
+    if not there:
+        yield Check("ok", "known defects", f"none of share groups in Kafka {kafka_version}")
+    for defect, is_certain in there:
+        where = f"Kafka {kafka_version}" if is_certain else f"some versions of {kafka_version}"
+        yield Check(
+            "warn",
+            f"defect {defect.issue}",
+            f"{where}: {defect.effect}",
+            f"{defect.advice}; fixed in {defect.fixed_in} ({defect.url})",
+        )
 
 
 def _readable(config: ClientConfig, topic: str, without: str) -> Check:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sharelag.metrics import finders
 from sharelag.metrics.facts import Facts
 from sharelag.metrics.finders import Found
+from sharelag.model.defects import BY_CAUSE
 from sharelag.tables.level import CRITICAL, NOTE, WARNING
 
 
@@ -50,14 +51,16 @@ CAUSES = (
         "start_went_back",
         CRITICAL,
         "the start offset went back without a reset: records may be delivered twice",
-        "a broker bug (apache/kafka#23074): upgrade brokers, and check for duplicates since then",
+        f"a defect of brokers ({BY_CAUSE['start_went_back'].issue}): upgrade them to "
+        f"{BY_CAUSE['start_went_back'].fixed_in}, and check for duplicates since then",
         finders.start_went_back,
     ),
     Cause(
         "count_regressed",
         CRITICAL,
         "the delivery complete count went back: Kafka's lag is too high",
-        "a broker bug (apache/kafka#23112): upgrade the brokers; effective lag is correct",
+        f"a defect of brokers ({BY_CAUSE['count_regressed'].issue}): upgrade them to "
+        f"{BY_CAUSE['count_regressed'].fixed_in}; effective lag is correct",
         finders.count_regressed,
     ),
     Cause(
@@ -80,7 +83,8 @@ CAUSES = (
         "members_idle",
         CRITICAL,
         "members are assigned these partitions but make no progress on them",
-        "check the members: they send heartbeats, but neither finish nor release records",
+        "check the members: they send heartbeats, but neither finish nor release records; "
+        "sharelag doctor names defects of brokers with which fetches hang",
         finders.members_idle,
         frozenset({"slow_consumers", "burst", "hot_partition"}),
     ),

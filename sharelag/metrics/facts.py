@@ -75,6 +75,10 @@ class Facts:
         """Return a column of the observed table; times in milliseconds."""
         return _floats(self._observed, name)
 
+    def observed_text(self, name: str) -> list[str]:
+        """Return a column of the observed table as texts; empty where unknown."""
+        return flat(self._observed.column(name)).fill_null("").to_pylist()
+
     def since_each_part(self, name: str) -> Floats:
         """Return how much was finished or released from each tenth of the span to its end.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from sharelag.metrics.facts import Bools, Facts, Floats, sums
 from sharelag.metrics.observed import BINS
+from sharelag.model.defects import BY_CAUSE
 from sharelag.tables.reasons import NO_START_OFFSET
 
 
@@ -104,15 +105,19 @@ def open_transaction(facts: Facts) -> Found:
 
 
 def start_went_back(facts: Facts) -> Found:
-    """Find start offsets that went back without a reset (apache/kafka#23074, before 4.4)."""
+    """Find start offsets that went back without a reset."""
     times = facts.observed("start_back")
     return Found(
-        times > 0, facts.lag("effective_lag"), facts.observed("start_back_at"), {"times": times}
+        times > 0,
+        facts.lag("effective_lag"),
+        facts.observed("start_back_at"),
+        {"times": times},
+        _defect(facts, "start_went_back", "start_back_record"),
     )
 
 
 def count_regressed(facts: Facts) -> Found:
-    """Find delivery complete counts that fell with the start offset (apache/kafka#23112)."""
+    """Find delivery complete counts that fell with the start offset."""
     times = facts.observed("count_back")
     counted = facts.lag("delivery_complete_count")
     where = (times > 0) & ~(facts.observed("start_back") > 0)
@@ -122,7 +127,15 @@ def count_regressed(facts: Facts) -> Found:
         held,
         facts.observed("count_back_at"),
         {"times": times, "delivery complete count": counted},
+        _defect(facts, "count_regressed", "count_back_record"),
     )
+
+
+def _defect(facts: Facts, cause: str, record: str) -> dict[str, list[str]]:
+    """Name the defect of Kafka that a cause shows, and the last record that shows it."""
+    defect = BY_CAUSE[cause]
+    said = f"{defect.issue}, fixed in {defect.fixed_in}"
+    return {"record": facts.observed_text(record), "defect": [said] * len(facts.groups)}
 
 
 def records_deleted(facts: Facts) -> Found:

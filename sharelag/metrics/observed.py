@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
@@ -35,6 +36,7 @@ _CHANGES = ("finished", "archived", "released", "redelivered")
 HISTORY_COLUMNS = [
     *_STATE,
     *(
+        "record_offset",
         "record_timestamp",
         "snapshot_epoch",
         "start_offset",
@@ -185,8 +187,22 @@ class _Rows:
         return pa.array(np.add.reduceat(chosen.astype(np.int64), self.first))
 
     def time_of_last(self, chosen: NDArray[np.bool_]) -> pa.Array:
-        row = np.maximum.reduceat(np.where(chosen, self.place, -1), self.first)
+        row = self._last_of(chosen)
         return known_times(self.time[row], row >= 0)
+
+    def record_of_last(self, chosen: NDArray[np.bool_]) -> pa.Array:
+        """Return ``partition:offset`` of the last chosen row of each share partition."""
+        row = pa.array(self._last_of(chosen))
+        row = pc.if_else(pc.less(row, 0), None, row)
+        place = [
+            flat(self.table.column(name).take(row)).cast(pa.string())
+            for name in ("record_partition", "record_offset")
+        ]
+        return pc.binary_join_element_wise(*place, ":")
+
+    def _last_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the last chosen row of each share partition, or -1."""
+        return np.maximum.reduceat(np.where(chosen, self.place, -1), self.first)
 
 
 def _lead(rows: _Rows) -> NDArray[np.int64]:
@@ -267,5 +283,9 @@ def _fallen(rows: _Rows, inside: NDArray[np.bool_]) -> dict[str, pa.Array]:
     ):
         fell = compares & known
         fell[1:] &= known[:-1] & (value[1:] < value[:-1])
-        arrays |= {f"{name}_back": rows.count(fell), f"{name}_back_at": rows.time_of_last(fell)}
+        arrays |= {
+            f"{name}_back": rows.count(fell),
+            f"{name}_back_at": rows.time_of_last(fell),
+            f"{name}_back_record": rows.record_of_last(fell),
+        }
     return arrays

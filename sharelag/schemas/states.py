@@ -114,8 +114,10 @@ OBSERVED = pa.schema(
         # times the start offset fell although the state was not replaced
         ("start_back", pa.int64()),
         ("start_back_at", TIMESTAMP),  # the last of them
+        ("start_back_record", pa.string()),  # its record: state partition:offset
         ("count_back", pa.int64()),  # times start offset + delivery complete count fell, likewise
         ("count_back_at", TIMESTAMP),
+        ("count_back_record", pa.string()),
     ]
 )
 

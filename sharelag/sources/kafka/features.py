@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from sharelag.errors import BrokerUnreachableError, ClusterError
+from sharelag.model.defects import release_of
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.tls import connect, host_and_port
 from sharelag.version import __version__
@@ -29,6 +30,12 @@ class Features:
 
     apis: dict[int, int]  # request key: highest version
     finalized: dict[str, int]  # feature: finalized level
+    supported: dict[str, int] = field(default_factory=dict)  # feature: highest level
+
+    @property
+    def release(self) -> str | None:
+        """The broker's release, such as ``4.3``, by what it supports; None where unknown."""
+        return release_of(self.supported.get("metadata.version", 0))
 
     @property
     def share_version(self) -> int:
@@ -105,4 +112,5 @@ def _parse(response: bytes) -> Features:
     return Features(
         {api.api_key: api.max_version for api in said.api_keys},
         {feature.name: feature.max_version_level for feature in said.finalized_features or []},
+        {feature.name: feature.max_version for feature in said.supported_features or []},
     )

@@ -82,11 +82,17 @@ COLUMNS = {
         Format.COUNT, "times the start offset fell although the state was not replaced"
     ),
     "start_back_at": Column(Format.TIME, "the last of these times"),
+    "start_back_record": Column(
+        Format.TEXT, "its record, as state partition:offset; --as-of takes it"
+    ),
     "count_back": Column(
         Format.COUNT,
         "times start offset + delivery complete count fell although the state was not replaced",
     ),
     "count_back_at": Column(Format.TIME, "the last of these times"),
+    "count_back_record": Column(
+        Format.TEXT, "its record, as state partition:offset; --as-of takes it"
+    ),
     "change": Column(Format.TEXT, "new, gone, reset, moved, same, or unknown (pruned)"),
     "start_offset_before": Column(
         Format.OFFSET, "first offset of the window (SPSO), at the first moment", "START-BEFORE"

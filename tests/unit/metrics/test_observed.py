@@ -44,6 +44,7 @@ def line(
         "partition": 0,
         "record_topic": STATE_TOPIC,
         "record_partition": 0,
+        "record_offset": millisecond,
         "record_timestamp": at(millisecond),
         "record_kind": "update",
         "snapshot_epoch": 0,
@@ -182,7 +183,9 @@ def test_what_went_back_is_noticed_unless_it_was_reset() -> None:
     rows = [line(0, 10, **CREATED), line(100, 20, delivery_complete_count=5)]
     start = only(*rows, line(200, 18, finished=None, delivery_complete_count=7), line(300, 19))
     assert (start["start_back"], start["start_back_at"]) == (1, at(200))
+    assert start["start_back_record"] == "0:200"
     assert (start["count_back"], start["count_back_at"]) == (1, at(300))  # 18 + 7 to 19 + 0
+    assert start["count_back_record"] == "0:300"
     assert start["breaks"] == 0
     for excuse in (CREATED, FIRST_SEEN):
         row = only(*rows, line(200, 3, **excuse))
@@ -299,16 +302,17 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
             break
         head.append(later)
     known = seen[-1]["effective_start_offset"] is not None
-    fell: dict[str, list[datetime]] = {"start": [], "count": []}
+    fell: dict[str, list[tuple[datetime, str]]] = {"start": [], "count": []}
     for before, row in pairwise(seen):
         if row["record_timestamp"] <= end - over or row["replaced"] or not row["follows"]:
             continue
         starts = (before["start_offset"], row["start_offset"])
         counts = (before["delivery_complete_count"], row["delivery_complete_count"])
+        where = f"{row['record_partition']}:{row['record_offset']}"
         if None not in starts and starts[1] < starts[0]:
-            fell["start"].append(row["record_timestamp"])
+            fell["start"].append((row["record_timestamp"], where))
         if None not in starts + counts and starts[1] + counts[1] < starts[0] + counts[0]:
-            fell["count"].append(row["record_timestamp"])
+            fell["count"].append((row["record_timestamp"], where))
 
     def last(name: str) -> datetime | None:
         return next((row["record_timestamp"] for row in seen[::-1] if row[name]), None)
@@ -338,9 +342,11 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
         else None,
         "head_delivery_count": seen[-1]["head_delivery_count"],
         "start_back": len(fell["start"]),
-        "start_back_at": fell["start"][-1] if fell["start"] else None,
+        "start_back_at": fell["start"][-1][0] if fell["start"] else None,
+        "start_back_record": fell["start"][-1][1] if fell["start"] else None,
         "count_back": len(fell["count"]),
-        "count_back_at": fell["count"][-1] if fell["count"] else None,
+        "count_back_at": fell["count"][-1][0] if fell["count"] else None,
+        "count_back_record": fell["count"][-1][1] if fell["count"] else None,
     }
 
 

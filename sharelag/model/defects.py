@@ -1,0 +1,218 @@
+"""Defects of share groups in releases of Kafka, each with its issue and where it was mended.
+
+Versions are those of the issue, of its pull requests and their backports, and of Kafka's own
+classes where tests ask them. No I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sharelag.errors import InputError
+
+_PULLS = "https://github.com/apache/kafka/pull"
+#: Highest ``metadata.version`` that a release supports: by it a broker's release is known, but not
+#: its patch level.
+_RELEASES = {25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:-.*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """A defect of brokers.
+
+    Attributes
+    ----------
+    issue
+        As Kafka's developers call it: ``KAFKA-20505``, or a pull request without an issue.
+    url
+        Where it is described.
+    effect
+        What people see of it.
+    advice
+        What to do until the brokers are upgraded.
+    since
+        The first version known to have it.
+    fixed
+        The first version without it of each release that got the correction.
+    cause
+        The cause of `sharelag explain` that shows it in records; empty where records never do.
+    """
+
+    issue: str
+    url: str
+    effect: str
+    advice: str
+    since: str
+    fixed: tuple[str, ...]
+    cause: str = ""
+
+    def affects(self, version: str) -> bool | None:
+        """Whether a version has it; None for a release (``4.3``) of which some versions have it.
+
+        Raises
+        ------
+        InputError
+            What was given is not a version.
+        """
+        given = version_of(version)
+        if len(given) == 2:
+            first, last = self._has((*given, 0)), self._has((*given, _NO_PATCH))
+            return first if first == last else None
+        return self._has(given)
+
+    def _has(self, given: tuple[int, ...]) -> bool:
+        if given < version_of(self.since):
+            return False
+        fixes = sorted(map(version_of, self.fixed))
+        same = [fix for fix in fixes if fix[:2] == given[:2]]
+        return given < same[0] if same else given < fixes[-1]
+
+    @property
+    def fixed_in(self) -> str:
+        """``4.2.1 and 4.3.0``."""
+        return " and ".join(self.fixed)
+
+
+_NO_PATCH = 1_000_000
+
+#: In the order of their weight.
+DEFECTS = (
+    Defect(
+        "KAFKA-20505",
+        f"{_PULLS}/22126",
+        "fetches and acknowledgements of share groups hang on a broker until it is restarted: two "
+        "of its threads wait for each other's lock",
+        "restart the broker that hangs, and upgrade",
+        "4.2.0",
+        ("4.2.1", "4.3.0"),
+    ),
+    Defect(
+        "apache/kafka#20153",
+        f"{_PULLS}/20651",
+        "a failed write of state is rolled back under a lock that a waiting fetch needs, so "
+        "fetches of a share partition can hang",
+        "restart the broker that hangs, and upgrade",
+        "4.1.0",
+        ("4.1.1", "4.2.0"),
+    ),
+    Defect(
+        "apache/kafka#23074",
+        f"{_PULLS}/23074",
+        "a write that arrives late moves a start offset back, so records can be delivered again "
+        "when another leader takes over",
+        "make consumers ready for duplicates, and upgrade",
+        "4.1.0",
+        ("4.4.0",),
+        "start_went_back",
+    ),
+    Defect(
+        "apache/kafka#23112",
+        f"{_PULLS}/23112",
+        "a write that arrives late lowers the delivery complete count, so Kafka's lag is too high "
+        "until the next write",
+        "believe the effective lag, and upgrade",
+        "4.2.0",
+        ("4.4.0",),
+        "count_regressed",
+    ),
+    Defect(
+        "apache/kafka#23190",
+        f"{_PULLS}/23190",
+        "a request to initialise state that arrives twice replaces the state that was written in "
+        "between, so finished records can be delivered again",
+        "make consumers ready for duplicates, and upgrade",
+        "4.1.0",
+        ("4.4.0",),
+    ),
+    Defect(
+        "KAFKA-20910",
+        f"{_PULLS}/23147",
+        "a reset of offsets does not raise the epoch of the group, so the new state has the epoch "
+        "of the old one",
+        "reset offsets of groups that have had no member for a while, and upgrade",
+        "4.1.0",
+        ("4.4.0",),
+    ),
+    Defect(
+        "KAFKA-19953",
+        f"{_PULLS}/21050",
+        "records of a member that left can stay acquired until their locks expire, where another "
+        "member holds records of the same batch",
+        "wait for the lock duration, and upgrade",
+        "4.1.0",
+        ("4.2.0",),
+    ),
+    Defect(
+        "KAFKA-20034",
+        f"{_PULLS}/21246",
+        "the lag is unknown after a reset of offsets until a member acknowledges",
+        "let a member consume, or upgrade",
+        "4.2.0",
+        ("4.3.0",),
+    ),
+    Defect(
+        "KAFKA-19695",
+        f"{_PULLS}/20516",
+        "a partition of __share_group_state is not pruned beyond the state of a deleted topic, so "
+        "it grows",
+        "watch its size with sharelag health, and upgrade",
+        "4.1.0",
+        ("4.1.1", "4.2.0"),
+    ),
+    Defect(
+        "KAFKA-21096",
+        f"{_PULLS}/23464",
+        "gauges of share partitions keep showing an earlier load, and brokers keep its memory",
+        "give --broker-metrics two readings, and upgrade",
+        "4.1.0",
+        ("4.2.2", "4.3.2", "4.4.0"),
+    ),
+)
+#: The defect that a cause of `sharelag explain` shows.
+BY_CAUSE = {defect.cause: defect for defect in DEFECTS if defect.cause}
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Read ``4.3.1`` as (4, 3, 1), and ``4.3``, a release, as (4, 3).
+
+    Raises
+    ------
+    InputError
+        It is neither.
+    """
+    found = _VERSION.fullmatch(text.strip())
+    if found is None:
+        raise InputError(f"{text!r} is not a version of Kafka: give one such as 4.3.1, or 4.3")
+    return tuple(int(part) for part in found.groups() if part is not None)
+
+
+def release_of(highest_metadata_version: int) -> str | None:
+    """Return the release that supports a ``metadata.version`` at most; None where it is newer."""
+    at_least = [level for level in _RELEASES if level <= highest_metadata_version]
+    if not at_least or highest_metadata_version > max(_RELEASES):
+        return None
+    return _RELEASES[max(at_least)]
+
+
+def known_defects(version: str) -> list[tuple[Defect, bool]]:
+    """Return the defects that a version or a release has.
+
+    Parameters
+    ----------
+    version : str
+        ``4.3.1``, or ``4.3`` where the patch level is not known.
+
+    Returns
+    -------
+    list of (Defect, bool)
+        The second is false where only some versions of the release have it.
+
+    Raises
+    ------
+    InputError
+        What was given is not a version.
+    """
+    found = [(defect, defect.affects(version)) for defect in DEFECTS]
+    return [(defect, has is True) for defect, has in found if has is not False]

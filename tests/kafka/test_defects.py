@@ -1,0 +1,61 @@
+"""Kafka's own coordinator has the defects that the table says 4.3.1 has, and not those mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sharelag.cli.doctor import checks
+from sharelag.model.defects import DEFECTS
+from sharelag.sources.kafka.config import client_config
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.jars import KAFKA_VERSION
+from tests.support.kafka.oracles import Oracle
+
+TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
+KEY = {"g": "G1", "t": TOPIC, "p": 0}
+
+
+def affects(issue: str) -> bool | None:
+    (defect,) = [one for one in DEFECTS if one.issue == issue]
+    return defect.affects(KAFKA_VERSION)
+
+
+def write(start: int, count: int) -> dict[str, Any]:
+    given = {"leaderEpoch": 1, "stateEpoch": 1, "startOffset": start, "dcc": count, "batches": []}
+    return {"op": "write", **KEY} | given
+
+
+def summary(oracle: Oracle, *operations: dict[str, Any]) -> dict[str, Any]:
+    """What the coordinator answers a leader after these requests."""
+    begin = {"op": "init", **KEY, "stateEpoch": 1, "startOffset": 0}
+    asked = [begin, *operations, {"op": "summary", **KEY}]
+    results = oracle.ask({"topics": {TOPIC: 1}, "ops": asked})["results"]
+    assert not [one for one in results if one.get("error")]
+    answer: dict[str, Any] = results[-1]["answer"]
+    return answer
+
+
+def test_writes_out_of_order_move_back_what_the_table_says(oracle_coordinator: Oracle) -> None:
+    late = summary(oracle_coordinator, write(20, 0), write(10, 0))
+    assert (late["startOffset"] < 20) is affects("apache/kafka#23074")
+    fewer = summary(oracle_coordinator, write(0, 5), write(0, 2))
+    assert (fewer["deliveryCompleteCount"] < 5) is affects("apache/kafka#23112")
+
+
+def test_a_second_initialisation_and_a_reset(oracle_coordinator: Oracle) -> None:
+    again = {"op": "init", **KEY, "stateEpoch": 1, "startOffset": 0}
+    twice = summary(oracle_coordinator, write(20, 0), again)
+    assert (twice["startOffset"] < 20) is affects("apache/kafka#23190")
+    reset = {"op": "init", **KEY, "stateEpoch": 2, "startOffset": 7}
+    unknown = summary(oracle_coordinator, write(20, 0), reset)["deliveryCompleteCount"] < 0
+    assert unknown is affects("KAFKA-20034")
+
+
+def test_the_doctor_asks_a_broker_for_its_release(broker: KafkaBroker) -> None:
+    said = {one.what: one for one in checks(client_config(broker.bootstrap_servers))}
+    release = KAFKA_VERSION.rpartition(".")[0]
+    named = {what.removeprefix("defect ") for what in said if what.startswith("defect ")}
+    assert named == {one.issue for one in DEFECTS if one.affects(release) is not False}
+    assert "apache/kafka#23112" in named
+    assert said["defect apache/kafka#23112"].found.startswith(f"Kafka {release}: ")
+    assert said["defect KAFKA-21096"].found.startswith(f"some versions of {release}: ")
