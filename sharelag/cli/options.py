@@ -131,15 +131,15 @@ def output_option(*formats: str) -> Any:
     )
 
 
-def engine_option(default: str) -> Any:
-    """The option ``--engine``."""
+def engine_option(default: str, about: str = "") -> Any:
+    """The option ``--engine``, with what else to know of it."""
     return click.option(
         "--engine",
         type=click.Choice(["auto", "local", "spark"]),
         default=default,
         show_default=True,
         help="local: in this process, without a JVM; spark: on Spark; auto: local below "
-        "5,000,000 records.",
+        f"5,000,000 records.{about}",
     )
 
 

@@ -61,5 +61,11 @@ def test_the_demo_is_between_what_kafka_said_before_and_after_and_names_its_repo
     named = [re.split(r"\s{2,}", line.strip())[0] for line in following.splitlines()[1:]]
     tried = [words.split()[1:] for words in named if "--capture" in words]
     assert len(tried) == 2
+    assert named[-2:] == ["make lab", "the notebooks"]
+    # While it waits it says for what, and otherwise only what it has read.
+    assert re.search(r"28 share partitions, lag 21,238, as of .*, spark engine\n", done.stderr)
+    assert "sharelag: running the notebook of the report daily" in done.stderr
+    assert "WARNING" not in done.stderr
+    assert [line.split()[5] for line in table.splitlines()[1:3]] == ["10510", "2011"]
     for words in tried:
         assert sharelag(*words).returncode == 0, words
