@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
@@ -50,6 +51,7 @@ def service(
     lag: list[dict[str, Any]],
     progress: dict[tuple[str, int], dict[str, Any]],
     holders: list[set[tuple[str, int]]],
+    blocked: Collection[tuple[str, int]],
     assumed: list[str],
 ) -> Service:
     """The processing time of a record, from the deliveries that members with a backlog complete.
@@ -60,6 +62,8 @@ def service(
         Rows of the group, the latter by topic id and partition.
     holders
         The partitions of each member; empty where they are not known.
+    blocked
+        Partitions whose backlog nobody can get: it makes no member busy.
     assumed
         Gets a sentence.
     """
@@ -72,7 +76,7 @@ def service(
         (row["topic_id"], row["partition"])
         for row in lag
         if (row["lag"] or 0) > _BEHIND * done.get((row["topic_id"], row["partition"]), 0.0)
-    } & done.keys()
+    } & done.keys() - set(blocked)
     # Members with work waiting are busy; others could do more, and it is unknown how much.
     busy = [held for held in holders if held & behind or not held] if behind else holders
     theirs = behind.union(*busy) & done.keys() if behind and all(busy) else done.keys()
@@ -97,19 +101,31 @@ def _members(count: int) -> str:
     return "1 member" if count == 1 else f"{count} members"
 
 
-def polled(service: Service, lock_ms: int) -> int:
-    """Records of a poll: as many as Kafka's default, but no more than take half a lock."""
+def polled(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
+    """Records of a poll: as many as Kafka's default, but no more than take half a lock.
+
+    Of a lock of ``lock_ms``, ``longest_ms`` go to a record that takes so long.
+    """
+    left = (lock_ms - longest_ms) / 2
     return (
-        min(_MOST_POLLED, max(int(lock_ms / 2 / service.mean_ms), 1))
-        if service.mean_ms
-        else _MOST_POLLED
+        min(_MOST_POLLED, max(int(left / service.mean_ms), 1)) if service.mean_ms else _MOST_POLLED
     )
 
 
-def behaviour(observed: list[dict[str, Any]], assumed: list[str]) -> Behaviour:
-    """How members acknowledge records, from the offsets finished, archived and given back."""
+def behaviour(
+    observed: list[dict[str, Any]], poison: Collection[tuple[str, int]], assumed: list[str]
+) -> Behaviour:
+    """How members acknowledge records, from the offsets finished, archived and given back.
+
+    What was given back of the first record in the partitions ``poison`` does not count.
+    """
     finished, archived, released = (
         sum(row[name] or 0 for row in observed) for name in ("finished", "archived", "released")
+    )
+    released -= sum(
+        min(row["head_delivery_count"] or 0, row["released"] or 0)
+        for row in observed
+        if (row["topic_id"], row["partition"]) in poison
     )
     ended = finished + released
     if not ended or not (archived or released):

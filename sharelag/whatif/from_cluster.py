@@ -21,6 +21,7 @@ from sharelag.model import SharePartition, Window
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
 from sharelag.whatif import estimates
+from sharelag.whatif.heads import poison_of
 from sharelag.whatif.scenario import (
     Behaviour,
     Member,
@@ -106,14 +107,24 @@ def scenario_from(
         progress[place] = progress.get(place, {}) | row
     topics = _topics(evidence, lag, progress, batch_records, assumed)
     members = _members(evidence, name, topics, assumed)
-    service = service or estimates.service(
-        lag, progress, _holders(evidence, name, len(members)), assumed
-    )
-    behaviour = behaviour or estimates.behaviour(_of_group(evidence.observed, name), assumed)
     found = in_force(evidence.settings, name)
     settings = settings_named((setting, value.value) for setting, value in found.items())
     settings = replace(settings, max_size=int(str(found["group.share.max.size"].value)))
-    polled = max_poll_records or estimates.polled(service, settings.limits.lock_duration_ms)
+    limits = settings.limits
+    holders = _holders(evidence, name, len(members))
+    service = service or estimates.service(
+        lag, progress, holders, _blocked(evidence, lag, settings), assumed
+    )
+    observed = _by_partition(evidence.observed, name)
+    poison = poison_of(
+        topics, observed, limits.lock_duration_ms, limits.delivery_count_limit, assumed
+    )
+    ids = {topic.name: topic.id for topic in topics}
+    behaviour = behaviour or estimates.behaviour(
+        list(observed.values()), {(ids[one.topic], one.partition) for one in poison}, assumed
+    )
+    longest = max((one.work_ms or 0 for one in poison), default=0)
+    polled = max_poll_records or estimates.polled(service, limits.lock_duration_ms, longest)
     assumed.append(
         f"record batches of {batch_records} and polls of {polled} records; one broker"
         f"{'' if any(topic.racks for topic in topics) else ' without racks'}, "
@@ -137,6 +148,7 @@ def scenario_from(
         or (Member("member", 0, service=service, behaviour=behaviour, max_poll_records=polled),),
         producers=tuple(estimates.producers(topics, progress, batch_records, assumed)),
         settings=settings,
+        poison=poison,
         settled=True,
         assignor=assignor,
         duration_ms=duration_ms,
@@ -273,6 +285,31 @@ def _holders(evidence: Evidence, group: str, members: int) -> list[set[tuple[str
     if not rows:
         return [set() for _ in range(members)]
     return [_held(row) for row in rows]
+
+
+def _blocked(
+    evidence: Evidence, lag: list[dict[str, Any]], settings: Settings
+) -> set[tuple[str, int]]:
+    """Partitions of whose backlog nobody can get anything new, and hardly anything is at hand.
+
+    Their windows are full, or an open transaction begins where they end.
+    """
+    stable = {
+        (row["topic_id"], row["partition"]): row["last_stable_offset"]
+        for row in evidence.logs.to_pylist()
+        if settings.isolation_level == "read_committed" and row["last_stable_offset"] is not None
+    }
+    blocked = set()
+    for row in lag:
+        place, end = (row["topic_id"], row["partition"]), row["window_end_offset"]
+        start = row["effective_start_offset"]
+        at_hand = (row["window_available"] or 0) + (row["window_unknown"] or 0)
+        if end is None or start is None or at_hand > 1:  # 1: the record that blocks
+            continue
+        is_full = end - start >= settings.limits.max_record_locks
+        if is_full or stable.get(place, end + 1) <= end:
+            blocked.add(place)
+    return blocked
 
 
 def _held(row: dict[str, Any]) -> set[tuple[str, int]]:

@@ -92,6 +92,7 @@ class Loop(ABC, Generic[L]):
         self.outcomes = _outcomes(scenario, seed, self.names)
         self.scaling: Scaling | None = None
         self._works: dict[Service, Works] = {}
+        self._lasting = _lasting(scenario, self.names)
         self._rows: list[Longs] = []
 
     def end(self) -> Tables:
@@ -199,8 +200,8 @@ class Loop(ABC, Generic[L]):
         if service not in self._works:
             factors = dict(service.by_partition)
             self._works[service] = {
-                place: Work(self.seed, place, service, factors.get(name, 1.0))
-                for place, name in enumerate(self.names)
+                place: Work(self.seed, place, service, factors.get(name, 1.0), lasting)
+                for place, (name, lasting) in enumerate(zip(self.names, self._lasting, strict=True))
             }
         self.lives.append(self._life(member, len(self.lives), life, which, self._works[service]))
 
@@ -294,3 +295,14 @@ def _outcomes(
             one.attempts,
         )
     return [Outcomes(seed, place, poison.get(name, {})) for place, name in enumerate(names)]
+
+
+def _lasting(
+    scenario: Scenario, names: Sequence[tuple[str, int]]
+) -> Sequence[dict[int, int] | None]:
+    """By place, the microseconds of single records; None everywhere where no record has its own."""
+    taken: dict[tuple[str, int], dict[int, int]] = {}
+    for one in scenario.poison:
+        if one.work_ms is not None:
+            taken.setdefault((one.topic, one.partition), {})[one.offset] = one.work_ms * MS
+    return [taken.get(name, {}) if taken else None for name in names]

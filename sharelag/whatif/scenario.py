@@ -67,13 +67,24 @@ class Costs:
 
 @dataclass(frozen=True)
 class Poison:
-    """A record that goes wrong, in every delivery or in the first few."""
+    """A record that goes wrong, in every delivery or in the first few.
+
+    Attributes
+    ----------
+    work_ms
+        How long each delivery of it takes, by whichever member; None: like any other record.
+    """
 
     topic: str
     partition: int
     offset: int
     how: Literal["release", "reject", "silent", "crash"] = "release"
     attempts: int = 1 << 15  # more than Kafka can count
+    work_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.work_ms is not None and self.work_ms < 0:
+            raise InputError(f"Poison.work_ms must be at least 0, not {self.work_ms}")
 
 
 @dataclass(frozen=True)

@@ -125,10 +125,11 @@ class Comparison(Displayable):
     def verdict(self) -> str:
         """Return one sentence: which variant is best, and what the baseline would do.
 
-        The time until the lag is gone decides; where it decides nothing, the age of the oldest
-        record does, at its 95th percentile.
+        The time until the lag is gone decides, and the age of the oldest record, at its 95th
+        percentile. Where they disagree it is the age: of a group that keeps up, when the lag is 0
+        says little.
         """
-        decisive = [name for name in ("drain_ms", "age_p95_ms") if name in self.runs.column_names]
+        decisive = [name for name in ("age_p95_ms", "drain_ms") if name in self.runs.column_names]
         best = next(filter(None, map(self.winner, decisive)), None)
         now = f"{self.baseline}: {self._course(self.baseline)}"
         others = set(self.runs.column("variant").to_pylist()) - {self.baseline}

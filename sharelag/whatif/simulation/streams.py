@@ -39,16 +39,30 @@ def _bits(seed: int, *about: int) -> np.random.PCG64:
 class Work:
     """Times that the records of a partition take, in whole microseconds on all machines.
 
+    Parameters
+    ----------
+    seed, place, service, factor
+    lasting : mapping of int to int, optional
+        Microseconds of single offsets; None where no partition of the scenario has any.
+
     Attributes
     ----------
     is_fixed, fixed
         Whether all records take one time, and which.
     """
 
-    def __init__(self, seed: int, place: int, service: Service, factor: float) -> None:
+    def __init__(
+        self,
+        seed: int,
+        place: int,
+        service: Service,
+        factor: float,
+        lasting: Mapping[int, int] | None = None,
+    ) -> None:
         self._seed, self._place, self._service, self._factor = seed, place, service, factor
+        self._lasting = lasting or {}
         self.fixed = round(service.mean_ms * factor * 1000)
-        self.is_fixed = service.kind == "fixed" and not service.slow_share
+        self.is_fixed = service.kind == "fixed" and not service.slow_share and lasting is None
         self._chunks: dict[int, Longs] = {}
 
     def of(self, first: int, last: int) -> Longs:
@@ -84,7 +98,11 @@ class Work:
                 generator(self._seed, SLOW, self._place, chunk).random(CHUNK) < service.slow_share
             )
             times = np.where(slow, times * service.slow_factor, times)
-        return np.rint(times * self._factor * 1000).astype(np.int64)
+        drawn = np.rint(times * self._factor * 1000).astype(np.int64)
+        for offset, microseconds in self._lasting.items():
+            if offset // CHUNK == chunk:
+                drawn[offset % CHUNK] = microseconds
+        return drawn
 
 
 class Outcomes:

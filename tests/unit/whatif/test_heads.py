@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow.compute as pc
+import pytest
+
 import sharelag
-from sharelag.whatif import simulate
+from sharelag.whatif import compare, simulate
 from sharelag.whatif.heads import without_stuck_heads
 
 
@@ -32,3 +37,46 @@ def test_the_record_that_pins_a_start_offset_is_archived() -> None:
 def test_nothing_is_given_up_where_no_record_pins_anything() -> None:
     bench = sharelag.open("no_members", engine="local")
     assert without_stuck_heads(bench.scenario(bench.groups[0])) is None
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "seconds"), [("billing", "orders", 35), ("search-index", "catalogue", 100)]
+)
+def test_a_record_that_failed_again_and_again_goes_on_failing(
+    group: str, topic: str, seconds: int
+) -> None:
+    """The shop's consumers take so long for each attempt, and then give the record back."""
+    scenario = sharelag.open("demo", engine="local").scenario(group)
+    (stuck,) = scenario.poison
+    assert (stuck.topic, stuck.how) == (topic, "release")
+    assert stuck.work_ms == pytest.approx(seconds * 1000, rel=0.03)
+    assert any(f"offset {stuck.offset} of {topic}:" in one for one in scenario.assumed)
+    # Its releases are not also taken to be those of any other record.
+    assert scenario.members[0].behaviour.release < 0.002
+    short = replace(scenario, duration_ms=120_000)
+    changed = without_stuck_heads(short)
+    assert changed is not None
+    assert changed.poison == ()
+    found = compare({"as it is": short, "skipped": changed}, seeds=range(7))
+    assert found.winner("age_p95_ms") == "skipped"
+    assert found.verdict().startswith("skipped is better: ")
+
+
+def test_a_stuck_record_is_archived_at_the_limit_and_nothing_is_stuck_any_more() -> None:
+    scenario = sharelag.open("demo", engine="local").scenario("billing")
+    (stuck,) = scenario.poison
+    left = scenario.settings.limits.delivery_count_limit - 8
+    run = simulate(replace(scenario, duration_ms=180_000), seed=1)
+    ages = run.timeline.filter(pc.equal(run.timeline.column("partition"), stuck.partition))
+    old = [row["time_ms"] / 1000 for row in ages.to_pylist() if (row["age_ms"] or 0) > 300_000]
+    assert max(old) == pytest.approx(left * 35.3, abs=15)
+
+
+def test_the_first_record_of_a_storm_is_no_special_one() -> None:
+    assert sharelag.open("demo", engine="local").scenario("notifications").poison == ()
+
+
+def test_members_are_not_busy_with_what_nobody_can_get() -> None:
+    """Of search-index one window is full, and its members wait."""
+    scenario = sharelag.open("demo", engine="local").scenario("search-index")
+    assert any("4 members busy 50% of the time (they keep up)" in one for one in scenario.assumed)
