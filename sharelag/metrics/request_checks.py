@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.metrics.request_errors import failed
+from sharelag.metrics.request_rows import integers, series
 from sharelag.model.kafka_errors import ERRORS, in_words
 from sharelag.model.request_errors import ANSWERS
 from sharelag.schemas import Arrow
@@ -24,7 +25,9 @@ from sharelag.schemas.arrow import as_table, flat, keys
 from sharelag.schemas.requests import INSTANT, REQUEST_FINDINGS
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
-_ORDER = ("timestamp", "source", "position")
+_MEMBER = ("group_id", "member_id")
+_SESSION = ("broker", *_MEMBER)
+_RECORD = ("record_topic", "record_partition", "record_offset")
 _FENCED = [
     code
     for code, error in ERRORS.items()
@@ -75,8 +78,8 @@ def session_epochs(requests: pa.Table) -> pa.Table:
     counts = pc.and_(
         pc.equal(requests.column("error_code"), 0), requests.column("session_epoch").is_valid()
     )
-    rows, first = _series(requests.filter(counts.fill_null(False)), "broker group_id member_id")
-    epoch = _ints(rows, "session_epoch")
+    rows, first = series(requests.filter(counts.fill_null(False)), _SESSION)
+    epoch = integers(rows, "session_epoch")
     before = np.roll(epoch, 1)
     expected = np.where(before == _LARGEST, 1, before + 1)
     # What a closed session may begin again with is 0 alone.
@@ -92,8 +95,8 @@ def session_epochs(requests: pa.Table) -> pa.Table:
 def member_epochs(heartbeats: pa.Table) -> pa.Table:
     """Find members whose epoch went back without leaving or joining again."""
     good = heartbeats.filter(pc.equal(heartbeats.column("error_code"), 0).fill_null(False))
-    rows, first = _series(good, "group_id member_id")
-    epoch, asked = _ints(rows, "answered_epoch"), _ints(rows, "member_epoch")
+    rows, first = series(good, _MEMBER)
+    epoch, asked = integers(rows, "answered_epoch"), integers(rows, "member_epoch")
     before = np.roll(epoch, 1)
     bad = ~first & (epoch < before) & (asked > 0)
     words = _fell("member epoch", before[bad], epoch[bad])
@@ -105,7 +108,7 @@ def group_states(descriptions: pa.Table) -> pa.Table:
 
     A group is Empty or Stable, and Dead once it was deleted, which only an empty group can be.
     """
-    rows, first = _series(descriptions, "group_id")
+    rows, first = series(descriptions, ("group_id",))
     state = np.asarray(flat(rows.column("group_state")).fill_null("").to_pylist(), dtype=object)
     before = np.roll(state, 1)
     bad = ~first & (before == "Stable") & (state == "Dead")
@@ -115,8 +118,8 @@ def group_states(descriptions: pa.Table) -> pa.Table:
 
 def assignment_epochs(descriptions: pa.Table) -> pa.Table:
     """Find assignment epochs that went back, which they must not at a fail-over (GRP-18)."""
-    rows, first = _series(descriptions, "group_id")
-    epoch = _ints(rows, "assignment_epoch")
+    rows, first = series(descriptions, ("group_id",))
+    epoch = integers(rows, "assignment_epoch")
     dead = np.asarray(
         pc.equal(flat(rows.column("group_state")), "Dead").fill_null(True).to_numpy(False), bool
     )
@@ -129,7 +132,7 @@ def assignment_epochs(descriptions: pa.Table) -> pa.Table:
 def leader_epochs(calls: pa.Table) -> pa.Table:
     """Find writes that were taken although another leader had written before (PSS-05)."""
     good = pc.and_(pc.equal(calls.column("call"), "write"), pc.equal(calls.column("error_code"), 0))
-    return _leaders_back(calls.filter(good.fill_null(False)), "source position")
+    return _leaders_back(calls.filter(good.fill_null(False)), ("source", "position"))
 
 
 def leader_epochs_of_records(history: Arrow) -> pa.Table:
@@ -143,14 +146,12 @@ def leader_epochs_of_records(history: Arrow) -> pa.Table:
     table = as_table(history)
     kept = table.filter(table.column("leader_epoch").is_valid())
     times = kept.column("record_timestamp").cast(INSTANT)
-    return _leaders_back(
-        kept.append_column("timestamp", times), "record_topic record_partition record_offset"
-    )
+    return _leaders_back(kept.append_column("timestamp", times), _RECORD)
 
 
-def _leaders_back(rows: pa.Table, order: str) -> pa.Table:
-    rows, first = _series(rows, " ".join(_SHARE_PARTITION), (*order.split(),))
-    epoch, state = _ints(rows, "leader_epoch"), _ints(rows, "state_epoch")
+def _leaders_back(rows: pa.Table, order: Sequence[str]) -> pa.Table:
+    rows, first = series(rows, _SHARE_PARTITION, order)
+    epoch, state = integers(rows, "leader_epoch"), integers(rows, "state_epoch")
     before = np.roll(epoch, 1)
     # A state that was created anew begins with its leader's epoch.
     bad = ~first & (epoch < before) & (state == np.roll(state, 1))
@@ -196,9 +197,7 @@ def partial_deletes(calls: pa.Table) -> pa.Table:
     """
     good = pc.equal(calls.column("error_code"), 0)
     kinds = pc.is_in(calls.column("call"), pa.array(["initialize", "write", "delete"]))
-    rows, first = _series(
-        calls.filter(pc.and_(good, kinds).fill_null(False)), " ".join(_SHARE_PARTITION)
-    )
+    rows, first = series(calls.filter(pc.and_(good, kinds).fill_null(False)), _SHARE_PARTITION)
     # The last call of each share partition says whether it has a state.
     last = rows.filter(pa.array(np.append(first[1:], len(first) > 0)[: len(first)]))
     gone = pc.equal(last.column("call"), "delete")
@@ -213,10 +212,10 @@ def partial_deletes_of_records(history: Arrow) -> pa.Table:
     history : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.HISTORY`.
     """
-    rows, first = _series(
+    rows, first = series(
         as_table(history),
-        " ".join(_SHARE_PARTITION),
-        ("record_topic", "record_partition", "record_offset"),
+        _SHARE_PARTITION,
+        _RECORD,
     )
     last = rows.filter(pa.array(np.append(first[1:], len(first) > 0)[: len(first)]))
     gone = pc.equal(last.column("record_kind"), "tombstone")
@@ -258,10 +257,10 @@ def unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
     writes = calls.filter(good.fill_null(False))
     line = ("source", "position")
     of = pc.index_in(keys(writes, line), keys(requests, line))
-    began = _ints(requests.take(of), "began") - _SLACK
-    ended = _ints(writes, "timestamp") + _SLACK
+    began = integers(requests.take(of), "began") - _SLACK
+    ended = integers(writes, "timestamp") + _SLACK
     records = as_table(history)
-    at = 1000 * _ints(records, "record_timestamp")
+    at = 1000 * integers(records, "record_timestamp")
     names = pa.concat_arrays([keys(part, _SHARE_PARTITION) for part in (writes, records)])
     codes = names.dictionary_encode().indices.to_numpy().astype(np.int64)
     mine, theirs = codes[: writes.num_rows], codes[writes.num_rows :]
@@ -279,24 +278,6 @@ def unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
 
 
 # ---- rows ----------------------------------------------------------------------------------------
-
-
-def _series(
-    rows: pa.Table, by: str, order: Sequence[str] = _ORDER
-) -> tuple[pa.Table, NDArray[np.bool_]]:
-    """Sort rows of one key by time; tell which is the first of its key."""
-    names = by.split()
-    table = rows.sort_by([(name, "ascending") for name in (*names, *order)])
-    texts = keys(table, names).fill_null("")
-    first = np.ones(table.num_rows, dtype=bool)
-    if table.num_rows:
-        first[1:] = np.asarray(pc.not_equal(texts[1:], texts[:-1]).to_numpy(False), bool)
-    return table, first
-
-
-def _ints(rows: pa.Table, name: str) -> NDArray[np.int64]:
-    column = flat(rows.column(name)).cast(pa.int64()).fill_null(0)
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _fell(what: str, before: NDArray[Any], now: NDArray[Any]) -> list[str]:

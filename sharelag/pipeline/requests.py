@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -11,19 +11,26 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.metrics.batching import batching
+from sharelag.metrics.memberships import memberships
 from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.meeting import meet
 from sharelag.replay.holds import holds_of
 from sharelag.schemas.arrow import for_spark
-from sharelag.schemas.requests import HOLDS, REQUEST_TABLES
+from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES
 from sharelag.sources.files.request_log import Piece, RequestLog, read_piece
 from sharelag.wire.requests.tables import tables_of
 
 #: Bytes of a file that one task reads.
 PIECE = 64 << 20
 _PIECES = pa.schema([("file", pa.string()), ("begin", pa.int64()), ("end", pa.int64())])
-#: What `holds_of` needs.
 _OF_HOLDS = ("requests", "acquisitions", "acknowledgements", "state_calls")
+#: Tables that take all requests of a group, what each is made of, and how.
+_BY_GROUP: dict[str, tuple[pa.Schema, tuple[str, ...], Callable[..., pa.Table]]] = {
+    "holds": (HOLDS, _OF_HOLDS, holds_of),
+    "memberships": (MEMBERSHIPS, ("heartbeats",), memberships),
+    "batching": (BATCHING, ("acquisitions", "acknowledgements"), batching),
+}
 
 
 def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = PIECE) -> DataFrame:
@@ -35,7 +42,8 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
     log : RequestLog
         Its files must be accessible for all Spark workers.
     name : str
-        One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``.
+        One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``, ``memberships`` or
+        ``batching``.
     piece : int
         Bytes of a file that one task reads; a packed file is read by one task.
 
@@ -44,12 +52,11 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
     InputError
         There is no such table.
     """
-    if name == "holds":
-        return _holds(spark, log, piece)
+    if name in _BY_GROUP:
+        return _by_group(spark, log, name, piece)
     if name not in REQUEST_TABLES:
-        raise InputError(
-            f"unknown table {name!r}: choose one of holds, {', '.join(REQUEST_TABLES)}"
-        )
+        known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
+        raise InputError(f"unknown table {name!r}: choose one of {known}")
     schema = REQUEST_TABLES[name]
     pieces = [one for file in log.files for one in _pieces_of(str(file), piece)]
     rows = pa.Table.from_pylist([vars(one) for one in pieces], schema=_PIECES)
@@ -76,15 +83,13 @@ def _read_task(batches: Iterable[pa.RecordBatch], name: str, zone: str) -> Itera
                 yield for_spark(tables_of(lines)[name], REQUEST_TABLES[name])
 
 
-def _holds(spark: SparkSession, log: RequestLog, piece: int) -> DataFrame:
+def _by_group(spark: SparkSession, log: RequestLog, name: str, piece: int) -> DataFrame:
     """Bring all requests of a group into one task: a session may have any share partition."""
-    frames = {name: request_frame(spark, log, name, piece) for name in _OF_HOLDS}
-    last = frames["requests"].agg(F.max(F.unix_micros("timestamp"))).first()
-    end = 0 if last is None or last[0] is None else int(last[0])
-    tables = {name: frame.where("group_id is not null") for name, frame in frames.items()}
-    columns = {name: REQUEST_TABLES[name] for name in _OF_HOLDS}
-    return meet(tables, columns, ["group_id"], partial(_held, last=end), HOLDS)
-
-
-def _held(tables: dict[str, pa.Table], last: int) -> pa.Table:
-    return holds_of(tables, last)
+    schema, needed, made = _BY_GROUP[name]
+    frames = {one: request_frame(spark, log, one, piece) for one in needed}
+    if name == "holds":
+        last = frames["requests"].agg(F.max(F.unix_micros("timestamp"))).first()
+        made = partial(made, last=0 if last is None or last[0] is None else int(last[0]))
+    tables = {one: frame.where("group_id is not null") for one, frame in frames.items()}
+    columns = {one: REQUEST_TABLES[one] for one in needed}
+    return meet(tables, columns, ["group_id"], made, schema)

@@ -177,6 +177,39 @@ HOLDS = pa.schema(
     ]
 )
 
+#: A member from one change to the next, by its heartbeats.
+MEMBERSHIPS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("member_id", pa.string()),
+        ("since", INSTANT),  # null: the log has nothing but its end
+        ("until", INSTANT),  # null: the log does not show that it ended
+        # left, removed (the coordinator refused its heartbeat), joined again, or changed: its next
+        # row says how; null: as above
+        ("ended_by", pa.string()),
+        ("joined", INSTANT),  # null: before the log began
+        ("member_epoch", pa.int32()),  # as answered
+        ("rack_id", pa.string()),
+        ("subscribed_topic_names", pa.list_(pa.string())),  # null: told before the log began
+        ("assigned_partitions", TOPIC_PARTITIONS),  # null: likewise; empty: none
+        ("heartbeats", pa.int64()),
+    ]
+)
+
+#: How much of what a member acquired at once it acknowledged at once.
+BATCHING = pa.schema(
+    [
+        *SHARE_PARTITION_COLUMNS,
+        ("member_id", pa.string()),
+        ("acquired_runs", pa.int64()),
+        ("acquired_offsets", pa.int64()),
+        ("acknowledged_runs", pa.int64()),  # without renewals and what was refused
+        ("acknowledged_offsets", pa.int64()),
+        ("whole_runs", pa.int64()),  # of those acknowledged: they begin and end as acquired ones
+        ("whole_ratio", pa.float64()),  # of those acknowledged; null: there are none
+    ]
+)
+
 #: By name.
 REQUEST_TABLES = {
     "requests": REQUESTS,

@@ -179,6 +179,14 @@ REQUESTS = {
         "error_code"
     ),
     "rejects": view("timestamp source position reason"),
+    "memberships": view(
+        "group_id member_id since until ended_by member_epoch subscribed_topic_names "
+        "assigned_partitions heartbeats"
+    ),
+    "batching": view(
+        "group_id topic_id partition member_id acquired_runs acquired_offsets acknowledged_runs "
+        "acknowledged_offsets whole_runs whole_ratio"
+    ),
 }
 REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")
 

@@ -102,7 +102,8 @@ class Opened:
         Parameters
         ----------
         name : str
-            One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``.
+            One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``, ``memberships`` or
+            ``batching``.
 
         Raises
         ------

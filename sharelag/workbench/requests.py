@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.metrics.batching import batching
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.holders import holders_arrow, with_holders
+from sharelag.metrics.memberships import memberships
 from sharelag.metrics.request_checks import (
     check_requests,
     leader_epochs_of_records,
@@ -25,7 +27,8 @@ from sharelag.sources.files.request_log import RequestLog
 from sharelag.tables.words import moment as time_words
 
 #: The names of its tables.
-NAMES = ("held", "holds", "findings", "errors", *REQUEST_TABLES)
+NAMES = ("held", "holds", "memberships", "batching", "findings", "errors", *REQUEST_TABLES)
+_WORKED_OUT = {"errors": request_errors, "memberships": memberships, "batching": batching}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -61,8 +64,8 @@ class Requests:
             return self.log.tables[name]
         if name == "findings":
             return self.findings(history)
-        if name == "errors":
-            return self._once("errors", lambda: request_errors(self.log.tables))
+        if name in _WORKED_OUT:
+            return self._once(name, lambda: _WORKED_OUT[name](self.log.tables))
         if name == "holds":
             return self.holds
         if self.log.covers is None:

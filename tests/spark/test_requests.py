@@ -11,8 +11,15 @@ from pyspark.sql import SparkSession
 from sharelag.errors import InputError
 from sharelag.pipeline.collecting import collected
 from sharelag.pipeline.requests import request_frame
-from sharelag.schemas.requests import HOLDS, REQUEST_TABLES
-from tests.support.request_lines import acknowledge, described, fetch, log_of, state_call
+from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES
+from tests.support.request_lines import (
+    acknowledge,
+    described,
+    fetch,
+    heartbeat,
+    log_of,
+    state_call,
+)
 
 
 def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None:
@@ -24,17 +31,21 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
         acknowledge(3_000, "m1", -1, []),
         state_call("WriteShareGroupState", 3_500, startOffset=0, stateBatches=[batch]),
         described(4_000, "Stable", 1, members=3),
+        heartbeat(4_100, "m0", 0, answered=1, subscribedTopicNames=["t"], assigned=[0, 1]),
+        *[heartbeat(4_200 + n, "m0", 1) for n in range(20)],
+        heartbeat(4_300, "m0", 1, answered=2, assigned=[1]),
         fetch(5_000, "m2", 9, fetch_error=6, leader=(3, 7)),
         "no request",
         fetch(9_000, "m2", 10)[:-80],
     )
-    schemas = REQUEST_TABLES | {"holds": HOLDS}
+    by_group = {"holds": HOLDS, "memberships": MEMBERSHIPS, "batching": BATCHING}
+    schemas = REQUEST_TABLES | by_group
     for name, schema in schemas.items():
         ours = log.table(name)
         frame = request_frame(spark, log.log, name, piece=3_000)
-        assert name == "holds" or frame.rdd.getNumPartitions() > 1
+        assert name in by_group or frame.rdd.getNumPartitions() > 1
         assert ordered(collected(frame, schema)).equals(ordered(ours)), name
-        assert ours.num_rows or name in ("heartbeats", "offset_calls")
+        assert ours.num_rows or name == "offset_calls"
 
 
 def ordered(table: pa.Table) -> pa.Table:
@@ -43,5 +54,5 @@ def ordered(table: pa.Table) -> pa.Table:
 
 
 def test_an_unknown_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown table 'locks': choose one of holds, requests"):
+    with pytest.raises(InputError, match="unknown table 'locks': choose one of holds, memberships, batching, req"):
         request_frame(spark, log_of(tmp_path, "").log, "locks")

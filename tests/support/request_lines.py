@@ -156,6 +156,29 @@ def state_call(
     )
 
 
+def heartbeat(
+    at: int,
+    member: str,
+    epoch: int,
+    *,
+    answered: int | None = None,
+    error: int = 0,
+    assigned: list[int] | None = None,
+    **asked: Any,
+) -> str:
+    """A heartbeat of a member; without ``assigned`` the assignment is as before."""
+    topics = [{"topicId": TOPIC, "partitions": assigned}] if assigned else []
+    assignment = None if assigned is None else {"topicPartitions": topics}
+    request = {"groupId": "g", "memberId": member, "memberEpoch": epoch, "rackId": None}
+    answer = {"errorCode": error, "memberEpoch": epoch if answered is None else answered}
+    return line(
+        "ShareGroupHeartbeat",
+        at,
+        request | {"subscribedTopicNames": None} | asked,
+        answer | {"heartbeatIntervalMs": 5_000, "assignment": assignment},
+    )
+
+
 def described(at: int, state: str, assignment_epoch: int, *, members: int = 0) -> str:
     """A ShareGroupDescribe of the group."""
     group = {

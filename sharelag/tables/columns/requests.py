@@ -42,10 +42,25 @@ COLUMNS = {
     "locked_until": Column(
         Format.TIME, "when the lock expires, renewals included; null: not known"
     ),
-    "until": Column(Format.TIME, "when it was held no longer; null: still held where the log ends"),
+    "until": Column(Format.TIME, "when it ended; null: it goes on where the log ends"),
     "ended_by": Column(
         Format.TEXT,
         "accept, release, reject, gap, lock expired, session closed, acquired again, state "
-        "written or leader changed",
+        "written or leader changed; of a member left, removed, joined again or changed",
+    ),
+    "heartbeats": Column(Format.COUNT, "heartbeats without a change"),
+    "acquired_runs": Column(Format.COUNT, "runs of offsets that the member acquired", "ACQUIRED"),
+    "acquired_offsets": Column(Format.OFFSETS, "offsets in them"),
+    "acknowledged_runs": Column(
+        Format.COUNT,
+        "runs that the member acknowledged, without renewals and what was refused",
+        "ACKNOWLEDGED",
+    ),
+    "acknowledged_offsets": Column(Format.OFFSETS, "offsets in them"),
+    "whole_runs": Column(
+        Format.COUNT, "those among them that begin and end where acquired runs do", "WHOLE"
+    ),
+    "whole_ratio": Column(
+        Format.RATIO, "whole runs of those acknowledged; null: none was acknowledged", "RATIO"
     ),
 }
