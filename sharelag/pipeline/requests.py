@@ -18,7 +18,8 @@ from sharelag.pipeline.meeting import meet
 from sharelag.replay.holds import holds_of
 from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES
-from sharelag.sources.files.request_log import Piece, RequestLog, read_piece
+from sharelag.sources.files.request_log import RequestLog, read_piece
+from sharelag.sources.files.text_pieces import Piece, pieces_of
 from sharelag.wire.requests.tables import tables_of
 
 #: Bytes of a file that one task reads.
@@ -58,22 +59,12 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
         known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
         raise InputError(f"unknown table {name!r}: choose one of {known}")
     schema = REQUEST_TABLES[name]
-    pieces = [one for file in log.files for one in _pieces_of(str(file), piece)]
+    pieces = [one for file in log.files for one in pieces_of(file, piece)]
     rows = pa.Table.from_pylist([vars(one) for one in pieces], schema=_PIECES)
     frame = frame_of(spark, rows).repartition(len(pieces))
     return frame.mapInArrow(
         partial(_read_task, name=name, zone=log.zone), schemas.spark_schema(schema)
     )
-
-
-def _pieces_of(file: str, piece: int) -> Iterator[Piece]:
-    if file.endswith(".gz"):
-        yield Piece(file)
-        return
-    with pa.OSFile(file) as opened:
-        size = opened.size()
-    for begin in range(0, max(size, 1), piece):
-        yield Piece(file, begin, min(begin + piece, size))
 
 
 def _read_task(batches: Iterable[pa.RecordBatch], name: str, zone: str) -> Iterator[pa.RecordBatch]:

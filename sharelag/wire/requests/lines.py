@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 
 from sharelag.errors import InputError
 from sharelag.schemas.requests import INSTANT, LINE_REJECTS
+from sharelag.wire.json_rows import json_rows
 from sharelag.wire.requests.of_brokers import OF_BROKERS
 from sharelag.wire.requests.of_clients import OF_CLIENTS
 from sharelag.wire.requests.part import Api, Part, struct_of
@@ -101,7 +99,7 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
         if not pc.any(chosen).as_py():
             continue
         line, text, at = numbers.filter(chosen), texts.filter(chosen), times.filter(chosen)
-        rows, good = _parsed(objects.filter(chosen), api)
+        rows, good = json_rows(objects.filter(chosen), _schema(api), _is_whole)
         requests.append(Completed(api, source, line.filter(good), at.filter(good), rows))
         bad = f"it is not the JSON of a {api.name}"
         rejects.append(_rejects(line, text, at, pc.invert(good), source, bad))
@@ -181,46 +179,11 @@ def _schema(api: Api) -> pa.Schema:
     return pa.schema([("requestHeader", _HEADER), *body, ("connection", pa.string()), *durations])
 
 
-def _parsed(objects: pa.Array, api: Api) -> tuple[pa.Table, pa.Array]:
-    """Return the rows that can be read, and which they are."""
-    schema = _schema(api)
-    good = np.ones(len(objects), dtype=bool)
-    tables = list(_halves(objects, 0, len(objects), schema, good))
-    table = pa.concat_tables(tables) if tables else schema.empty_table()
-    return table.combine_chunks(), pa.array(good)
-
-
-def _halves(
-    objects: pa.Array, begin: int, end: int, schema: pa.Schema, good: np.ndarray
-) -> Iterator[pa.Table]:
-    """Yield the rows of a range in order; one that cannot be read is found by halving."""
-    table = _json(objects[begin:end], schema)
-    if table is not None:
-        yield table
-    elif end - begin == 1:
-        good[begin] = False
-    else:
-        middle = (begin + end) // 2
-        yield from _halves(objects, begin, middle, schema, good)
-        yield from _halves(objects, middle, end, schema, good)
-
-
-def _json(objects: pa.Array, schema: pa.Schema) -> pa.Table | None:
-    """Return a row an object; None where one of them is not what the schema says."""
-    ends = pa.array([0, len(objects)], pa.int32())
-    joined = pc.binary_join(pa.ListArray.from_arrays(ends, objects), "\n")[0]
-    text = joined.as_buffer()
-    options = pa.json.ParseOptions(schema, unexpected_field_behavior="ignore")
-    size = pa.json.ReadOptions(use_threads=False, block_size=max(text.size + 1, 1 << 16))
-    try:
-        table = pa.json.read_json(pa.BufferReader(text), size, options)
-    except pa.ArrowInvalid:
-        return None
+def _is_whole(table: pa.Table) -> bool:
+    """Whether every row has what a request has."""
     needed = ("requestHeader", "request", "response", "totalTimeMs")
     has_all = all(table.column(name).null_count == 0 for name in needed)
-    if table.num_rows != len(objects) or not has_all:
-        return None
-    return table if all(_is_possible(table.column(name)) for name in _DURATIONS) else None
+    return has_all and all(_is_possible(table.column(name)) for name in _DURATIONS)
 
 
 def _is_possible(milliseconds: pa.ChunkedArray) -> bool:

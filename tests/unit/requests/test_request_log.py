@@ -12,7 +12,8 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag.schemas.requests import REQUEST_TABLES
-from sharelag.sources.files.request_log import Piece, RequestLog, read_piece
+from sharelag.sources.files.request_log import RequestLog, read_piece
+from sharelag.sources.files.text_pieces import Piece
 from sharelag.wire.requests import OF_BROKERS, OF_CLIENTS
 from sharelag.wire.requests.tables import tables_of
 from tests.support.command import sharelag

@@ -1,0 +1,64 @@
+"""JSON objects, one a line, as rows of a table: whole columns at once, whatever is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+
+def json_rows(
+    objects: pa.Array, schema: pa.Schema, is_good: Callable[[pa.Table], bool] = lambda _: True
+) -> tuple[pa.Table, pa.Array]:
+    """Return the rows that can be read, and which of the objects they are.
+
+    Parameters
+    ----------
+    objects : pyarrow.StringArray
+        Of one line each.
+    schema : pyarrow.Schema
+        Fields that it does not have are left out.
+    is_good : callable
+        Whether all rows of a table are what they should be.
+    """
+    good = np.ones(len(objects), dtype=bool)
+    tables = list(_halves(objects, 0, len(objects), schema, is_good, good))
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return table.combine_chunks(), pa.array(good)
+
+
+def _halves(
+    objects: pa.Array,
+    begin: int,
+    end: int,
+    schema: pa.Schema,
+    is_good: Callable[[pa.Table], bool],
+    good: np.ndarray,
+) -> Iterator[pa.Table]:
+    """Yield the rows of a range in order; one that cannot be read is found by halving."""
+    table = _json(objects[begin:end], schema)
+    if table is not None and is_good(table):
+        yield table
+    elif end - begin == 1:
+        good[begin] = False
+    else:
+        middle = (begin + end) // 2
+        yield from _halves(objects, begin, middle, schema, is_good, good)
+        yield from _halves(objects, middle, end, schema, is_good, good)
+
+
+def _json(objects: pa.Array, schema: pa.Schema) -> pa.Table | None:
+    """Return a row an object; None where one of them is not what the schema says."""
+    ends = pa.array([0, len(objects)], pa.int32())
+    joined = pc.binary_join(pa.ListArray.from_arrays(ends, objects), "\n")[0]
+    text = joined.as_buffer()
+    options = pa.json.ParseOptions(schema, unexpected_field_behavior="ignore")
+    size = pa.json.ReadOptions(use_threads=False, block_size=max(text.size + 1, 1 << 16))
+    try:
+        table = pa.json.read_json(pa.BufferReader(text), size, options)
+    except pa.ArrowInvalid:
+        return None
+    return table if table.num_rows == len(objects) else None
