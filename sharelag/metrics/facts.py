@@ -77,7 +77,8 @@ class Facts:
 
     def observed_text(self, name: str) -> list[str]:
         """Return a column of the observed table as texts; empty where unknown."""
-        return flat(self._observed.column(name)).fill_null("").to_pylist()
+        found: list[str] = flat(self._observed.column(name)).fill_null("").to_pylist()
+        return found
 
     def since_each_part(self, name: str) -> Floats:
         """Return how much was finished or released from each tenth of the span to its end.

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_force, lint_consumer
-from sharelag.model.settings.catalogue import Typed, catalogue
+from sharelag.model.settings.catalogue import DEAD_LETTERS, Typed, catalogue
 from sharelag.model.settings.rules import value_in
 
 #: One property of a consumer that share consumers refuse or ignore.
@@ -44,10 +44,13 @@ def settings_in_force(
     """
     found = each_in_force(settings, [*groups, ""])
     brokers = found.pop("")
+    profile = "4.4" if any(one.name in brokers for one in DEAD_LETTERS) else "4.3.1"
     rows = [
-        row for group, force in found.items() for row in _rows(force, given or {}, group, "group")
+        row
+        for group, force in found.items()
+        for row in _rows(force, given or {}, group, "group", profile)
     ]
-    rows += _rows(brokers, given or {}, None, "broker")
+    rows += _rows(brokers, given or {}, None, "broker", profile)
     return pa.Table.from_pylist(rows, schema=IN_FORCE)
 
 
@@ -57,7 +60,7 @@ def check_given(given: Mapping[str, str], profile: str = "4.3.1") -> pa.Table:
     Parameters
     ----------
     given : mapping of name to value
-    profile : {"4.3.1", "4.2", "4.1", "draft"}
+    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
 
     Returns
     -------

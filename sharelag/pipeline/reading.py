@@ -19,21 +19,25 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.metrics.dead_letter_ledger import STATUSES, SUMS, first_of
+from sharelag.metrics.dead_letters import archived_arrow, topic_ids_of
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import ROLLUP_KEYS, lag_arrow
 from sharelag.metrics.sampling import evenly_spaced, evenly_spaced_indices
 from sharelag.metrics.skew import SKEW
-from sharelag.pipeline import answers, states
+from sharelag.model import milliseconds
+from sharelag.pipeline import answers, dead_letters, states
 from sharelag.pipeline.collecting import collected, frame_of, streamed
 from sharelag.pipeline.frames import Frames, OnSpark
 from sharelag.pipeline.tables import TABLES
 from sharelag.pipeline.tasks import FileRecords, unpacked
-from sharelag.reading import ORDER, OVER, Counted, Each, Reading, Rows, rows_of
+from sharelag.reading import ORDER, OVER, Counted, Each, Ledger, Reading, Rows, rows_of
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import Choice, Moment, filter_groups
 from sharelag.replay.positions import POSITIONS, Positions
 from sharelag.schemas.arrow import as_table, for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
+from sharelag.schemas.dead_letters import ARCHIVED_RUNS, LEDGER
 from sharelag.sources.inputs import Input
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.scan import scan
@@ -43,6 +47,8 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from sharelag.reading import OfQueue
 
 #: The times of so many records are sorted in this process; those of more of them by Spark.
 _FEW_TIMES = 20_000
@@ -209,6 +215,27 @@ class SparkReading(OnSpark):
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions in the tasks that have them."""
         return collected(states.replayed_by(self._records_of(keys), each, schema), schema)
+
+    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+        """Compare archived offsets with the records of a dead-letter queue, in the tasks."""
+        frame = self.ledger_frame(asked).persist()
+        self.frames.kept.append(frame)
+        counted = F.coalesce("offsets", "letters")
+        sums = frame.groupBy("status", "reason").agg(
+            F.sum(counted).alias("offsets"), F.count("*").alias("rows")
+        )
+        place = F.array_position(F.array(*map(F.lit, STATUSES)), F.col("status"))
+        order = ("group_id", "topic", "partition", "first_offset")
+        rows = frame.orderBy(place, *order).limit(most)
+        return Ledger(first_of(collected(rows, LEDGER), most), collected(sums, SUMS))
+
+    def ledger_frame(self, asked: OfQueue) -> DataFrame:
+        """The whole ledger of a dead-letter queue."""
+        archived = states.replayed_by(self._records_of(asked.lag), archived_arrow, ARCHIVED_RUNS)
+        names = topic_ids_of(asked.lag)
+        letters = dead_letters.letters(self.spark, asked.queue, names, asked.groups)
+        lag, now = frame_of(self.spark, asked.lag), milliseconds(self.now)
+        return dead_letters.ledger(archived, letters, lag, asked.limits, now)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """The windows of some share partitions at moments of the past."""

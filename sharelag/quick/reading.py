@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow, rollup_arrow
+from sharelag.model import milliseconds
 from sharelag.reading import (
     OVER,
     Counted,
     Each,
+    Ledger,
     Reading,
     Rows,
     chosen_partitions,
@@ -35,6 +37,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.replay.positions import Positions
+    from sharelag.reading import OfQueue
 
 #: Minimum number of records per replay step.
 _STEP = 250_000
@@ -167,6 +170,25 @@ class QuickReading(Reading):
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions."""
         return as_table(each(one_batch(self._records(keys)))).cast(schema)
+
+    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+        """Compare archived offsets with the records of a dead-letter queue."""
+        from sharelag.metrics.dead_letter_ledger import first_of, ledger_arrow, sums_of
+        from sharelag.metrics.dead_letters import (
+            archived_arrow,
+            counted_letters,
+            letters_arrow,
+            topic_ids_of,
+        )
+        from sharelag.schemas.dead_letters import ARCHIVED_RUNS, COUNTED_LETTERS
+
+        archived = self.over_records(archived_arrow, ARCHIVED_RUNS, asked.lag)
+        names, found = topic_ids_of(asked.lag), [COUNTED_LETTERS.empty_table()]
+        for batch in asked.queue.batches():
+            found.append(counted_letters(letters_arrow(batch), names, asked.groups))
+        letters = pa.concat_tables(found)
+        table = ledger_arrow(archived, letters, asked.lag, asked.limits, milliseconds(self.now))
+        return Ledger(first_of(table, most), sums_of(table))
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments."""

@@ -28,6 +28,7 @@ from sharelag.wire.generations import TODAY
 if TYPE_CHECKING:
     from sharelag.replay.positions import Positions
     from sharelag.sources.inputs import Input
+    from sharelag.sources.queues import Queue
 
 #: How far back rates and histories go by default.
 OVER = timedelta(hours=1)
@@ -77,6 +78,22 @@ class Brief(NamedTuple):
 
     table: pa.Table  # sharelag.metrics.lag.BRIEF, of the chosen share partitions
     rejected: int
+
+
+class OfQueue(NamedTuple):
+    """A dead-letter queue, and whose records are looked for in it."""
+
+    queue: Queue
+    lag: pa.Table  # `sharelag.schemas.LAG` of the share partitions
+    limits: pa.Table  # ``group_id delivery_limit patience_ms`` of their groups
+    groups: frozenset[str]  # only letters of these; empty: of all, also of unknown ones
+
+
+class Ledger(NamedTuple):
+    """The ledger of a dead-letter queue: some of its rows, and sums of all."""
+
+    table: pa.Table  # `sharelag.schemas.dead_letters.LEDGER`
+    sums: pa.Table  # status reason offsets rows
 
 
 class Reading(ABC):
@@ -250,6 +267,17 @@ class Reading(ABC):
             Schema of its result.
         keys : pyarrow.Table
             ``group_id topic_id partition`` of the share partitions.
+        """
+
+    @abstractmethod
+    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+        """Compare archived offsets of share partitions with the records of a dead-letter queue.
+
+        Parameters
+        ----------
+        asked : OfQueue
+        most : int
+            Rows that are returned at most, those first that need attention.
         """
 
     @abstractmethod

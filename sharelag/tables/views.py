@@ -128,6 +128,22 @@ BROKERS = view(
     "state_partition share_coordinator group_coordinator"
 )
 BROKER_METRICS = view("as_of broker group_id topic partition metric ack_type tags attribute figure")
+_OF_LETTERS = {
+    "reason": "rejected, or delivery limit, as the queue says; without a record in it, by the "
+    "delivery count: delivery limit, else rejected or gap; of unreadable records what is wrong",
+    "first_offset": "first offset of the run",
+    "last_offset": "last offset of the run",
+    "since": "since when they are archived, or archiving; -: not in the history",
+}
+LEDGER = view(
+    "group_id topic partition first_offset last_offset status reason delivery_count since record "
+    "letters queue queue_partition first_queue_offset copied retained",
+    _OF_LETTERS,
+)
+REDRIVE = view(
+    "group_id topic partition first_offset last_offset offsets status reason from command",
+    _OF_LETTERS,
+)
 DESIGNS = view(
     "group_id design user_topic_records state_topic_records snapshots bytes replayed_records "
     "scanned_offsets"
@@ -187,6 +203,14 @@ REQUESTS = {
         "group_id topic_id partition member_id acquired_runs acquired_offsets acknowledged_runs "
         "acknowledged_offsets whole_runs whole_ratio"
     ),
+}
+#: What of the output of consumers a terminal shows, by table.
+CONSUMED = {
+    "deliveries": view("timestamp topic partition offset delivery_count"),
+    "outcomes": view(
+        "timestamp topic partition first_offset last_offset succeeded error_message", _OF_RUN
+    ),
+    "rejects": view("source position reason"),
 }
 REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")
 

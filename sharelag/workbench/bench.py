@@ -21,7 +21,7 @@ from sharelag.workbench import answers, investigate, membership, resets
 from sharelag.workbench import engine as engines
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.broker_metrics import metrics_answer
-from sharelag.workbench.opened import Opened
+from sharelag.workbench.dead_letters import WithQueues
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
@@ -43,7 +43,7 @@ MOST_WINDOWS = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Workbench(Opened):
+class Workbench(WithQueues):
     """A cluster, or what was recorded of one, at a moment. Make one with `sharelag.open`.
 
     What was read once is kept, so that two answers never contradict each other; `refresh` gives a

@@ -278,7 +278,8 @@ def test_a_topics_settings_say_how_long_records_stay(configured: KafkaBroker) ->
         if r["scope"] == "topic"
     }
     assert {entity for entity, _ in rows} == {"kept", "plain"}
-    assert len(rows) == 2 * len(TOPIC_SETTINGS)
+    # What a broker before 4.4 does not have has no row.
+    assert len(rows) == 2 * (len(TOPIC_SETTINGS) - 1)
     assert rows["kept", "retention.ms"] == ("1234567", "topic")
     assert rows["kept", "cleanup.policy"] == ("compact,delete", "topic")
     assert rows["plain", "retention.ms"] == ("604800000", "default")

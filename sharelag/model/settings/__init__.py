@@ -1,6 +1,13 @@
 """Settings of share groups on brokers, groups and clients, and their effective values. No I/O."""
 
-from sharelag.model.settings.catalogue import CATALOGUE, DRAFT, PROFILES, Setting, catalogue
+from sharelag.model.settings.catalogue import (
+    CATALOGUE,
+    DEAD_LETTERS,
+    DRAFT,
+    PROFILES,
+    Setting,
+    catalogue,
+)
 from sharelag.model.settings.clients import lint_consumer
 from sharelag.model.settings.force import (
     Value,
@@ -12,6 +19,7 @@ from sharelag.model.settings.rules import Problem, check, check_all, parse
 
 __all__ = [
     "CATALOGUE",
+    "DEAD_LETTERS",
     "DRAFT",
     "PROFILES",
     "Problem",

@@ -21,7 +21,7 @@ class Setting:
     """One setting. Bounds that are themselves settings are given by name; they are the broker's."""
 
     name: str
-    scope: Literal["broker", "group"]
+    scope: Literal["broker", "group", "topic"]
     kind: Literal["int", "short", "bool", "text", "list"]
     default: Typed  # None: the broker's value, or nothing
     least: int | None = None
@@ -35,6 +35,7 @@ class Setting:
     since: str = "4.1"  # first Kafka version; 4.1 includes earlier previews
     internal: bool = False  # not described by brokers; later versions may remove it
     status: Literal["current", "draft", "older draft"] = "current"
+    begins_with: str | None = None  # the setting whose text its text has to begin with
 
 
 def _broker(
@@ -162,6 +163,24 @@ CATALOGUE: tuple[Setting, ...] = (
 )
 
 
+_QUEUE = "errors.deadletterqueue"
+#: The settings of dead-letter queues (KIP-1191), as Kafka's developers describe them for 4.4.
+DEAD_LETTERS: tuple[Setting, ...] = (
+    Setting(f"{_QUEUE}.auto.create.topics.enable", "broker", "bool", False, since="4.4"),
+    Setting(f"{_QUEUE}.topic.name.prefix", "broker", "text", "dlq.", since="4.4"),
+    Setting(
+        f"{_QUEUE}.topic.name",
+        "group",
+        "text",
+        "",
+        since="4.4",
+        begins_with=f"{_QUEUE}.topic.name.prefix",
+    ),
+    Setting(f"{_QUEUE}.copy.record.enable", "group", "bool", False, since="4.4"),
+    Setting(f"{_QUEUE}.group.enable", "topic", "bool", False, since="4.4"),
+)
+
+
 def _draft(
     name: str, default: Typed, least: int | None = None, greatest: int | None = None, **more: Any
 ) -> Setting:
@@ -236,7 +255,7 @@ DRAFT: tuple[Setting, ...] = (
 )
 
 #: The catalogue by Kafka version; "draft" is what KIP-932 proposed while under discussion.
-PROFILES = ("4.1", "4.2", "4.3.1", "draft")
+PROFILES = ("4.1", "4.2", "4.3.1", "4.4", "draft")
 
 
 def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
@@ -244,8 +263,8 @@ def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
 
     Parameters
     ----------
-    profile : {"4.3.1", "4.2", "4.1", "draft"}
-        Defaults and ranges of the older versions are those of 4.3.1.
+    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
+        Defaults and ranges of the other versions are those of 4.3.1; 4.4 has dead-letter queues.
 
     Raises
     ------
@@ -256,7 +275,7 @@ def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
         raise InputError(f"unknown Kafka version {profile!r}: choose one of {', '.join(PROFILES)}")
     if profile == "draft":
         return DRAFT
-    return tuple(setting for setting in CATALOGUE if setting.since <= profile)
+    return tuple(setting for setting in (*CATALOGUE, *DEAD_LETTERS) if setting.since <= profile)
 
 
 def find(name: str, profile: str = "4.3.1") -> Setting | None:

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from sharelag.model.settings.catalogue import CATALOGUE, Setting, Typed, catalogue, find
+from sharelag.model.settings.catalogue import (
+    CATALOGUE,
+    DEAD_LETTERS,
+    Setting,
+    Typed,
+    catalogue,
+    find,
+)
 from sharelag.model.settings.rules import parse
 
 if TYPE_CHECKING:
@@ -72,7 +79,7 @@ def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
     -------
     dict of str to Value
         Every setting of the catalogue. A setting missing from the table has Kafka's default and
-        the source ``"assumed"``.
+        the source ``"assumed"``; those of dead-letter queues are there where brokers report any.
     """
     return each_in_force(settings, [group])[group]
 
@@ -98,8 +105,11 @@ def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[s
             return Value(setting.default, "assumed")
         return Value(typed(setting, given[0]), given[1])
 
+    names = set(settings.column("name").to_pylist())
+    is_later = any(one.name in names for one in DEAD_LETTERS)
+    later = [one for one in DEAD_LETTERS if is_later and one.scope != "topic"]
     return {
-        group: {one.name: value_of(one, own.get(group, {})) for one in CATALOGUE}
+        group: {one.name: value_of(one, own.get(group, {})) for one in (*CATALOGUE, *later)}
         for group in groups
     }
 

@@ -34,7 +34,9 @@ def parquet_dataset(paths: str | list[str]) -> ds.Dataset:
     return ds.dataset(paths, format=ds.ParquetFileFormat(default_fragment_scan_options=options))
 
 
-def parquet_batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
+def parquet_batches(
+    dataset: ds.Dataset, names: list[str] = schemas.RAW.names
+) -> Iterator[pa.RecordBatch]:
     """Read raw records batch by batch, in the order of the log."""
     # One file and one batch after the other: the order of a partition's records is the order of the
     # log. What is read ahead is held in memory.
@@ -47,7 +49,7 @@ def parquet_batches(dataset: ds.Dataset) -> Iterator[pa.RecordBatch]:
                 rows = rows_within(fragment.path, group.id, rows)
             yield from fragment.to_batches(
                 schema=dataset.schema,
-                columns=schemas.RAW.names,
+                columns=names,
                 batch_size=rows,
                 batch_readahead=1,
                 use_threads=False,

@@ -19,7 +19,13 @@ from sharelag.compiled import is_worth_it
 from sharelag.errors import DataLossError, NoLeaderError
 from sharelag.sources.kafka.client import explain, latest, refused, silent_leaders, unreachable
 from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.kafka.messages import Failed, Messages, PlainMessages, Taken
+from sharelag.sources.kafka.messages import (
+    Failed,
+    Messages,
+    MessagesWithHeaders,
+    PlainMessages,
+    Taken,
+)
 
 #: First and end offset (exclusive) to read, by partition.
 Ranges = Mapping[int, tuple[int, int]]
@@ -39,18 +45,24 @@ def read_ranges(
     ranges: Ranges,
     fail_on_data_loss: bool = False,
     lost: list[tuple[int, int, int]] | None = None,
+    with_headers: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Read some offset ranges of a topic; see `sharelag.sources.kafka.topics.read_topic`.
 
     Without ``fail_on_data_loss``, ranges that were gone before they could be read are appended to
     ``lost``: partition, first offset, end offset (exclusive). Without ``lost``, a log that ends
     before its range is an error: nobody would notice that its last records are missing.
+    ``with_headers`` gives `sharelag.schemas.dead_letters.WITH_HEADERS`.
     """
     reading = _Reading(config, topic, ranges, fail_on_data_loss, lost)
     if not reading.open_ends:
         return
     heard: list[KafkaError] = []
-    client = _client(config, topic, heard, reading.left())
+    client = (
+        MessagesWithHeaders(config, topic, heard)
+        if with_headers
+        else _client(config, topic, heard, reading.left())
+    )
     try:
         client.assign(reading.positions)
         waited = 0.0  # only our own waiting, not the time of the caller
@@ -69,7 +81,7 @@ def read_ranges(
                 raise explain(wrong, topic, config)
             if waited > config.patience.left():
                 config.patience.lose(waited)
-                reading.give_up(latest(heard))
+                reading.give_up(heard)
     finally:
         client.close()
 
@@ -106,14 +118,16 @@ class _Reading:
             self._handle_error(client, failed)
         return batches
 
-    def give_up(self, last_heard: KafkaError | None) -> None:
+    def give_up(self, heard: Sequence[KafkaError]) -> None:
         """Raise after a timeout: the log ends before the range, or no broker answered."""
         if silent := self.open_ends.keys() - self.logs_end.keys():
+            # Somebody told the ranges a moment ago, so that silence alone is that of leaders.
+            are_down = any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in heard)
             is_any_read = bool(self.ranges.keys() - silent)
             raise (
-                silent_leaders(self.config, self.topic, silent)
-                if is_any_read
-                else unreachable(self.config, last_heard)
+                unreachable(self.config, latest(heard))
+                if are_down and not is_any_read
+                else silent_leaders(self.config, self.topic, silent)
             )
         if self.lost is None and not self.fail_on_data_loss:
             partition, end = min(self.open_ends.items())

@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
 from confluent_kafka import TopicPartition as Partition
 
 from sharelag import schemas
+from sharelag.schemas.dead_letters import WITH_HEADERS
 from sharelag.sources.kafka.client import consumer
 from sharelag.sources.kafka.config import ClientConfig
 
@@ -85,10 +86,23 @@ class PlainMessages:
             both = list(zip(errors, messages, strict=True))
             records = [message for error, message in both if error is None]
             failed = [Failed(e, m.partition(), m.offset()) for e, m in both if e is not None]
-        return Taken(_columns(self._topic, records) if records else None, failed)
+        return Taken(self._columns(records) if records else None, failed)
 
     def close(self) -> None:
         self._client.close()
+
+    def _columns(self, records: Sequence[Message]) -> pa.RecordBatch:
+        return _columns(self._topic, records)
+
+
+class MessagesWithHeaders(PlainMessages):
+    """The same with headers, as `sharelag.schemas.dead_letters.WITH_HEADERS`."""
+
+    def _columns(self, records: Sequence[Message]) -> pa.RecordBatch:
+        batch = super()._columns(records)
+        headers = [headers or [] for headers in map(Message.headers, records)]
+        column = pa.array(headers, WITH_HEADERS.field("headers").type)
+        return pa.RecordBatch.from_arrays([*batch.columns, column], schema=WITH_HEADERS)
 
 
 def _columns(topic: str, records: Sequence[Message]) -> pa.RecordBatch:

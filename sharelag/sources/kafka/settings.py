@@ -11,7 +11,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, TopicMissingError
-from sharelag.model.settings import CATALOGUE, effective
+from sharelag.model.settings import CATALOGUE, DEAD_LETTERS, effective
 from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
 
@@ -24,14 +24,18 @@ _Reported: TypeAlias = _Values | None
 #: The topic settings about retention and compaction.
 TOPIC_SETTINGS = (
     "cleanup.policy",
+    "errors.deadletterqueue.group.enable",
     "message.timestamp.type",
     "min.compaction.lag.ms",
     "retention.bytes",
     "retention.ms",
     "segment.ms",
 )
-_GROUP_SETTINGS = {setting.name: setting for setting in CATALOGUE if setting.scope == "group"}
-_BROKER_SETTINGS = sorted(setting.name for setting in CATALOGUE if setting.scope == "broker")
+_ALL = (*CATALOGUE, *DEAD_LETTERS)
+_GROUP_SETTINGS = {setting.name: setting for setting in _ALL if setting.scope == "group"}
+_BROKER_SETTINGS = sorted(setting.name for setting in _ALL if setting.scope == "broker")
+#: What brokers before 4.4 do not have; nobody misses it where nothing may be described.
+_LATER = frozenset(setting.name for setting in DEAD_LETTERS)
 
 _SOURCES = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG.value: "topic",
@@ -177,7 +181,7 @@ def _in_force(values: _Values, brokers: _Reported) -> _Values:
     bounds = dict.fromkeys(_BROKER_SETTINGS) | {
         name: value for name, (value, _) in (brokers or {}).items()
     }
-    clamped = effective(stored, bounds)
+    clamped = effective(stored, bounds, "4.4")
     found: _Values = {}
     for name, setting in _GROUP_SETTINGS.items():
         if name in stored:
@@ -197,6 +201,6 @@ def _rows(
 ) -> Iterator[_Row]:
     """Yield one row per setting; a broker that omits a setting does not have or expose it."""
     for name in names:
-        if values is None or name in values:
+        if name in values if values is not None else name not in _LATER:
             value, source = (None, None) if values is None else values[name]
             yield {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}

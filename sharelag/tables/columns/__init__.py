@@ -12,6 +12,7 @@ from sharelag.tables.columns import (
     answers,
     brokers,
     changes,
+    dead_letters,
     groups,
     lag,
     measured,
@@ -62,6 +63,7 @@ COLUMNS = _merged(
             outcomes,
             requests,
             rights,
+            dead_letters,
         )
     )
 )

@@ -9,6 +9,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.metrics.settings_in_force import settings_in_force
 from sharelag.model.settings import (
     CATALOGUE,
     Value,
@@ -145,7 +146,7 @@ def test_older_brokers_lack_settings() -> None:
     assert problem.why == "Kafka 4.2 has no such setting"
     (typo,) = check("share.delivery.count.limits", 5)
     assert typo.hint == "did you mean share.delivery.count.limit?"
-    with pytest.raises(InputError, match=r"'5\.0': choose one of 4\.1, 4\.2, 4\.3\.1, draft"):
+    with pytest.raises(InputError, match=r"'5\.0': choose one of 4\.1, 4\.2, 4\.3\.1, 4\.4, draft"):
         catalogue("5.0")
 
 
@@ -180,3 +181,37 @@ def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None
     assert set(empty) == {setting.name for setting in CATALOGUE}
     assert {value.source for value in empty.values()} == {"assumed"}
     assert empty[lock].value == 30_000
+
+
+def test_dead_letter_queues_are_settings_of_4_4() -> None:
+    name, prefix = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.topic.name.prefix"
+    later = {one.name: one for one in catalogue("4.4")}.keys() - {one.name for one in CATALOGUE}
+    assert later == {
+        name,
+        prefix,
+        "errors.deadletterqueue.copy.record.enable",
+        "errors.deadletterqueue.auto.create.topics.enable",
+        "errors.deadletterqueue.group.enable",
+    }
+    (problem,) = check(name, "orders", "4.4")
+    assert problem.why == f"does not begin with {prefix} = dlq."
+    assert not check(name, "dlq.orders", "4.4")
+    assert not check(name, "", "4.4")
+    assert not check(name, "dead.orders", "4.4", {prefix: "dead."})
+    assert not check(name, "orders", "4.4", {prefix: ""})
+    assert check(name, "__dlq", "4.4", {prefix: ""})[0].why.endswith("Kafka's own")
+    assert check(name, "dlq.orders")[0].why == "Kafka 4.3.1 has no such setting"
+
+
+def test_settings_of_dead_letter_queues_are_in_force_where_brokers_have_them() -> None:
+    name = "errors.deadletterqueue.topic.name"
+    row = {"scope": "group", "entity": "g", "name": name, "value": "dlq.g", "source": "group"}
+    found = in_force(pa.Table.from_pylist([row], schema=schemas.SETTINGS), "g")
+    assert found[name] == ("dlq.g", "group")
+    assert found["errors.deadletterqueue.topic.name.prefix"] == ("dlq.", "assumed")
+    assert name not in in_force(schemas.SETTINGS.empty_table(), "g")
+    shown = settings_in_force(
+        pa.Table.from_pylist([row | {"value": "letters"}], schema=schemas.SETTINGS), ["g"]
+    )
+    (said,) = [one for one in shown.to_pylist() if one["name"] == name]
+    assert said["problem"] == "does not begin with errors.deadletterqueue.topic.name.prefix = dlq."

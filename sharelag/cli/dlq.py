@@ -1,0 +1,76 @@
+"""`sharelag dlq`: archived records against the dead-letter queue, and how to send them again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sharelag.cli.options import (
+    ENGINE,
+    INPUT,
+    OUTPUT,
+    TIMEOUT,
+    VERBOSE,
+    source_of,
+    with_options,
+)
+from sharelag.cli.output import start, write
+from sharelag.cli.progress_bar import reading_bar
+from sharelag.metrics.dead_letter_ledger import STATUSES
+from sharelag.metrics.redrive import REDRIVEN
+from sharelag.tables import views
+
+
+@click.command()
+@with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option("--group", help="The share group; else all.")
+@click.option(
+    "--queue",
+    metavar="TOPIC_OR_PATH",
+    help="The topic that is the queue, or Parquet files of it with headers; else what the group's "
+    "setting errors.deadletterqueue.topic.name says.",
+)
+@click.option("--redrive", is_flag=True, help="Plan how to send them again. It sends nothing.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(STATUSES),
+    help="Only these; repeatable. With --redrive: written, duplicate, missing and passed.",
+)
+def dlq(
+    output: str,
+    engine: str,
+    group: str | None,
+    queue: str | None,
+    redrive: bool,
+    statuses: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Compare archived records of a group with its dead-letter queue (KIP-1191).
+
+    One row is a run of offsets that fared alike: written, duplicate, missing, archiving, stuck,
+    passed, unexpected or unreadable, with the reason. No payload is shown; sharelag peek shows one.
+    """
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+    from sharelag.workbench import open_workbench
+
+    source = source_of(options)
+    with reading_bar(source) as read:
+        bench = open_workbench(read, engine=start(engine, source))
+        if redrive:
+            result = bench.redrive(group, queue, statuses or REDRIVEN)
+        else:
+            result = bench.dead_letters(group, queue)
+    table = result.table
+    if statuses and not redrive:
+        table = table.filter([status in statuses for status in table.column("status").to_pylist()])
+    view = views.REDRIVE.without("command") if redrive else views.LEDGER
+    write(lines(plain_rows(table), output, view.columns))
+    if redrive and output == "human":
+        commands = [one for one in table.column("command").to_pylist() if one]
+        write(["", *map(terminal, commands)] if commands else [])
+    for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
+        click.echo(f"sharelag: {terminal(note)}", err=True)

@@ -1,0 +1,123 @@
+"""Records of dead-letter queues with their headers: of a cluster, of Parquet files, or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.schemas.arrow import as_table
+from sharelag.schemas.dead_letters import WITH_HEADERS
+from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka.config import ClientConfig
+
+_NEEDED = "give the name of its topic, Parquet files, or a table with Spark's columns of Kafka"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A dead-letter queue.
+
+    Attributes
+    ----------
+    topic
+        Its name; empty where records are given.
+    config
+        How to reach the cluster that has it; None where records are given.
+    given
+        Paths of Parquet files, or a table: `sharelag.schemas.dead_letters.WITH_HEADERS`.
+    """
+
+    topic: str = ""
+    config: ClientConfig | None = None
+    given: Any = None
+
+    @cached_property
+    def ranges(self) -> dict[int, tuple[int, int]]:
+        """First and end offset of each partition when this queue was first asked."""
+        from sharelag.sources.kafka import topics as kafka
+
+        if self.config is None:
+            return {}
+        return kafka.offset_ranges(self.config, self.topic)
+
+    @property
+    def paths(self) -> list[str] | None:
+        """Parquet files; None where there are none."""
+        return self.given if isinstance(self.given, list) else None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Records in this process.
+
+        Raises
+        ------
+        InputError
+            A column is missing.
+        ClusterError
+            The topic may not be read, or no broker answers.
+        """
+        if self.config is not None:
+            yield from read_queue(self.config, self.topic, self.ranges)
+        elif self.paths is not None:
+            from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
+
+            dataset = parquet_dataset(self.paths)
+            schemas.require(dataset.schema, WITH_HEADERS, "the dead-letter queue")
+            for batch in parquet_batches(dataset, WITH_HEADERS.names):
+                yield batch.cast(WITH_HEADERS)
+        else:
+            if not isinstance(self.given, pa.Table | pa.RecordBatch):
+                raise InputError("a DataFrame of Spark needs the engine spark: open it with that")
+            schemas.require(self.given, WITH_HEADERS, "the dead-letter queue")
+            table = as_table(self.given).select(WITH_HEADERS.names)
+            yield from table.cast(WITH_HEADERS).to_batches()
+
+
+def read_queue(
+    config: ClientConfig, topic: str, ranges: dict[int, tuple[int, int]]
+) -> Iterator[pa.RecordBatch]:
+    """Read ranges of a queue by a consumer that joins no group and commits nothing."""
+    from sharelag.sources.kafka.fetch import read_ranges
+
+    yield from read_ranges(config, topic, ranges, lost=[], with_headers=True)
+
+
+def queue_of(source: Any, queue: Any) -> Queue:
+    """Return a queue by what people give for it.
+
+    Parameters
+    ----------
+    source : Input
+        Where topics are, if it is a running cluster.
+    queue : str, pathlib.Path, DataFrame of Spark or pandas, or Arrow table
+
+    Raises
+    ------
+    InputError
+        It is neither a topic of a running cluster, nor files that exist, nor a table.
+    """
+    if isinstance(queue, pa.RecordBatch | pa.Table) or hasattr(queue, "sparkSession"):
+        return Queue(given=queue)
+    if hasattr(queue, "iloc"):
+        return Queue(given=pa.Table.from_pandas(queue, WITH_HEADERS, preserve_index=False))
+    if not isinstance(queue, str | Path) or not str(queue):
+        raise InputError(f"{queue!r} is not a dead-letter queue: {_NEEDED}")
+    path = Path(queue)
+    is_path = isinstance(queue, Path) or "/" in str(queue) or path.suffix == ".parquet"
+    if is_path:
+        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        if not files or not all(file.is_file() for file in files):
+            raise InputError(f"there are no Parquet files at {path}: {_NEEDED}")
+        return Queue(given=[str(file) for file in files])
+    if not isinstance(source, KafkaInput):
+        raise InputError(
+            f"{source.describe()} has no records of topics, by design: give the running cluster, "
+            "or records of the queue as Parquet files or a table"
+        )
+    return Queue(str(queue), source.config)

@@ -1,0 +1,292 @@
+"""The ledger of a dead-letter queue says what comparing offset by offset says."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.metrics.dead_letter_ledger import (
+    EITHER,
+    LIMIT,
+    REJECTED,
+    ledger_arrow,
+    sums_of,
+    summary_words,
+)
+from sharelag.metrics.dead_letters import archived_arrow, counted_letters, letters_arrow
+from sharelag.metrics.lag import lag_arrow
+from sharelag.metrics.redrive import redrive_arrow
+from sharelag.replay import replay_arrow
+from tests.support.dead_letters import EXCEEDED, Letter, queue_table
+from tests.support.records import KEY, decode, offsets, state_records
+
+PATIENCE, LIMIT_OF_GROUP = 30_000, 5
+NAMES = {"orders": KEY.topic_id}
+#: A window's end, and the log of its topic.
+LOG_START, END = 5, 60
+
+
+def ledger(
+    writes: list[tuple[int, Any]], queue: pa.Table, now: int = 10
+) -> tuple[pa.Table, pa.Table]:
+    """The ledger after these writes, a millisecond each, and the windows they left."""
+    records = decode(state_records(writes))
+    windows = pa.Table.from_batches([replay_arrow(records)])
+    lag = lag_arrow(windows, offsets(END, LOG_START))
+    limits = {"group_id": [KEY.group_id], "delivery_limit": [LIMIT_OF_GROUP]}
+    limits |= {"patience_ms": [PATIENCE]}
+    letters = counted_letters(letters_arrow(queue), NAMES)
+    found = ledger_arrow(archived_arrow(records), letters, lag, pa.table(limits), now)
+    return found, windows
+
+
+def by_offset(table: pa.Table) -> dict[int, tuple[str, str, int | None, int, bool | None]]:
+    return {
+        offset: (
+            row["status"],
+            row["reason"],
+            row["delivery_count"],
+            row["letters"] // row["offsets"],
+            row["retained"],
+        )
+        for row in table.to_pylist()
+        if row["first_offset"] is not None
+        for offset in range(row["first_offset"], row["last_offset"] + 1)
+    }
+
+
+def letter(offset: int, count: int | None = 1, message: str | None = None, **more: Any) -> Letter:
+    return Letter(KEY.group_id, "orders", KEY.partition, offset, count, message, **more)
+
+
+# ---- each status ---------------------------------------------------------------------------------
+
+
+def test_each_status_and_reason() -> None:
+    writes = [
+        (-1, [(10, 12, 4, 1), (13, 13, 4, 5), (14, 14, 3, 5), (15, 15, 2, 1)]),
+        (-1, [(20, 20, 4, 2)]),
+    ]
+    given = [
+        letter(10, 1, "Offset rejected by client."),
+        letter(13, 5, EXCEEDED),
+        letter(13, 5, EXCEEDED),
+        letter(14, 5, EXCEEDED),
+        letter(40, None, "out of patience"),
+    ]
+    found, _ = ledger(writes, queue_table(given))
+    assert by_offset(found) == {
+        10: ("written", REJECTED, 1, 1, True),
+        11: ("missing", EITHER, 1, 0, True),
+        12: ("missing", EITHER, 1, 0, True),
+        13: ("duplicate", LIMIT, 5, 2, True),
+        14: ("archiving", LIMIT, 5, 1, True),
+        20: ("missing", EITHER, 2, 0, True),
+        40: ("unexpected", "other", None, 1, True),
+    }
+    late, _ = ledger(writes, queue_table(given), now=PATIENCE + 10)
+    assert by_offset(late)[14][0] == "stuck"
+    assert summary_words(sums_of(found)) == [
+        "3 missing (rejected or gap 3)",
+        "1 unexpected (other 1)",
+        "1 duplicate (delivery limit 1)",
+        "1 archiving (delivery limit 1)",
+        "1 written (rejected 1)",
+    ]
+
+
+def test_what_went_through_archiving_is_archived_since_then() -> None:
+    writes = [(-1, [(10, 10, 3, 5)]), (-1, [(10, 10, 4, 5)]), (-1, [(10, 11, 4, 5)])]
+    found, _ = ledger(writes, queue_table([]))
+    rows = {row["first_offset"]: row for row in found.to_pylist()}
+    assert rows[10]["last_offset"] == 11
+    assert rows[10]["status"] == "missing"
+    assert (rows[10]["reason"], rows[10]["record"]) == (LIMIT, "3:102")
+
+
+def test_a_start_offset_that_has_passed_finishes_what_was_archiving() -> None:
+    writes = [(-1, [(10, 10, 3, 5)]), (11, [(11, 12, 2, 1)])]
+    found, _ = ledger(writes, queue_table([letter(10), letter(3), letter(30)]))
+    said = {offset: row[0] for offset, row in by_offset(found).items()}
+    assert said == {10: "written", 3: "passed", 30: "unexpected"}
+    assert by_offset(found)[3][4] is False  # deleted from the log
+
+
+def test_records_that_are_no_dead_letters_are_counted_by_what_is_wrong() -> None:
+    text = [("__dlq.errors.group", b"G1"), ("__dlq.errors.topic", b"orders")]
+    given: list[Any] = [
+        {"headers": None},
+        {"headers": []},
+        {"headers": [("other", b"x")]},
+        {"headers": [*text, ("__dlq.errors.partition", b"0"), ("__dlq.errors.offset", b"-1")]},
+        {"headers": [*text, ("__dlq.errors.partition", b"9" * 30), ("__dlq.errors.offset", b"1")]},
+        {"headers": [("__dlq.errors.group", b"\xff\xfe"), *text[1:]]},
+        letter(10),
+    ]
+    found, _ = ledger([(-1, [(10, 10, 4, 1)])], queue_table(given))
+    rows = found.to_pylist()
+    wrong = {row["reason"]: row["letters"] for row in rows if row["status"] == "unreadable"}
+    assert wrong == {
+        "no header __dlq.errors.group": 4,
+        "__dlq.errors.offset is not a number": 1,
+        "__dlq.errors.partition is not a number": 1,
+    }
+    assert [row["status"] for row in rows if row["offsets"]] == ["written"]
+
+
+def test_letters_of_other_groups_and_topics() -> None:
+    mine = letter(10)
+    given = [mine, mine._replace(group="other"), mine._replace(topic="payments")]
+    given.append(mine._replace(topic=KEY.topic_id))  # a broker that knew no name
+    letters = letters_arrow(queue_table(given))
+    every = counted_letters(letters, NAMES)
+    assert every.column("topic_id").to_pylist() == [KEY.topic_id] * 2 + ["payments", KEY.topic_id]
+    of_mine = counted_letters(letters, NAMES, frozenset([KEY.group_id]))
+    assert of_mine.column("group_id").to_pylist() == [KEY.group_id] * 3
+    found, _ = ledger([(-1, [(10, 10, 4, 1)])], queue_table(given))
+    said = {(r["group_id"], r["topic"]): (r["status"], r["letters"]) for r in found.to_pylist()}
+    assert said == {
+        (KEY.group_id, "orders"): ("duplicate", 2),
+        ("other", "orders"): ("unexpected", 1),
+        (KEY.group_id, "payments"): ("unexpected", 1),
+    }
+
+
+def test_a_batch_that_no_window_can_have_is_an_error() -> None:
+    records = decode(state_records([(-1, [(0, 1 << 60, 4, 1)])]))
+    with pytest.raises(InputError, match="3:101 has a batch of 1,152,921,504,606,846,977 offsets"):
+        archived_arrow(records)
+
+
+def test_nothing() -> None:
+    found, _ = ledger([(-1, [(10, 12, 2, 1)])], queue_table([]))
+    assert found.num_rows == 0
+    assert (
+        found.schema.names
+        == ledger_arrow(
+            archived_arrow(decode(state_records([]))),
+            counted_letters(letters_arrow(queue_table([])), NAMES),
+            schemas.LAG.empty_table(),
+            pa.table(
+                {
+                    "group_id": pa.array([], pa.string()),
+                    "delivery_limit": pa.array([], pa.int64()),
+                    "patience_ms": pa.array([], pa.int64()),
+                }
+            ),
+            0,
+        ).schema.names
+    )
+    assert summary_words(sums_of(found)) == []
+
+
+# ---- offset by offset ----------------------------------------------------------------------------
+
+
+def expected(
+    writes: list[tuple[int, Any]], given: list[Letter], window: dict[str, Any], now: int
+) -> dict[int, Any]:
+    """Go through all writes and letters one by one."""
+    known: dict[int, tuple[int, int, int]] = {}  # state, count, time
+    for time, (_, batches) in enumerate(writes, 1):
+        for first, last, state, count in batches:
+            for offset in range(first, last + 1):
+                if state in (3, 4) and known.get(offset, (0,))[0] != 4:
+                    is_same = known.get(offset, (0,))[0] == state
+                    known[offset] = known[offset] if is_same else (state, count, time)
+    letters = defaultdict(list)
+    for one in given:
+        letters[one.offset].append(one)
+    # What retention has deleted is behind the group, too.
+    past = max(window["start_offset"], window["effective_start_offset"], LOG_START)
+    said = {}
+    for offset in known.keys() | letters.keys():
+        state, count, time = known.get(offset, (None, None, None))
+        mine = letters[offset]
+        if state == 4 or (state is not None and offset < past):
+            status = ["missing", "written", "duplicate"][min(len(mine), 2)]
+        elif state == 3:
+            status = "stuck" if now - (time or 0) > PATIENCE else "archiving"
+        elif len(mine) > 1:
+            status = "duplicate"
+        else:
+            status = "passed" if offset < past else "unexpected"
+        count = mine[0].count if count is None else count
+        reason = LIMIT if count is not None and count >= LIMIT_OF_GROUP else EITHER
+        if mine and mine[0].message:
+            reason = REJECTED if mine[0].message.startswith("Offset rejected") else LIMIT
+        said[offset] = (status, reason, count, len(mine), LOG_START <= offset < END)
+    return said
+
+
+def test_random_histories_and_queues_are_compared_offset_by_offset() -> None:
+    random = Random("dead letters")
+    statuses = set()
+    for _ in range(120):
+        start, writes = 0, []
+        for _ in range(random.randint(1, 8)):
+            start += random.choice([0, 0, 3])
+            at, batches = start, []
+            for _ in range(random.randint(0, 3)):
+                at += random.randint(0, 3)
+                last = at + random.randint(0, 4)
+                batches.append((at, last, random.choice([0, 2, 3, 4, 4]), random.randint(1, 5)))
+                at = last + 1
+            writes.append((start if random.random() < 0.5 else -1, batches))
+        reasons = {n: random.choice([None, EXCEEDED, "Offset rejected by client."])
+                   for n in range(40)}  # fmt: skip
+        given = [
+            letter(offset, 1 + offset % 5, reasons[offset])
+            for offset in random.choices(range(40), k=random.randint(0, 25))
+        ]
+        now = random.choice([10, PATIENCE + 4])
+        found, windows = ledger(writes, queue_table(given), now)
+        (window,) = windows.to_pylist()
+        wanted = expected(writes, given, window, now)
+        assert by_offset(found) == wanted
+        statuses |= {row[0] for row in wanted.values()}
+        runs = [row for row in found.to_pylist() if row["offsets"]]
+        assert all(row["offsets"] == row["last_offset"] - row["first_offset"] + 1 for row in runs)
+        assert sum(row["letters"] for row in runs) == len(given)
+    assert statuses == {
+        *("missing", "written", "duplicate", "archiving", "stuck", "passed", "unexpected"),
+    }
+
+
+# ---- sending them again --------------------------------------------------------------------------
+
+
+def test_a_redrive_takes_the_source_while_its_log_has_it_then_the_copy() -> None:
+    writes = [(-1, [(2, 2, 4, 1), (3, 4, 4, 1), (10, 12, 4, 5), (20, 20, 3, 5)])]
+    given = [letter(3, value=b"v"), letter(4, value=b"v"), letter(10), letter(20)]
+    found, _ = ledger(writes, queue_table(given))
+    plan = {row["first_offset"]: row for row in redrive_arrow(found, server="b:1").to_pylist()}
+    assert {first: row["from"] for first, row in plan.items()} == {
+        2: "lost",
+        3: "queue",
+        10: "source",
+        11: "source",
+    }
+    assert plan[2]["command"] is None
+    assert plan[3]["command"] == (
+        "kafka-console-consumer.sh --bootstrap-server b:1 --topic dlq.orders --partition 0 "
+        "--offset 0 --max-messages 2 --formatter-property print.key=true | "
+        "kafka-console-producer.sh --bootstrap-server b:1 --topic orders "
+        "--reader-property parse.key=true"
+    )
+    assert "--topic orders --partition 0 --offset 11 --max-messages 2 " in plan[11]["command"]
+    only = redrive_arrow(found, ("archiving",)).to_pylist()
+    assert [row["first_offset"] for row in only] == [20]
+    with pytest.raises(InputError, match="unknown status 'lost': choose one of missing, stuck"):
+        redrive_arrow(found, ("lost",))
+    # Between copies that others lie between, nothing is sent by one command.
+    apart = [letter(3, value=b"v"), letter(3)._replace(group="x"), letter(4, value=b"v")]
+    found, _ = ledger([(-1, [(3, 4, 4, 1)])], queue_table(apart))
+    rows = redrive_arrow(found, ("written",)).to_pylist()
+    assert [(row["from"], row["command"]) for row in rows] == [("queue", None)]
