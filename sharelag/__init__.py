@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sharelag import pipeline, replay, reports, whatif, wire
     from sharelag.metrics.explain import explain
     from sharelag.monitoring import checks
+    from sharelag.pipeline import consumed as consumed
     from sharelag.pipeline import decode as decode
     from sharelag.pipeline import groups as groups
     from sharelag.pipeline import health as health
@@ -57,8 +58,8 @@ __all__ = [
 
 #: Functions of `sharelag.pipeline` that are here as well.
 _OF_PIPELINE = (
-    *("decode", "groups", "health", "history", "imbalance", "lag", "members", "offsets"),
-    "windows",
+    *("consumed", "decode", "groups", "health", "history", "imbalance", "lag", "members"),
+    *("offsets", "windows"),
 )
 #: Module, and the name in it; of a module itself no name.
 _HOMES = {

@@ -49,7 +49,7 @@ _HOMES = {
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
     **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},
-    "peek": "peek",
+    **{name: name for name in ("consumed", "peek")},
     "plan-reset": "reset",
     **{name: name for name in ("mcp", "report", "requests", "settings", "simulate")},
 }

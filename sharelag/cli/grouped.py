@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "health": "sharelag health --capture demo",
         "reconcile": "sharelag reconcile --capture demo",
         "requests": "sharelag requests kafka-request.log",
+        "consumed": "sharelag consumed console.txt",
         "metrics": "sharelag metrics http://broker:7071/metrics",
         "peek": "sharelag peek billing orders:0:7 --bootstrap-server b:9092",
         "decode": "sharelag decode --capture demo --group fulfilment",

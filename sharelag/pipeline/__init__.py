@@ -24,6 +24,7 @@ from sharelag.pipeline.answers import (
 )
 from sharelag.pipeline.ends import offsets
 from sharelag.pipeline.membership import groups, members
+from sharelag.pipeline.printed import consumed
 from sharelag.pipeline.records import Decoded, chosen, decode, missing_offsets
 from sharelag.pipeline.states import (
     history,
@@ -38,6 +39,7 @@ from sharelag.pipeline.states import (
 __all__ = [
     "Decoded",
     "chosen",
+    "consumed",
     "decode",
     "diff",
     "groups",

@@ -13,18 +13,15 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.batching import batching
 from sharelag.metrics.memberships import memberships
-from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.meeting import meet
+from sharelag.pipeline.pieces import PIECE, pieces_frame
 from sharelag.replay.holds import holds_of
 from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog, read_piece
-from sharelag.sources.files.text_pieces import Piece, pieces_of
+from sharelag.sources.files.text_pieces import Piece
 from sharelag.wire.requests.tables import tables_of
 
-#: Bytes of a file that one task reads.
-PIECE = 64 << 20
-_PIECES = pa.schema([("file", pa.string()), ("begin", pa.int64()), ("end", pa.int64())])
 _OF_HOLDS = ("requests", "acquisitions", "acknowledgements", "state_calls")
 #: Tables that take all requests of a group, what each is made of, and how.
 _BY_GROUP: dict[str, tuple[pa.Schema, tuple[str, ...], Callable[..., pa.Table]]] = {
@@ -59,10 +56,7 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
         known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
         raise InputError(f"unknown table {name!r}: choose one of {known}")
     schema = REQUEST_TABLES[name]
-    pieces = [one for file in log.files for one in pieces_of(file, piece)]
-    rows = pa.Table.from_pylist([vars(one) for one in pieces], schema=_PIECES)
-    frame = frame_of(spark, rows).repartition(len(pieces))
-    return frame.mapInArrow(
+    return pieces_frame(spark, log.files, piece).mapInArrow(
         partial(_read_task, name=name, zone=log.zone), schemas.spark_schema(schema)
     )
 

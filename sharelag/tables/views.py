@@ -212,6 +212,14 @@ CONSUMED = {
     ),
     "rejects": view("source position reason"),
 }
+#: What of the output of consumers a terminal shows, by table.
+CONSUMED = {
+    "deliveries": view("timestamp topic partition offset delivery_count"),
+    "outcomes": view(
+        "timestamp topic partition first_offset last_offset succeeded error_message", _OF_RUN
+    ),
+    "rejects": view("source position reason"),
+}
 REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")
 
 

@@ -25,9 +25,10 @@ def json_rows(
         Whether all rows of a table are what they should be.
     """
     good = np.ones(len(objects), dtype=bool)
-    tables = list(_halves(objects, 0, len(objects), schema, is_good, good))
-    table = pa.concat_tables(tables) if tables else schema.empty_table()
-    return table.combine_chunks(), pa.array(good)
+    tables = [schema.empty_table()]
+    if len(objects):
+        tables += _halves(objects, 0, len(objects), schema, is_good, good)
+    return pa.concat_tables(tables).combine_chunks(), pa.array(good)
 
 
 def _halves(

@@ -10,8 +10,11 @@ from pyspark.sql import SparkSession
 
 from sharelag.errors import InputError
 from sharelag.pipeline.collecting import collected
+from sharelag.pipeline.printed import consumed
 from sharelag.pipeline.requests import request_frame
+from sharelag.schemas.consumed import CONSUMED_TABLES
 from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES
+from sharelag.sources.files.consumed import ConsumedLog
 from tests.support.request_lines import (
     acknowledge,
     described,
@@ -48,11 +51,32 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
         assert ours.num_rows or name == "offset_calls"
 
 
+def test_what_consumers_print_is_the_same_on_both_engines(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    part = '{"topic":"t","partition":0,"offsets":[5,6,9]}'
+    event = f'{{"name":"offsets_acknowledged","partitions":[{part}],"success":false,"error":"no"}}'
+    lines = [f"Partition:0\tOffset:{n}\tDelivery:1\tv" for n in range(200)] + [event, "Offset:-1"]
+    (tmp_path / "console.txt").write_text("\n".join(lines))
+    tables = ConsumedLog(tmp_path / "console.txt").tables
+    for name, schema in CONSUMED_TABLES.items():
+        frame = consumed(spark, tmp_path, name, piece=1_000)
+        assert frame.rdd.getNumPartitions() > 1
+        assert ordered(collected(frame, schema)).equals(ordered(tables[name])), name
+        assert tables[name].num_rows
+    with pytest.raises(
+        InputError, match="unknown table 'keys': choose one of deliveries, outcomes"
+    ):
+        consumed(spark, tmp_path, "keys")
+
+
 def ordered(table: pa.Table) -> pa.Table:
     plain = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     return table.combine_chunks().sort_by([(name, "ascending") for name in plain])
 
 
 def test_an_unknown_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown table 'locks': choose one of holds, memberships, batching, req"):
+    with pytest.raises(
+        InputError, match="unknown table 'locks': choose one of holds, memberships, batching, req"
+    ):
         request_frame(spark, log_of(tmp_path, "").log, "locks")

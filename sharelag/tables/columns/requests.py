@@ -22,7 +22,8 @@ COLUMNS = {
     "last_answer": Column(Format.TIME, "when it came last", "LAST"),
     "meaning": Column(Format.TEXT, "what happened", "MEANING"),
     "error_code": Column(Format.ORDINAL, "Kafka's number of the error; 0: none", "ERROR"),
-    "error_message": Column(Format.TEXT, "what the broker said of it"),
+    "error_message": Column(Format.TEXT, "what the broker, or the exception, says of it"),
+    "succeeded": Column(Format.FLAG, "false: the acknowledgement failed and does not count"),
     "lock_ms": Column(Format.DURATION, "for how long the lock was given; null: not known", "LOCK"),
     "acknowledge_type": Column(
         Format.ORDINAL, "0 gap, 1 accept, 2 release, 3 reject, 4 renew", "TYPE"

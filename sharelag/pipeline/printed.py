@@ -1,0 +1,62 @@
+"""What consumers printed on Spark: each task reads a piece of a file by the same functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.pipeline.pieces import PIECE, pieces_frame
+from sharelag.schemas.arrow import for_spark
+from sharelag.schemas.consumed import CONSUMED_TABLES
+from sharelag.sources.files.consumed import ConsumedLog, read_piece
+from sharelag.sources.files.text_pieces import Piece
+
+
+def consumed(
+    spark: SparkSession,
+    path: str | Path,
+    table: str = "deliveries",
+    *,
+    separator: str = "\t",
+    piece: int = PIECE,
+) -> DataFrame:
+    r"""Read what Kafka's consumers, or a callback of your own, printed.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    path : str or pathlib.Path
+        A file, or a folder of them, which all Spark workers can read.
+    table : str
+        One of `sharelag.schemas.consumed.CONSUMED_TABLES`.
+    separator : str
+        The ``key.separator`` that the console consumer was given; ``\t`` is its default.
+    piece : int
+        Bytes of a file that one task reads; a packed file is read by one task.
+
+    Raises
+    ------
+    InputError
+        There is no such table, or no file.
+    """
+    if table not in CONSUMED_TABLES:
+        raise InputError(f"unknown table {table!r}: choose one of {', '.join(CONSUMED_TABLES)}")
+    return pieces_frame(spark, ConsumedLog(Path(path)).files, piece).mapInArrow(
+        partial(_read_task, name=table, separator=separator),
+        schemas.spark_schema(CONSUMED_TABLES[table]),
+    )
+
+
+def _read_task(
+    batches: Iterable[pa.RecordBatch], name: str, separator: str
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            for printed in read_piece(Piece(**row), separator):
+                yield for_spark(getattr(printed, name), CONSUMED_TABLES[name])

@@ -1,0 +1,89 @@
+"""What consumers printed: a file of it, or a folder of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+
+from sharelag.errors import InputError
+from sharelag.schemas.consumed import CONSUMED_TABLES
+from sharelag.sources.files.text_pieces import Piece, line_blocks, text_files
+from sharelag.wire.consumed import Printed, read_consumed
+
+
+@dataclass(frozen=True)
+class ConsumedLog:
+    r"""Output of Kafka's consumers, or of a callback that writes the same lines.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A file, or a folder of them. Names that end with ``.gz`` are unpacked.
+    separator : str
+        The ``key.separator`` that the console consumer was given; ``\t`` is its default.
+    """
+
+    path: Path
+    separator: str = "\t"
+
+    @property
+    def files(self) -> list[Path]:
+        """The files, sorted.
+
+        Raises
+        ------
+        InputError
+            There are none.
+        """
+        found = text_files(self.path)
+        if not found:
+            raise InputError(
+                f"no output of consumers at {self.path}: give a file with what "
+                "kafka-console-share-consumer.sh or kafka-verifiable-share-consumer.sh printed"
+            )
+        return found
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """`CONSUMED_TABLES` by name, in the order of the files and their lines."""
+        return self._read[0]
+
+    @cached_property
+    def counted(self) -> tuple[int, int]:
+        """How many lines there are, and how many of them say neither of both."""
+        return self._read[1]
+
+    def summary(self) -> str:
+        """Return how many lines there are, in words."""
+        count, skipped = self.counted
+        rejects = self.tables["rejects"].num_rows
+        return (
+            f"{count:,} lines: {count - skipped - rejects:,} with deliveries or outcomes, "
+            f"{rejects:,} that could not be read, {skipped:,} others skipped"
+        )
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+        found: dict[str, list[pa.RecordBatch]] = {name: [] for name in CONSUMED_TABLES}
+        count = skipped = 0
+        for file in self.files:
+            for printed in read_piece(Piece(str(file)), self.separator):
+                count, skipped = count + printed.total, skipped + printed.skipped
+                for name, batches in found.items():
+                    batches.append(getattr(printed, name))
+        tables = {
+            name: pa.Table.from_batches(found[name], schema)
+            for name, schema in CONSUMED_TABLES.items()
+        }
+        return tables, (count, skipped)
+
+
+def read_piece(piece: Piece, separator: str = "\t") -> Iterator[Printed]:
+    """Yield the lines of a piece of a file, some megabytes at a time."""
+    name = Path(piece.file).name
+    for lines, positions in line_blocks(piece):
+        yield read_consumed(lines, positions, name, separator)

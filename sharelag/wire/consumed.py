@@ -1,0 +1,237 @@
+r"""Read what consumers print: lines of console consumers, and events of the verifiable consumer.
+
+``kafka-console-share-consumer.sh`` and ``kafka-console-consumer.sh`` print what
+``--formatter-property`` asks for, in this order:
+``CreateTime:5\tPartition:0\tOffset:110\tDelivery:2``, then headers, key and value
+(``DefaultMessageFormatter`` of Kafka 4.3.1). Payloads are not kept.
+``kafka-verifiable-share-consumer.sh`` prints a JSON object an event; ``offsets_acknowledged`` is
+what a callback for the results of acknowledgements heard (`VerifiableShareConsumer`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.schemas.consumed import DELIVERIES, OUTCOMES, OUTPUT_REJECTS
+from sharelag.wire.interpreter import possible_times
+from sharelag.wire.json_rows import json_rows
+
+_DELIVERED, _ACKNOWLEDGED = "records_consumed", "offsets_acknowledged"
+_EVENT = r'^\{.*"name": ?"(?P<name>records_consumed|offsets_acknowledged)"'
+_PARTITION = pa.struct(
+    [("topic", pa.string()), ("partition", pa.int32()), ("offsets", pa.list_(pa.int64()))]
+)
+_EVENTS = pa.schema(
+    [
+        ("timestamp", pa.int64()),
+        ("name", pa.string()),
+        ("partitions", pa.list_(_PARTITION)),
+        ("success", pa.bool_()),
+        ("error", pa.string()),
+    ]
+)
+_NOT_COUNTED = "NOT_PRESENT"
+#: Numbers with more digits than these are no offset, or no other number of Kafka.
+_DIGITS = {"partition": 9, "offset": 18, "count": 4, "time": 15}
+
+
+class Printed(NamedTuple):
+    """What some lines are: ``total`` is what is in the tables, and skipped lines."""
+
+    total: int
+    skipped: int
+    deliveries: pa.RecordBatch
+    outcomes: pa.RecordBatch
+    rejects: pa.RecordBatch
+
+
+def read_consumed(
+    lines: pa.Array, positions: pa.Array, source: str = "", separator: str = "\t"
+) -> Printed:
+    """Read lines that consumers printed.
+
+    Parameters
+    ----------
+    lines : pyarrow.StringArray
+    positions : pyarrow.Int64Array
+        The byte of the file at which each begins.
+    source : str
+        What the file is called in the tables.
+    separator : str
+        The formatter's ``key.separator``.
+    """
+    names = pc.struct_field(pc.extract_regex(lines, _EVENT), "name")
+    is_event = names.is_valid()
+    rows, good = json_rows(lines.filter(is_event), _EVENTS, _is_whole)
+    at = positions.filter(is_event)
+    events = rows.append_column("position", at.filter(good))
+    text, place = (column.filter(pc.invert(is_event)) for column in (lines, positions))
+    printed, is_printed, is_broken = _console(text, place, source, separator)
+    consumed = pc.equal(events.column("name"), _DELIVERED)
+    bad = [
+        (at.filter(pc.invert(good)), "it is not the JSON of such an event"),
+        (place.filter(is_broken), "it has a number that Kafka does not have"),
+    ]
+    rejects = pa.concat_tables(_rejects(where, source, why) for where, why in bad)
+    delivered = pa.concat_tables([_deliveries(events.filter(consumed), source), printed])
+    kept = events.num_rows + is_printed.true_count + rejects.num_rows
+    return Printed(
+        len(lines),
+        len(lines) - kept,
+        _batch(delivered.sort_by("position")),
+        _batch(_outcomes(events.filter(pc.invert(consumed)), source)),
+        _batch(rejects),
+    )
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    whole = table.combine_chunks().to_batches()
+    return whole[0] if whole else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _rejects(where: pa.Array, source: str, why: str) -> pa.Table:
+    texts = [pa.repeat(pa.scalar(text), len(where)) for text in (source, why)]
+    return pa.table([texts[0], where, texts[1]], schema=OUTPUT_REJECTS)
+
+
+# ---- console consumers ---------------------------------------------------------------------------
+
+
+def _console(
+    lines: pa.Array, positions: pa.Array, source: str, separator: str
+) -> tuple[pa.Table, pa.Array, pa.Array]:
+    """Return deliveries, which lines they are, and which only look like them."""
+    then = re.escape(separator)
+    pattern = (
+        rf"^(?:(?:(?:CreateTime|LogAppendTime):(?P<time>-?\d+)|NO_TIMESTAMP){then})?"
+        rf"(?:Partition:(?P<partition>-?\d+){then})?Offset:(?P<offset>-?\d+)"
+        rf"(?:{then}Delivery:(?P<count>-?\d+|{_NOT_COUNTED}))?(?:{then}|\r?\n?$)"
+    )
+    found = pc.extract_regex(lines, pattern)
+    texts = {name: _said(pc.struct_field(found, name)) for name in _DIGITS}
+    texts["count"] = _null_where(texts["count"], pc.equal(texts["count"], _NOT_COUNTED))
+    possible = [
+        pc.match_substring_regex(texts[name], rf"^\d{{1,{digits}}}$").fill_null(True)
+        for name, digits in _DIGITS.items()
+        if name != "time"
+    ]
+    looks = found.is_valid()
+    good = pc.and_(looks, pc.and_(possible[0], pc.and_(possible[1], possible[2]))).fill_null(False)
+    chosen = {name: text.filter(good) for name, text in texts.items()}
+    time = chosen["time"]
+    time = _null_where(time, pc.greater(pc.utf8_length(time), _DIGITS["time"]))
+    count = chosen["count"].cast(pa.int16())
+    table = pa.table(
+        [
+            pa.repeat(pa.scalar(source), len(time)),
+            positions.filter(good),
+            _times(time.cast(pa.int64())),
+            pa.nulls(len(time), pa.string()),
+            chosen["partition"].cast(pa.int32()),
+            chosen["offset"].cast(pa.int64()),
+            count,
+        ],
+        schema=DELIVERIES,
+    )
+    return table, good, pc.and_not(looks, good)
+
+
+def _said(texts: pa.Array) -> pa.Array:
+    """Texts of a part of the pattern, null where a line does not have it."""
+    return _null_where(texts, pc.equal(texts, ""))
+
+
+def _null_where(values: pa.Array, which: pa.Array) -> pa.Array:
+    return pc.if_else(which.fill_null(False), pa.scalar(None, values.type), values)
+
+
+def _times(milliseconds: pa.Array) -> pa.Array:
+    times = possible_times(milliseconds.cast(pa.timestamp("ms", tz="UTC")))
+    return times.cast(DELIVERIES.field("timestamp").type)
+
+
+# ---- events --------------------------------------------------------------------------------------
+
+
+def _is_whole(table: pa.Table) -> bool:
+    """Whether each event has its partitions, and each acknowledgement says how it fared."""
+    fared = pc.or_(pc.equal(table.column("name"), _DELIVERED), table.column("success").is_valid())
+    whole = table.column("partitions").null_count == 0 and pc.all(fared).as_py() is not False
+    parts = pc.list_flatten(table.column("partitions").combine_chunks()) if whole else None
+    names = ("topic", "partition", "offsets")
+    if parts is None or any(pc.struct_field(parts, name).null_count for name in names):
+        return False
+    least = pc.min(pc.list_flatten(pc.struct_field(parts, "offsets"))).as_py()
+    return bool(least is None or least >= 0)
+
+
+class _Offsets(NamedTuple):
+    """Offsets of events, with the event and the topic partition of each."""
+
+    event: pa.Array
+    topic: pa.Array
+    partition: pa.Array
+    offset: pa.Array
+
+
+def _offsets(events: pa.Table) -> _Offsets:
+    column = events.column("partitions").combine_chunks()
+    parent, parts = pc.list_parent_indices(column), pc.list_flatten(column)
+    lists = pc.struct_field(parts, "offsets")
+    of = pc.list_parent_indices(lists)
+    return _Offsets(
+        parent.take(of),
+        pc.struct_field(parts, "topic").take(of),
+        pc.struct_field(parts, "partition").take(of),
+        pc.list_flatten(lists),
+    )
+
+
+def _deliveries(events: pa.Table, source: str) -> pa.Table:
+    found = _offsets(events)
+    rows = events.take(found.event)
+    columns = [
+        pa.repeat(pa.scalar(source), rows.num_rows),
+        rows.column("position"),
+        _times(rows.column("timestamp").combine_chunks()),
+        *found[1:],
+        pa.nulls(rows.num_rows, pa.int16()),  # the tool does not print it
+    ]
+    return pa.table(columns, schema=DELIVERIES)
+
+
+def _outcomes(events: pa.Table, source: str) -> pa.Table:
+    """Return runs of neighbouring offsets of each event."""
+    found = _offsets(events)
+    table = pa.table(list(found), names=list(_Offsets._fields))
+    order = [(name, "ascending") for name in _Offsets._fields]
+    table = table.sort_by(order).combine_chunks()
+    offset = table.column("offset").to_numpy()
+    begins = np.ones(len(offset), bool)
+    codes = [
+        table.column(name).combine_chunks().dictionary_encode().indices.to_numpy()
+        for name in ("event", "topic", "partition")
+    ]
+    same = np.all([one[1:] == one[:-1] for one in codes], axis=0)
+    begins[1:] = ~(same & (offset[1:] <= offset[:-1] + 1))
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(offset))[: len(first)] - 1
+    runs = table.take(pa.array(first))
+    rows = events.take(runs.column("event"))
+    columns = [
+        pa.repeat(pa.scalar(source), len(first)),
+        rows.column("position"),
+        _times(rows.column("timestamp").combine_chunks()),
+        runs.column("topic"),
+        runs.column("partition"),
+        pa.array(offset[first]),
+        pa.array(offset[last]),
+        rows.column("success"),
+        rows.column("error"),
+    ]
+    return pa.table(columns, schema=OUTCOMES)
