@@ -54,6 +54,12 @@ class TopicMissingError(ClusterError):
 class NoLeaderError(ClusterError):
     """A partition currently has no leader: it is new, or its broker is down; the exit code is 3."""
 
+    #: The topic with partitions that did not answer, and which those are, where that is known.
+    topic: str | None = None
+    silent: frozenset[int] = frozenset()
+    #: First and end offset of the partitions that did answer, where they were asked for these.
+    answered: Mapping[int, tuple[int, int]] | None = None
+
 
 class DataLossError(ClusterError):
     """Requested records have been deleted from the topic."""

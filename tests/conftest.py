@@ -15,6 +15,7 @@ from hypothesis import is_hypothesis_test, settings
 
 from tests.rows import ROWS
 from tests.support.cases import Cases
+from tests.support.reliability import FaultRecorder, Inject, noting
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -47,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.timeout = 24 * 3600
     config.pluginmanager.register(_RowRecorder(), "sharelag-rows")
     config.pluginmanager.register(_Exhaustive(config), "sharelag-exhaustive")
+    config.pluginmanager.register(FaultRecorder(), "sharelag-faults")
     # Java's second compiler pays for itself after minutes, which no test's Spark lasts.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -64,6 +66,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def cases(request: pytest.FixtureRequest) -> Cases:
     """Return a function that says how many random cases: ``cases(quick, exhaustive)``."""
     return Cases(bool(request.config.getoption("--exhaustive")))
+
+
+@pytest.fixture
+def injected(request: pytest.FixtureRequest) -> Inject:
+    """Writes a fault that the test injected, and what came of it, for `docs/reliability.md`."""
+    return noting(request.node)
 
 
 @pytest.fixture(scope="session")

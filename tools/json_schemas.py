@@ -40,6 +40,18 @@ _BATCH = {
     "minItems": 4,
     "maxItems": 4,
 }
+#: What a row has while state partitions are silent, and no row of a whole answer.
+_IN_PART = {
+    "complete": {
+        "description": "false: other share partitions are missing; absent in a whole answer",
+        "const": False,
+    },
+    "unread_state_partitions": {
+        "description": "state partitions that nobody answered for, where the missing ones are",
+        "type": "array",
+        "items": {"type": "integer"},
+    },
+}
 _WINDOW = {
     name: {"type": "integer"}
     for name in (
@@ -65,9 +77,9 @@ def rows() -> dict[str, dict[str, Any]]:
     history = properties(schemas.HISTORY)
     topic = properties(pa.schema([_TOPIC]))
     return {
-        "lag": properties(schemas.LAG),
+        "lag": properties(schemas.LAG) | _IN_PART,
         "lag-sums": properties(schemas.ROLLUP),
-        "windows": windows | topic | {"notes": properties(schemas.LAG)["notes"]},
+        "windows": windows | topic | {"notes": properties(schemas.LAG)["notes"]} | _IN_PART,
         "windows-since": properties(schemas.DIFF),
         "history": history | topic,
         "history-events": properties(schemas.EVENTS),
@@ -174,7 +186,8 @@ def _head(name: str) -> dict[str, Any]:
 
 
 def _object(columns: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": columns, "required": list(columns)}
+    required = [name for name in columns if name not in _IN_PART]
+    return {"type": "object", "properties": columns, "required": required}
 
 
 def _described(name: str) -> dict[str, str]:

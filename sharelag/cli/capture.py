@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +18,17 @@ from sharelag.cli.options import (
     config_of,
     with_options,
 )
+from sharelag.cli.output import are_away, one_line
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sharelag.monitoring.exports.current import CurrentTables
     from sharelag.sources.kafka.config import ClientConfig
+
+
+#: Seconds between two attempts to go on with an archive while brokers are away.
+_LONGEST_PAUSE = 30
 
 
 @click.command()
@@ -141,24 +147,50 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
 
     config = config_of(options)
     tables = _tables(config, lag_to) if lag_to else None
-    query = follow(config, folder, every=every, until_now=until_now)
+
+    def begin() -> StreamingQuery:
+        return follow(config, folder, every=every, until_now=until_now)
+
+    query = begin()
     click.echo(
         f"sharelag: archiving into {folder}; Ctrl-C stops, the same command continues", err=True
     )
+    is_for_long = not until_now and tables is None
     try:
-        if until_now or tables is None:
-            query.awaitTermination()
-        if tables is not None:
-            _keep_current(tables, config, folder, every, query)
+        while True:
+            try:
+                if until_now or tables is None:
+                    query.awaitTermination()
+                if tables is not None:
+                    _keep_current(tables, config, folder, every, query)
+                return
+            except StreamingQueryException as error:
+                query.stop()
+                if not is_for_long or not are_away(error):
+                    raise ClusterError(
+                        f"archiving stopped ({one_line(error)}): start it again, and it continues "
+                        "where it stopped"
+                    ) from error
+                click.echo(
+                    f"sharelag: {one_line(error)}; archiving continues where it stopped as soon as "
+                    "brokers answer",
+                    err=True,
+                )
+                query = _once_they_answer(begin)
+                click.echo(f"sharelag: archiving into {folder} again", err=True)
     except KeyboardInterrupt:
         raise click.Abort from None
-    except StreamingQueryException as error:
-        what = str(error).strip().splitlines()[0]
-        raise ClusterError(
-            f"archiving stopped ({what}): start it again, and it continues where it stopped"
-        ) from error
     finally:
         query.stop()
+
+
+def _once_they_answer(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Begin again as soon as brokers answer, asking them every second to every half minute."""
+    import tenacity
+
+    away = tenacity.retry_if_exception(are_away)
+    pause = tenacity.wait_exponential(min=1, max=_LONGEST_PAUSE)
+    return tenacity.Retrying(retry=away, wait=pause)(begin)
 
 
 def _tables(config: ClientConfig, folder: Path) -> CurrentTables:

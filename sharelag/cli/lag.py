@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from operator import itemgetter
@@ -39,7 +40,15 @@ from sharelag.cli.output import (
     summarise,
     write,
 )
+from sharelag.cli.partial import (
+    below_table,
+    marked,
+    note_partial,
+    silent_in,
+    whole_or_partial,
+)
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.tables import views
 
 
@@ -97,7 +106,7 @@ def lag(
     top: int | None,
     watch: timedelta | None,
     **options: Any,
-) -> None:
+) -> int | None:
     """Show the lag of share partitions, and its terms.
 
     LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not
@@ -117,15 +126,19 @@ def lag(
     by = "brief" if brief else by
     order = Order(sort, top)
     if watch is None:
-        _lag(output, engine, by, order, options)
-        return
+        return _lag(output, engine, by, order, options)[1]
     if options["as_of"] or not isinstance(source_of(options), KafkaInput):
         raise click.UsageError(
             "--watch needs a running cluster (--bootstrap-server) and no --as-of."
         )
-    before: dict[Any, int | None] = {}
+    before: Mapping[Any, int | None] | None = None
     while True:
-        before = _lag(output, engine, by, order, options, before)
+        try:
+            before, _ = _lag(output, engine, by, order, options, before or {})
+        except (NoLeaderError, BrokerUnreachableError) as error:
+            if before is None:
+                raise  # what never answered may be the wrong address
+            click.echo(f"sharelag: {error}", err=True)
         time.sleep(watch.total_seconds())
 
 
@@ -135,9 +148,12 @@ def _lag(
     by: str,
     order: Order,
     options: dict[str, Any],
-    before: dict[Any, int | None] | None = None,
-) -> dict[Any, int | None]:
-    """Print the lag, with its change since ``before``; return it by share partition."""
+    before: Mapping[Any, int | None] | None = None,
+) -> tuple[dict[Any, int | None], int | None]:
+    """Print the lag, with its change since ``before``; return it by share partition.
+
+    The second is the exit code of an answer that is not whole.
+    """
     from sharelag.sources.inputs import KafkaInput
     from sharelag.tables.gaps import of_hidden
     from sharelag.tables.lines import lines, plain_rows
@@ -145,20 +161,28 @@ def _lag(
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     log, metrics = requests_of(options), metrics_in(options)
-    with reading_bar(source) as read:
-        chosen = start(engine, source)
-        if log is not None or metrics is not None:
-            answer = engines.lag_beside(read, log, metrics, chosen, moment, choice)
-        elif by == "brief":
-            answer = engines.brief(read, chosen, moment, choice)
-        else:
-            answer = engines.lag(read, chosen, moment, choice, None if by == "partition" else by)
+
+    def ask(source: Any) -> engines.Answer:
+        with reading_bar(source) as read:
+            chosen = start(engine, source)
+            if log is not None or metrics is not None:
+                return engines.lag_beside(read, log, metrics, chosen, moment, choice)
+            if by == "brief":
+                return engines.brief(read, chosen, moment, choice)
+            return engines.lag(read, chosen, moment, choice, None if by == "partition" else by)
+
+    if by in ("group", "topic"):  # a sum without some of its parts is another number
+        answer = ask(source)
+    else:
+        answer, source = whole_or_partial(source, ask)
     whole = views.lag(metrics is not None)
     view = {"partition": whole, "brief": views.BRIEF}.get(by, views.ROLLUP)
     if by == "group":
         view = view.without("topic")
     rows = plain_rows(answer.table)
-    require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
+    groups = groups_in(answer.table)
+    if not silent_in(source):
+        require_rows(choice, moment, groups, source, answer.rejected)
     now = {
         tuple(row.get(name) for name in ("group_id", "topic_id", "partition")): row["lag"]
         for row in rows
@@ -172,7 +196,8 @@ def _lag(
         if output == "human" and sys.stdout.isatty():
             click.clear()
     shown = order.of(rows, "lag" if output == "human" else None)
-    write(lines(shown, output, view.columns))
+    write(lines(marked(shown, source), output, view.columns))
+    write(below_table(source, output))
     summarise(
         answer, source, options["as_of"], by if by in ("group", "topic") else "share partition"
     )
@@ -181,7 +206,7 @@ def _lag(
     if log is not None:
         note_requests(log, answer.now)
     note_metrics(metrics, answer.table)
-    return now
+    return now, note_partial(source, choice.groups - groups)
 
 
 def _minus(now: int | None, before: int | None) -> int | None:

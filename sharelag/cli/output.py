@@ -17,7 +17,13 @@ from typing import Any, ClassVar
 import click
 
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.errors import InputError, NoLeaderError, ShareLagError, unknown_group
+from sharelag.errors import (
+    BrokerUnreachableError,
+    InputError,
+    NoLeaderError,
+    ShareLagError,
+    unknown_group,
+)
 from sharelag.model import iso
 from sharelag.tables.words import decode_command
 
@@ -306,8 +312,17 @@ def exit_code(error: Exception) -> int:
 
     3 is also what `check` calls unknown.
     """
-    is_part = isinstance(error, NoLeaderError) or "errors.NoLeaderError: " in str(error)
-    return 3 if is_part else 1
+    return 3 if _is(NoLeaderError, error) else 1
+
+
+def are_away(error: BaseException) -> bool:
+    """Whether all that is wrong is that brokers do not answer, which may pass."""
+    return _is(NoLeaderError, error) or _is(BrokerUnreachableError, error)
+
+
+def _is(kind: type[ShareLagError], error: BaseException) -> bool:
+    """Whether an error is of a kind, or is Spark's around one that a worker raised."""
+    return isinstance(error, kind) or f"errors.{kind.__name__}: " in str(error)
 
 
 def leave(status: int) -> None:

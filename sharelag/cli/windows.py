@@ -32,6 +32,13 @@ from sharelag.cli.output import (
     summarise,
     write,
 )
+from sharelag.cli.partial import (
+    below_table,
+    marked,
+    note_partial,
+    silent_in,
+    whole_or_partial,
+)
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
@@ -48,7 +55,9 @@ from sharelag.tables import views
     is_flag=True,
     help="Draw each window: offsets, states and delivery counts, long runs folded.",
 )
-def windows(output: str, engine: str, since: str | None, picture: bool, **options: Any) -> None:
+def windows(
+    output: str, engine: str, since: str | None, picture: bool, **options: Any
+) -> int | None:
     """Show the state of each share partition: epochs, offsets, state batches.
 
     With -o json, yaml and csv the fields of a window have Kafka's values, in which -1 means
@@ -64,16 +73,25 @@ def windows(output: str, engine: str, since: str | None, picture: bool, **option
         raise click.UsageError("--requests tells who holds what at one moment: leave out --since")
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     log = requests_of(options)
-    with reading_bar(source) as read:
-        if since is None:
-            answer = engines.windows(read, start(engine, source), moment, choice, log)
-            rows, columns = window_rows(answer.table), views.windows_with(log is not None)
-        else:
-            chosen = start(engine, source)
-            with engines.reading(read, chosen, moment, choice, history=False) as begun:
-                answer = engines.Answer.of(begun, engines.diff_of(begun, since))
-            rows, columns = plain_rows(answer.table), views.DIFF.columns
-    require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
+
+    def ask(source: Any) -> engines.Answer:
+        with reading_bar(source) as read:
+            return engines.windows(read, start(engine, source), moment, choice, log)
+
+    if since is None:
+        answer, source = whole_or_partial(source, ask)
+        rows = marked(window_rows(answer.table), source)
+        columns = views.windows_with(log is not None)
+    else:
+        with (
+            reading_bar(source) as read,
+            engines.reading(read, start(engine, source), moment, choice, history=False) as begun,
+        ):
+            answer = engines.Answer.of(begun, engines.diff_of(begun, since))
+        rows, columns = plain_rows(answer.table), views.DIFF.columns
+    groups = groups_in(answer.table)
+    if not silent_in(source):
+        require_rows(choice, moment, groups, source, answer.rejected)
     if picture:
         from sharelag.metrics.holders import held_runs
         from sharelag.workbench.picture import pictures
@@ -85,9 +103,11 @@ def windows(output: str, engine: str, since: str | None, picture: bool, **option
         write(pictures(rows, _painted if sys.stdout.isatty() else None))
     else:
         write(lines(rows, output, columns))
+    write(below_table(source, output))
     summarise(answer, source, options["as_of"], "share partition")
     if log is not None:
         note_requests(log, answer.now)
+    return note_partial(source, choice.groups - groups)
 
 
 def _painted(text: str, colour: str) -> str:

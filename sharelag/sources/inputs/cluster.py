@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import AuthorizationError
+from sharelag.errors import AuthorizationError, NoLeaderError
 from sharelag.sources.inputs.offsets import is_noted, of_moment
 from sharelag.sources.kafka import logs
 from sharelag.sources.kafka import topics as kafka
@@ -25,9 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KafkaInput:
-    """A running cluster."""
+    """A running cluster.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    state : mapping of state partition to (first offset, end offset), optional
+        What to read of the state topic; default every partition up to its end when first asked.
+    unread : NoLeaderError, optional
+        Why ``state`` lacks partitions: nobody answered for them.
+    """
 
     config: ClientConfig
+    state: Mapping[int, tuple[int, int]] | None = None
+    unread: NoLeaderError | None = None
 
     @property
     def holds_both(self) -> bool:
@@ -88,11 +99,28 @@ class KafkaInput:
         return settings(self.config, groups, topics)
 
     def partitions(self, topic: str) -> int | None:
-        return (
-            len(self.state_ranges)
-            if topic == STATE_TOPIC
-            else len(kafka.offset_ranges(self.config, topic))
-        )
+        if topic != STATE_TOPIC:
+            return len(kafka.offset_ranges(self.config, topic))
+        return len(self.state_ranges) + (len(self.unread.silent) if self.unread else 0)
+
+    def without(self, error: NoLeaderError) -> KafkaInput | None:
+        """Return the same without the state partitions that an error is about.
+
+        A share partition has all of its records in one state partition, so what the others hold is
+        known as well as ever. What is made of several share partitions is not.
+
+        Returns
+        -------
+        KafkaInput or None
+            None where the error is about something else, or no state partition is left.
+        """
+        if error.topic != STATE_TOPIC or not error.silent:
+            return None
+        asked = error.answered if error.answered is not None else self.state_ranges
+        left = {p: span for p, span in asked.items() if p not in error.silent}
+        if self.unread is not None:
+            error.silent |= self.unread.silent
+        return replace(self, state=left, unread=error) if left else None
 
     @cached_property
     def group_records_refused(self) -> AuthorizationError | None:
@@ -112,6 +140,8 @@ class KafkaInput:
     @cached_property
     def state_ranges(self) -> dict[int, tuple[int, int]]:
         """First and end offset of each state partition when this input was first asked."""
+        if self.state is not None:
+            return dict(self.state)
         return kafka.offset_ranges(self.config, STATE_TOPIC)
 
     def size(self) -> int:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
@@ -39,6 +40,8 @@ _NO_LEADER = of_kind(Kind.LEADERS)
 _FIRST_ATTEMPT = 2.0
 #: Seconds that an attempt lasts at least.
 _LEAST = 0.5
+#: Seconds after which a client that waits for an answer looks again at who may give it.
+_LOOK_AGAIN = 0.25
 #: After these errors another attempt may find the new leader.
 _MOVING = (NoLeaderError, BrokerUnreachableError)
 _NO_TOPIC = {
@@ -76,6 +79,7 @@ class Connection:
         self._ends = None if within is None else time.monotonic() + within
         self._heard: list[KafkaError] = []
         self._looked_at: KafkaError | None = None
+        self._together: float | None = None
         self.admin = _make(AdminClient, config, {"error_cb": self._heard.append})
 
     @property
@@ -83,6 +87,19 @@ class Connection:
         """Seconds that an answer may take from now on."""
         left = self.config.patience.left()
         return left if self._ends is None else max(min(left, self._ends - time.monotonic()), LEAST)
+
+    def asked_together(self) -> None:
+        """Note that many answers were just asked for, which the client gives all at once.
+
+        One leader that is silent holds them all up, and whose answer is looked at first may be that
+        of another one: what was waited for it was waited in vain, too.
+        """
+        self._together = time.monotonic()
+
+    def _lose(self, begun: float) -> None:
+        since = begun if self._together is None else min(begun, self._together)
+        self._together = None  # the others that are silent were waited for at the same time
+        self.config.patience.lose(time.monotonic() - since)
 
     def result(self, future: Future[T], what: str) -> T:
         """Wait for one answer of the admin client.
@@ -101,24 +118,28 @@ class Connection:
         # The client itself gives up in time, and then knows who of several brokers answered.
         begun = time.monotonic()
         deadline = begun + self.within + _LEAST
+        looks_again = begun + _LOOK_AGAIN
         while not future.done():
             # Not poll(0.05): it would sleep although the answer has arrived.
             wait([future], timeout=0.05)
             self.admin.poll(0)
             self._raise_if_refused(what)
+            if looks_again < time.monotonic() < deadline and not future.done():
+                self._look_again()
+                looks_again = time.monotonic() + _LOOK_AGAIN
             if time.monotonic() > deadline:
-                self.config.patience.lose(time.monotonic() - begun)
+                self._lose(begun)
                 raise unreachable(self.config, latest(self._heard))
         try:
             answer = future.result()
             # So the client answers for a leader that was silent.
             if getattr(answer, "offset", None) == OFFSET_INVALID:
-                self.config.patience.lose(time.monotonic() - begun)
+                self._lose(begun)
             return answer
         except KafkaException as error:
             found = error.args[0]
             if found.code() in _UNREACHABLE:
-                self.config.patience.lose(time.monotonic() - begun)
+                self._lose(begun)
             heard = [e for e in self._heard if e.code() in _LOGIN | {KafkaError._RESOLVE}]
             if not heard and found.code() in _UNREACHABLE:  # what was heard says why
                 raise unreachable(self.config, latest(self._heard) or found) from error
@@ -152,6 +173,17 @@ class Connection:
                     self.config.patience.lose(time.monotonic() - begun)
                     cause = latest(self._heard) or error.args[0]
                     raise unreachable(self.config, cause) from error
+
+    def _look_again(self) -> None:
+        """Let the client learn again who may be asked.
+
+        It sends descriptions to the broker that metadata name as the controller, and waits for that
+        one alone. Brokers in KRaft name any broker of theirs, in each answer another one: one that
+        is silent, too, until its session ends.
+        """
+        # What is wrong with the brokers is told by the answer that is waited for.
+        with suppress(KafkaException):
+            self.admin.list_topics(timeout=_LOOK_AGAIN)
 
     def _raise_if_refused(self, what: str) -> None:
         if wrong := refused(self._heard):
@@ -340,11 +372,13 @@ def silent_leaders(
     )
     led = f" (led by {', '.join(brokers)})" if brokers else ""
     numbers = ", ".join(map(str, sorted(silent)))
-    return NoLeaderError(
+    error = NoLeaderError(
         f"partition {numbers} of {topic}{led} did not answer within {config.timeout:g} s, though "
         "other brokers did: its leader is down or moves. Try again, or see "
         "kafka-topics.sh --describe --unavailable-partitions; --timeout waits longer"
     )
+    error.topic, error.silent = topic, frozenset(silent)
+    return error
 
 
 def _nodes(silent: Mapping[int, Any] | Iterable[int]) -> Iterable[Any]:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 #: Seconds that a request has at least: brokers that are well answer within it.
 LEAST = 0.25
+#: Seconds that requests have together once the timeout is lost: opening a connection with TLS and a
+#: login to a broker that is well may take longer than `LEAST`.
+GRACE = 0.75
 
 
 @dataclass
@@ -21,7 +24,8 @@ class Patience:
     Parameters
     ----------
     timeout : float
-        Seconds to lose at most; they are there again when none was lost for that long.
+        Seconds to lose at most, beside `GRACE`; they are there again when none was lost for that
+        long.
     clock : callable
         Returns seconds that never go back.
     """
@@ -35,7 +39,7 @@ class Patience:
         """Return how long the next request may wait, in seconds."""
         if self._lost and self.clock() - self._last > self.timeout:
             self._lost = 0.0
-        return max(self.timeout - self._lost, LEAST)
+        return max(min(self.timeout, self.timeout + GRACE - self._lost), LEAST)
 
     def lose(self, seconds: float) -> None:
         """Note that so long was waited for a broker that did not answer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from sharelag.errors import (
     AuthenticationError,
     BrokerUnreachableError,
     ClusterError,
+    ConfigError,
     NoLeaderError,
     TopicMissingError,
 )
@@ -61,24 +62,39 @@ def read_topic(
     )
 
 
-def offset_ranges(config: ClientConfig, topic: str) -> dict[int, tuple[int, int]]:
+def offset_ranges(
+    config: ClientConfig, topic: str, only: Collection[int] | None = None
+) -> dict[int, tuple[int, int]]:
     """Return the current first and end offset of every partition of a topic.
 
     Partitions whose leader moves or does not answer are queried again until the timeout.
 
+    Parameters
+    ----------
+    config : ClientConfig
+    topic : str
+    only : collection of int, optional
+        The partitions to ask for; default all.
+
     Raises
     ------
     NoLeaderError
-        Some partitions did not answer in time: the others' ranges alone would seem complete.
+        Some partitions did not answer in time: the others' ranges alone would seem complete. They
+        are its ``answered``.
+    ConfigError
+        The topic lacks one of ``only``.
     ClusterError
         One of its other children.
     """
-    return until_answered(config, lambda connection: _offset_ranges(connection, topic))
+    return until_answered(config, lambda connection: _offset_ranges(connection, topic, only))
 
 
-def _offset_ranges(connection: Connection, topic: str) -> dict[int, tuple[int, int]]:
+def _offset_ranges(
+    connection: Connection, topic: str, only: Collection[int] | None
+) -> dict[int, tuple[int, int]]:
     description = connection.result(_describe(connection, [topic])[topic], topic)
-    leaders = {Partition(topic, p.id): p.leader for p in description.partitions}
+    there = {p.id: p.leader for p in description.partitions}
+    leaders = {Partition(topic, p): there[p] for p in chosen(topic, there, only)}
     first = ask_offsets(connection, dict.fromkeys(leaders, OffsetSpec.earliest()))
     end = ask_offsets(connection, dict.fromkeys(leaders, OffsetSpec.latest()))
     ranges: dict[int, tuple[int, int]] = {}
@@ -92,8 +108,23 @@ def _offset_ranges(connection: Connection, topic: str) -> dict[int, tuple[int, i
         except (NoLeaderError, BrokerUnreachableError):
             silent[p.partition] = leader
     if silent:
-        raise silent_leaders(connection.config, topic, silent)
+        error = silent_leaders(connection.config, topic, silent)
+        error.answered = ranges
+        raise error
     return ranges
+
+
+def chosen(topic: str, there: Collection[int], only: Collection[int] | None) -> list[int]:
+    """Return those partitions of a topic, or all of them, sorted.
+
+    Raises
+    ------
+    ConfigError
+        The topic lacks one.
+    """
+    if unknown := set(there if only is None else only) - set(there):
+        raise ConfigError(f"{topic} has no partition {min(unknown)}: it has 0 to {max(there)}")
+    return sorted(there if only is None else only)
 
 
 def cluster_id(config: ClientConfig) -> str:
@@ -244,6 +275,7 @@ def _describe(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
     answers: dict[str, Any] = connection.admin.describe_topics(
         collection, request_timeout=connection.within
     )
+    connection.asked_together()
     return answers
 
 
@@ -258,6 +290,7 @@ def ask_offsets(
     answers: dict[Partition, Any] = connection.admin.list_offsets(
         dict(specs), isolation_level=isolation, request_timeout=connection.within
     )
+    connection.asked_together()
     return answers
 
 

@@ -51,11 +51,7 @@ def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
     _require_read(options, topics)
     found = {}
     for topic in topics:
-        there = kafka.offset_ranges(config, topic)
-        chosen = options.assigned.get(topic, list(there))
-        if unknown := set(chosen) - there.keys():
-            raise ConfigError(f"{topic} has no partition {min(unknown)}: it has 0 to {max(there)}")
-        found[topic] = {partition: there[partition] for partition in sorted(chosen)}
+        found[topic] = kafka.offset_ranges(config, topic, options.assigned.get(topic))
     return found
 
 

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, server_properties
 from tests.support.kafka.describe import DescribedOffset, parse_describe
-from tests.support.kafka.jars import kafka_jars
+from tests.support.kafka.jars import KAFKA_VERSION, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, RigError, java_command, run_java
 from tests.support.kafka.oracles import Oracle, share_groups
 
@@ -59,6 +59,8 @@ class KafkaBroker:
         Open its MBeans to Kafka's JmxTool; see `jmx`.
     jvm_flags
         Options of its JVM, such as an agent.
+    version
+        Of Kafka; `upgrade` changes it.
     """
 
     def __init__(
@@ -73,8 +75,9 @@ class KafkaBroker:
         log_requests: bool = False,
         jmx: bool = False,
         jvm_flags: Sequence[str] = (),
+        version: str = KAFKA_VERSION,
     ) -> None:
-        self._libs = kafka_jars()
+        self._libs = kafka_jars(version)
         self._folder = Path(tempfile.mkdtemp(prefix="sharelag-kafka-"))
         self.cluster_id = cluster_id or urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self._ready_within = ready_within
@@ -201,6 +204,12 @@ class KafkaBroker:
     def restart(self) -> None:
         """Stop and start with the same data and ports."""
         self.stop()
+        self.start()
+
+    def upgrade(self, version: str) -> None:
+        """Restart it as another version of Kafka, with the same data and ports."""
+        self.stop()
+        self._libs = kafka_jars(version)
         self.start()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A cluster of several brokers of our own; the first is its only controller, too.
+"""A cluster of several brokers of our own.
 
 >>> with KafkaCluster() as cluster:  # doctest: +SKIP
 ...     cluster.brokers[1].kill()
@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.support.kafka.broker import KafkaBroker
@@ -42,6 +45,10 @@ class KafkaCluster:
         The rack of each broker; by default none has one.
     log_requests
         Whether the brokers log requests, each in its `request_log`.
+    all_control
+        Every broker is a controller, too, so that each may be away; else the first is the only one.
+    broker
+        Further options of every `KafkaBroker`.
     """
 
     def __init__(
@@ -50,38 +57,64 @@ class KafkaCluster:
         properties: Mapping[str, str] | None = None,
         racks: Sequence[str] = (),
         log_requests: bool = False,
+        all_control: bool = False,
+        **broker: Any,
     ) -> None:
         self._stack = ExitStack()
         settings = {**(REPLICATED if count >= 3 else {}), **(properties or {})}
         each = [
             settings | ({"broker.rack": racks[number]} if racks else {}) for number in range(count)
         ]
-        first = KafkaBroker(properties=each[0], log_requests=log_requests)
-        self.brokers = [
-            first,
-            *(follower(first, n, each[n - 1], log_requests) for n in range(2, count + 1)),
-        ]
+        options = broker | {"log_requests": log_requests}
+        first = KafkaBroker(properties=each[0], **options)
+        if all_control:
+            others = [
+                KafkaBroker(
+                    properties=each[n - 1] | {"node.id": str(n)},
+                    cluster_id=first.cluster_id,
+                    **options,
+                )
+                for n in range(2, count + 1)
+            ]
+            _vote([first, *others])
+        else:
+            others = [follower(first, n, each[n - 1], **options) for n in range(2, count + 1)]
+        self.brokers = [first, *others]
 
     @property
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers, those that are down as well."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers)
 
+    def addresses(self, listener: str) -> str:
+        """Return the addresses of another listener of all brokers."""
+        return ",".join(broker.address(listener) for broker in self.brokers)
+
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             for broker in self.brokers:
-                stack.enter_context(broker)
-            self.wait_until_whole()
+                stack.callback(broker.close)
+            self.start()
             self._stack = stack.pop_all()
         return self
 
+    def start(self) -> None:
+        """Start all brokers side by side: controllers answer once most of them are there."""
+        with ThreadPoolExecutor(len(self.brokers)) as starting:
+            list(starting.map(KafkaBroker.start, self.brokers))
+        self.wait_until_whole()
+
     def wait_until_whole(self) -> None:
         """Wait until every broker is registered."""
-        admin = AdminClient({"bootstrap.servers": self.brokers[0].bootstrap_servers})
-        wait_until(
-            lambda: len(admin.list_topics(timeout=10).brokers) == len(self.brokers),
-            "all brokers are in the cluster",
-        )
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+        def are_there() -> bool:
+            try:
+                return len(admin.list_topics(timeout=10).brokers) == len(self.brokers)
+            except KafkaException:
+                return False
+
+        wait_until(are_there, "all brokers are in the cluster")
 
     def __exit__(
         self,
@@ -104,10 +137,7 @@ def frozen(broker: KafkaBroker) -> Iterator[None]:
 
 
 def follower(
-    first: KafkaBroker,
-    number: int,
-    properties: Mapping[str, str] | None = None,
-    log_requests: bool = False,
+    first: KafkaBroker, number: int, properties: Mapping[str, str] | None = None, **options: Any
 ) -> KafkaBroker:
     """Return a broker that is no controller, in the cluster of the first."""
     broker = KafkaBroker(
@@ -118,7 +148,7 @@ def follower(
             "controller.quorum.voters": f"1@{first.address('CONTROLLER')}",
         },
         cluster_id=first.cluster_id,
-        log_requests=log_requests,
+        **options,
     )
     config = broker.log_dir.parent / "server.properties"
     of_controller = f",CONTROLLER://{broker.address('CONTROLLER')}"
@@ -126,3 +156,17 @@ def follower(
     assert of_controller in text
     config.write_text(text.replace(of_controller, ""))  # only a controller may listen as one
     return broker
+
+
+def _vote(brokers: Sequence[KafkaBroker]) -> None:
+    """Let all of them vote for the controller; the ports of all are known only now."""
+    voters = ",".join(f"{n}@{one.address('CONTROLLER')}" for n, one in enumerate(brokers, 1))
+    for broker in brokers:
+        config = broker.log_dir.parent / "server.properties"
+        text, count = re.subn(
+            "(?m)^controller.quorum.voters=.*$",
+            f"controller.quorum.voters={voters}",
+            config.read_text(),
+        )
+        assert count == 1
+        config.write_text(text)

@@ -13,12 +13,15 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from tests.support.kafka.jvm import RigError, find_java
 
 KAFKA_VERSION = "4.3.1"
+#: The first version in which share groups are no preview, and clusters are upgraded from.
+EARLIER_VERSION = "4.2.0"
 #: Kafka logs through SLF4J 1.7; without a binding its errors vanish.
 LOG4J_VERSION = "2.25.4"
 
@@ -28,17 +31,17 @@ IVY_SETTINGS = """\
   <resolvers><ibiblio name="central" m2compatible="true" root="https://repo1.maven.org/maven2/"/></resolvers>
 </ivysettings>
 """
-_IVY_MODULE = f"""\
+_IVY_MODULE = """\
 <ivy-module version="2.0">
   <info organisation="tests" module="kafka"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
-    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="default->default"/>
-    <dependency org="org.apache.kafka" name="kafka-tools" rev="{KAFKA_VERSION}" conf="default->default">
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
+    <dependency org="org.apache.kafka" name="kafka-tools" rev="{version}" conf="default->default">
       <!-- Kafka Connect brings a web server and fifty jars that no test needs. -->
       <exclude org="org.apache.kafka" module="connect-runtime"/>
     </dependency>
-    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="{LOG4J_VERSION}"
+    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="{log4j}"
                 conf="default->default"/>
   </dependencies>
 </ivy-module>
@@ -50,15 +53,15 @@ def cache_dir() -> Path:
     return Path(os.environ.get("SHARELAG_CACHE") or Path.home() / ".cache" / "sharelag")
 
 
-def kafka_jars() -> Path:
-    """Return the folder that holds the Kafka jars, fetching them the first time.
+def kafka_jars(version: str = KAFKA_VERSION) -> Path:
+    """Return the folder that holds the jars of a Kafka version, fetching them the first time.
 
     Raises
     ------
     RigError
         Java or Ivy is missing, or Maven Central cannot be reached.
     """
-    return build_once(cache_dir() / f"kafka-{KAFKA_VERSION}", _fetch)
+    return build_once(cache_dir() / f"kafka-{version}", partial(_fetch, version))
 
 
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:
@@ -90,11 +93,11 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(folder: Path) -> None:
-    said = retrieve(_IVY_MODULE, folder)
-    if not list(folder.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
+def _fetch(version: str, folder: Path) -> None:
+    said = retrieve(_IVY_MODULE.format(version=version, log4j=LOG4J_VERSION), folder)
+    if not list(folder.glob(f"kafka_2.13-{version}.jar")):
         raise RigError(
-            f"the jars of Kafka {KAFKA_VERSION} could not be fetched from "
+            f"the jars of Kafka {version} could not be fetched from "
             "https://repo1.maven.org/maven2/. With a "
             "closed network, run `python -m tests.support.kafka.jars` where it is open and copy "
             f"{folder.parent} "

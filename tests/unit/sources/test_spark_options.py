@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
@@ -31,8 +32,10 @@ def _options(**options: str) -> dict[str, str]:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    def offset_ranges(_: object, topic: str) -> dict[int, tuple[int, int]]:
-        return CLUSTER[topic]
+    def offset_ranges(
+        _: object, topic: str, only: Collection[int] | None = None
+    ) -> dict[int, tuple[int, int]]:
+        return {p: CLUSTER[topic][p] for p in topics.chosen(topic, CLUSTER[topic], only)}
 
     def offsets_for_times(_: object, topic: str, times: dict[int, int]) -> dict[int, int]:
         # One record a millisecond, the first at 1000.

@@ -1,0 +1,99 @@
+"""Answers of the state partitions that could be read, while others are silent; they say so.
+
+Only tables with a row for each share partition can be answered in part: all records of a share
+partition are in one state partition, so its row is as true as ever. Sums, causes, rules, reports
+and exports would be wrong without saying so, and are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from sharelag.errors import NoLeaderError
+from sharelag.sources.inputs import Input
+
+T = TypeVar("T")
+
+#: How a command ends whose answer is partial; see `sharelag.cli.output.exit_code`.
+PARTIAL = 3
+
+
+def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
+    """Ask an input; if some state partitions stay silent, ask again without them.
+
+    Parameters
+    ----------
+    source : Input
+    ask : callable
+        Takes an input.
+
+    Returns
+    -------
+    tuple
+        The answer, and the input that it is of; see `silent_in`.
+
+    Raises
+    ------
+    NoLeaderError
+        No state partition could be read, or another topic is silent.
+    """
+    while True:
+        try:
+            return ask(source), source
+        except NoLeaderError as error:
+            without = getattr(source, "without", None)  # a cluster alone has silent leaders
+            rest = without(error) if without else None
+            if rest is None:
+                raise
+            source = rest
+
+
+def silent_in(source: Any) -> list[int]:
+    """Return the state partitions that an answer lacks, sorted; none of a whole one."""
+    unread: NoLeaderError | None = getattr(source, "unread", None)
+    return sorted(unread.silent) if unread else []
+
+
+def marked(rows: list[dict[str, Any]], source: Any) -> list[dict[str, Any]]:
+    """Return rows that say that others are missing, each of them, if some are."""
+    silent = silent_in(source)
+    if not silent:
+        return rows
+    mark = {"complete": False, "unread_state_partitions": silent}
+    return [row | mark for row in rows]
+
+
+def below_table(source: Any, output: str) -> list[str]:
+    """Return the line that follows a table for people, if rows are missing in it."""
+    silent = silent_in(source)
+    if not silent or output != "human":
+        return []
+    numbers = ", ".join(map(str, silent))
+    s = "s" * (len(silent) > 1)
+    return [
+        f"INCOMPLETE: share partitions whose state is in state partition{s} {numbers} are missing"
+    ]
+
+
+def note_partial(source: Any, missing: frozenset[str] = frozenset()) -> int | None:
+    """Print on standard error what could not be read; return the exit code, None: it is whole.
+
+    Parameters
+    ----------
+    source : Input
+    missing : frozenset of str
+        Groups that were chosen, and that no partition has which could be read.
+    """
+    unread: NoLeaderError | None = getattr(source, "unread", None)
+    if unread is None:
+        return None
+    for group in sorted(missing):
+        click.echo(
+            f"sharelag: what group {group!r} has may be in the state partitions that were not read",
+            err=True,
+        )
+    click.echo(f"sharelag: this answer is not complete: {unread}", err=True)
+    return PARTIAL

@@ -1,0 +1,111 @@
+"""Faults that tests injected, what came of each, and where a run writes that down.
+
+A test takes the fixture ``injected`` and calls it once for each kind of fault. The numbers of a run go
+to ``out/reliability.json``, by test, so that a run of some tests replaces theirs alone;
+``python -m tools.reliability_page`` makes the page of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+WRITTEN = Path("out/reliability.json")
+_NAME = "fault"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A kind of fault, and what happened each time.
+
+    Parameters
+    ----------
+    area
+        What it hits: ``brokers``, ``records``, ``files``, ``clients``, ``processes``, ``load``.
+    fault
+        In words, such as ``a broker is killed (kill -9)``.
+    times
+        How often.
+    happened
+        How many of what: ``{"whole answers": 30}``.
+    lost
+        Records that were there and that no answer or archive has.
+    wrong
+        Answers that were wrong, or that seemed whole and were not.
+    measured
+        The largest of each, such as ``{"seconds after the timeout": 0.4}``.
+    """
+
+    area: str
+    fault: str
+    times: int
+    happened: Mapping[str, int] = field(default_factory=dict)
+    lost: int = 0
+    wrong: int = 0
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+
+class Inject(Protocol):
+    """Writes down a kind of fault that a test has injected."""
+
+    def __call__(
+        self,
+        area: str,
+        fault: str,
+        times: int,
+        happened: Mapping[str, int] = ...,
+        lost: int = 0,
+        wrong: int = 0,
+        measured: Mapping[str, float] = ...,
+    ) -> None: ...
+
+
+def noting(item: Any) -> Inject:
+    """Return what writes down faults of a test, whichever process runs it."""
+
+    def inject(
+        area: str,
+        fault: str,
+        times: int,
+        happened: Mapping[str, int] | None = None,
+        lost: int = 0,
+        wrong: int = 0,
+        measured: Mapping[str, float] | None = None,
+    ) -> None:
+        one = Fault(area, fault, times, happened or {}, lost, wrong, measured or {})
+        item.user_properties.append((_NAME, json.dumps(asdict(one))))
+
+    return inject
+
+
+class FaultRecorder:
+    """Writes what the tests of this run injected, beside what others of earlier runs did."""
+
+    def __init__(self) -> None:
+        self._by_test: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call":
+            return
+        faults = [json.loads(str(value)) for name, value in report.user_properties if name == _NAME]
+        if faults:
+            self._by_test[report.nodeid] = {
+                "as_of": datetime.now(UTC).date().isoformat(),
+                "passed": report.passed,
+                "faults": faults,
+            }
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if not self._by_test or hasattr(session.config, "workerinput"):
+            return  # one of several processes: the first has it all
+        before = json.loads(WRITTEN.read_text("utf-8")) if WRITTEN.exists() else {}
+        WRITTEN.parent.mkdir(exist_ok=True)
+        draft = WRITTEN.with_suffix(".draft")
+        draft.write_text(json.dumps(before | self._by_test, indent=1, sort_keys=True) + "\n")
+        draft.rename(WRITTEN)
