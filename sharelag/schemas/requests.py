@@ -190,7 +190,7 @@ MEMBERSHIPS = pa.schema(
         ("joined", INSTANT),  # null: before the log began
         ("member_epoch", pa.int32()),  # as answered
         ("rack_id", pa.string()),
-        ("subscribed_topic_names", pa.list_(pa.string())),  # null: told before the log began
+        ("subscribed_topic_names", pa.list_(pa.string())),  # null: stated before the log began
         ("assigned_partitions", TOPIC_PARTITIONS),  # null: likewise; empty: none
         ("heartbeats", pa.int64()),
     ]
