@@ -272,9 +272,8 @@ def burst(facts: Facts) -> Found:
 def slow_consumers(facts: Facts) -> Found:
     """Find records finished significantly more slowly than they arrive, but steadily."""
     arriving, done = facts.progress("arrival_rate"), facts.progress("completion_rate")
-    never = facts.drain == "never"
-    certain = never & np.isnan(facts.progress("drain_low_ms"))
-    where = facts.behind & (done > 0) & certain & (arriving > 1.1 * done) & _waits(facts)
+    grows = facts.drain == "never"
+    where = facts.behind & (done > 0) & grows & (arriving > 1.1 * done) & _waits(facts)
     evidence = {
         "arrivals a second": arriving,
         "finished a second": done,

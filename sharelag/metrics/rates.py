@@ -33,7 +33,8 @@ from sharelag.schemas import Arrow
 
 DRAINED = "drained"  # no record is left to deliver
 DRAINS = "drains"
-NEVER = "never"  # at least as many arrive as are finished
+NEVER = "never"  # more arrive than are finished, by more than chance
+STEADY = "steady"  # as many arrive as are finished, as far as chance lets one say
 STALLED = "stalled"  # there is lag, but nothing was finished for a long time
 # there is lag, but nothing was finished lately: no forecast, and no alarm yet
 PAUSED = "paused"
@@ -42,7 +43,8 @@ UNKNOWN = "unknown"
 DRAINS_OF = {
     DRAINED: "nothing is left to do",
     DRAINS: "more is finished than arrives",
-    NEVER: "as much arrives as is finished, or more",
+    NEVER: "more arrives than is finished, so the lag grows",
+    STEADY: "about as much arrives as is finished: the lag may or may not go away",
     STALLED: "nothing is being finished",
     PAUSED: "nothing was finished lately, so earlier rates allow no forecast",
     NOBODY: "the group has no members, so nothing will be finished",
@@ -145,8 +147,9 @@ def drain_columns(
     """Return the forecast columns of `sharelag.schemas.PROGRESS`.
 
     If records may be missing in the span, the drain time is an upper bound, and nothing counts as
-    stalled or as never draining. A lag that never drains at the mean rates has a lower bound if it
-    may drain at rates within the confidence interval.
+    stalled, steady or as never draining. A lag that does not drain at the mean rates is steady, and
+    not growing, if it may drain at rates within the confidence interval, which gives the lower
+    bound, or if the rates are equal.
 
     Parameters
     ----------
@@ -182,14 +185,16 @@ def drain_columns(
     paused = moves & np.isfinite(point) & (since >= patience) & (waits >= patience)
     foretold = ~(nobody | stalled | paused)
     drains = moves & np.isfinite(point) & foretold
-    never = moves & ~np.isfinite(point) & found.whole & foretold
+    lasts = moves & ~np.isfinite(point) & found.whole & foretold
+    never = lasts & ~np.isfinite(low) & (found.arrival > found.completion * (1 + _SAME))
+    steady = lasts & ~never
     verdicts = [(old.idle, DRAINED), (nobody, NOBODY), (stalled, STALLED), (paused, PAUSED)]
-    verdicts += [(drains, DRAINS), (never, NEVER)]
+    verdicts += [(drains, DRAINS), (never, NEVER), (steady, STEADY)]
     named = np.select([where for where, _ in verdicts], [name for _, name in verdicts], UNKNOWN)
     columns: dict[str, pa.Array] = {"drain": pa.array(named, pa.string())}
     for name, length, is_known in (
         ("drain_ms", np.rint(point), drains),
-        ("drain_low_ms", np.floor(low), drains | never),
+        ("drain_low_ms", np.floor(low), drains | steady),
         ("drain_high_ms", np.ceil(high), drains),
     ):
         is_known = old.idle | (is_known & np.isfinite(length))

@@ -142,8 +142,7 @@ def _is_clear(one: Mapping[str, Any]) -> bool:
     if one["breaks"]:
         return False
     never_began = one["drain"] == UNKNOWN and one["oldest_offset"] is None
-    grows = one["drain"] == NEVER and one["drain_low_ms"] is None
-    return grows or never_began or one["drain"] in (NOBODY, STALLED)
+    return never_began or one["drain"] in (NEVER, NOBODY, STALLED)
 
 
 @dataclass(frozen=True)

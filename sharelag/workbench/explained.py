@@ -17,19 +17,17 @@ from sharelag.metrics.brokers import Lead, leads
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import Suspicion, suspected
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.model import iso
+from sharelag.metrics.rates import DRAINED, NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import LEVELS
 from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.reasons import REASONS
-from sharelag.tables.words import lag_sum, terminal
+from sharelag.tables.words import lag_sum, moment, terminal
+from sharelag.workbench import forecasts
 
 #: Columns of each share partition that the sentences need.
-_DRAINS = [
-    *("group_id", "age_ms", "drain", "drain_ms", "drain_low_ms", "drain_high_ms"),
-    *("arrival_rate", "completion_rate"),
-]
+_DRAINS = ["group_id", "age_ms", *forecasts.COLUMNS]
 _SEVERITIES = ("critical", "warning", "note")
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
@@ -65,7 +63,7 @@ def summarize_groups(
         name = group["group_id"]
         nobody = "the group has no members" if name in emptied else ""
         if nobody and emptied[name]:
-            nobody += f" since {iso(emptied[name])}"
+            nobody += f" since {moment(emptied[name])}"
         state = _state(group, progress[name], nobody, led.get(name))
         if not found[name]:
             state += f", {_nothing_found(lag[name], nobody, young.get(name), progress[name])}"
@@ -113,8 +111,10 @@ def _state(
         parts.append(terminal(lead.words()))
     if ages and max(ages):
         parts.append(f"oldest {duration(max(ages))}")
-    if not nobody and (drain := _drain(progress)):
-        parts.append(drain)  # else the rates seen describe those who have left
+    ahead = forecasts.forecast(progress)
+    # What is empty or not known is told otherwise, and the rates of who has left foretell nothing.
+    if not nobody and ahead.kind not in (DRAINED, NOBODY, UNKNOWN):
+        parts.append(ahead.sentence())
     return ", ".join(parts)
 
 
@@ -140,11 +140,10 @@ def _nothing_found(
 
 def _growth(progress: list[dict[str, Any]]) -> str:
     """How fast lag grows or that it stands; empty where it does neither, as far as is certain."""
-    kinds = {row["drain"] for row in progress}
-    if any(row["drain"] == "never" and row["drain_low_ms"] is None for row in progress):
-        rates = [(row["arrival_rate"] or 0) - (row["completion_rate"] or 0) for row in progress]
-        return f"no cause found yet; lag grows {sum(rates):.3g}/s" if sum(rates) > 0 else ""
-    return "no cause found yet" if "stalled" in kinds else ""
+    ahead = forecasts.forecast(progress)
+    if ahead.kind == NEVER:
+        return f"no cause found yet; lag {ahead.words}"
+    return "no cause found yet" if ahead.kind == STALLED else ""
 
 
 def _is_empty(row: dict[str, Any]) -> bool:
@@ -152,28 +151,12 @@ def _is_empty(row: dict[str, Any]) -> bool:
     return end is not None and start is not None and end <= start
 
 
-def _drain(rows: list[dict[str, Any]]) -> str:
-    """The slowest share partition decides; what chance may turn is not said."""
-    if any(row["drain"] == "stalled" for row in rows):
-        return "stalled"
-    if any(row["drain"] == "never" and row["drain_low_ms"] is None for row in rows):
-        return "does not drain at the rates seen"
-    spans = [row for row in rows if row["drain"] == "drains" and row["drain_ms"] is not None]
-    if not spans or any(row["drain"] not in ("drains", "drained") for row in rows):
-        return ""
-    slowest = max(spans, key=lambda row: row["drain_ms"])
-    high = "never" if slowest["drain_high_ms"] is None else duration(slowest["drain_high_ms"])
-    return (
-        f"drains in {duration(slowest['drain_ms'])} ({duration(slowest['drain_low_ms'])} to {high})"
-    )
-
-
 def _cause_summary(row: dict[str, Any]) -> CauseSummary:
     evidence = {one["name"]: one["value"] for one in row["evidence"]}
     partitions = evidence.pop("partitions")
     where = f"{row['topic'] or row['topic_id']}:{partitions}"
     held = "" if row["held"] is None else f", holds {row['held']:,}"
-    since = f", since {iso(row['since'])}" if row["since"] else ""
+    since = f", since {moment(row['since'])}" if row["since"] else ""
     return CauseSummary(
         rank=row["rank"],
         cause=row["cause"],

@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import Suspicion, explain, suspected
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED, UNKNOWN
+from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED
 from sharelag.model import iso
 from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import outcome, rank, worst
+from sharelag.workbench.forecasts import forecast
 from sharelag.workbench.unknown_lags import unknown_lags
 
 #: How a headline names what is about no group.
 CLUSTER = "the cluster"
 #: Drains that need attention, whatever the cause.
 _NEVER = {
-    "stalled": "nothing is being finished",
-    "grows": "records arrive faster than they are finished",
+    STALLED: "nothing is being finished",
+    NEVER: "records arrive faster than they are finished",
 }
 _OWN_RULE = {
     "rule": "drain",
@@ -32,9 +32,8 @@ _OWN_RULE = {
     "is_own": True,
 }
 #: Drains without a forecast, and why.
-_NO_FORECAST = {"the group is empty": DRAINS_OF[NOBODY], "paused": DRAINS_OF[PAUSED]}
+_NO_FORECAST = {kind: DRAINS_OF[kind] for kind in (NOBODY, PAUSED)}
 _FINE = "No problems found."
-_NO_LAG = "no lag"
 #: What Kafka counts as lag are markers, or records of a transaction that is still open.
 _NOTHING_TO_READ = "nothing to read"
 
@@ -88,12 +87,11 @@ def _group(
     dark: list[tuple[str, str]],
     young: Suspicion | None,
 ) -> dict[str, Any]:
-    gone = drain(mine)
-    if gone == _NO_LAG and row["lag"]:
-        gone = _NOTHING_TO_READ
-    if gone in _NEVER and not causes:
+    ahead = forecast(mine)
+    nothing_to_read = ahead.kind == DRAINED and bool(row["lag"])
+    if ahead.kind in _NEVER and not causes:
         why = f"; {young.words()}" if young else ", and no cause was found"
-        judged = [*judged, _OWN_RULE | {"summary": f"{_NEVER[gone]}{why}"}]
+        judged = [*judged, _OWN_RULE | {"summary": f"{_NEVER[ahead.kind]}{why}"}]
     # A group is ok only if everything about it is known.
     own = [
         _OWN_RULE | {"rule": "lag", "level": level, "summary": words}
@@ -118,24 +116,24 @@ def _group(
         "max_lag": row["max_lag"],
         # An unknown age may be the greatest.
         "age_ms": None
-        if None in ages or gone == _NOTHING_TO_READ
-        else max(ages, default=0 if gone == _NO_LAG else None),
+        if None in ages or nothing_to_read
+        else max(ages, default=0 if ahead.kind == DRAINED else None),
         "margin_ms": min(margins, default=None),
-        "drain": gone,
+        "drain": _NOTHING_TO_READ if nothing_to_read else ahead.words,
         "causes": [_cause(cause) for cause in causes],
         "rules": [rule_of(one) for one in judged],
-        "why": _why(causes, judged, [words for _, words in dark], gone),
+        "why": _why(causes, judged, [words for _, words in dark], ahead.kind),
     }
 
 
 def _why(
-    causes: list[dict[str, Any]], judged: list[dict[str, Any]], dark: list[str], gone: str
+    causes: list[dict[str, Any]], judged: list[dict[str, Any]], dark: list[str], ahead: str
 ) -> str | None:
     reasons = [cause["summary"] for cause in causes] + [
         f"{one['rule']}: {one['summary']}" for one in judged
     ]
     return next(
-        iter([*reasons, *dark, *([_NO_FORECAST[gone]] if gone in _NO_FORECAST else [])]), None
+        iter([*reasons, *dark, *([_NO_FORECAST[ahead]] if ahead in _NO_FORECAST else [])]), None
     )
 
 
@@ -156,27 +154,6 @@ def rule_of(one: Mapping[str, Any]) -> dict[str, Any]:
 
 def _time(at: Any) -> str | None:
     return None if at is None else iso(at)
-
-
-def drain(rows: list[dict[str, Any]]) -> str:
-    """Describe when the lag will be gone; the slowest share partition decides."""
-    kinds = {row["drain"] for row in rows}
-    if kinds <= {DRAINED}:
-        return _NO_LAG if rows else "unknown"
-    if NOBODY in kinds:
-        return "the group is empty"
-    if STALLED in kinds:
-        return "stalled"
-    if any(row["drain"] == NEVER and row["drain_low_ms"] is None for row in rows):
-        return "grows"
-    if PAUSED in kinds:
-        return "paused"
-    if UNKNOWN in kinds:
-        return "unknown"
-    if NEVER in kinds:
-        return "uncertain"  # arrivals exceed completions, but not by more than chance
-    slowest = max(row["drain_ms"] for row in rows if row["drain_ms"] is not None)
-    return f"in {duration(slowest)}"
 
 
 def headline(groups: list[dict[str, Any]], rules: list[dict[str, Any]]) -> str:

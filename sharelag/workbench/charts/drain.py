@@ -19,6 +19,7 @@ from sharelag.metrics.rates import (
     NOBODY,
     PAUSED,
     STALLED,
+    STEADY,
     UNKNOWN,
 )
 from sharelag.schemas import Arrow
@@ -56,7 +57,16 @@ DRAIN_FORECAST = pa.schema(
 )
 #: Sentences on forecasts without a time.
 _MOST_SENTENCES = 6
-_URGENCY = {NOBODY: 6, STALLED: 5, NEVER: 4, PAUSED: 3, DRAINS: 2, UNKNOWN: 1, DRAINED: 0}
+_URGENCY = {
+    NOBODY: 7,
+    STALLED: 6,
+    NEVER: 5,
+    PAUSED: 4,
+    STEADY: 3,
+    DRAINS: 2,
+    UNKNOWN: 1,
+    DRAINED: 0,
+}
 
 
 def drain_records(progress: Arrow) -> pa.Table:
@@ -71,7 +81,7 @@ def drain_records(progress: Arrow) -> pa.Table:
     -------
     pyarrow.Table
         `DRAIN_FORECAST`: first those whose group has no members, then stalled ones, those that
-        never drain, those of which nothing was finished lately, those that drain (the longest
+        grow, those of which nothing was finished lately, steady ones, those that drain (the longest
         first), unknown and drained ones.
     """
     schemas.require(progress, schemas.PROGRESS, "progress")
@@ -224,7 +234,7 @@ def _words(one: dict[str, Any]) -> str:
     kind = one["drain"] or UNKNOWN
     words = f"{kind}, {DRAINS_OF.get(kind, '')}"
     low = one["drain_low_ms"]
-    return words + (f" (at best in {text.span(low)})" if kind == NEVER and low is not None else "")
+    return words + (f" (at best in {text.span(low)})" if kind == STEADY and low is not None else "")
 
 
 def _title(records: pa.Table) -> str:
@@ -236,6 +246,7 @@ def _title(records: pa.Table) -> str:
         (STALLED, "nothing is finished in"),
         (NEVER, "at these rates it never drains in"),
         (PAUSED, "nothing was finished lately in"),
+        (STEADY, "about as much arrives as is finished in"),
     ):
         if counts[kind]:
             return (

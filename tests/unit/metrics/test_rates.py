@@ -81,8 +81,13 @@ def test_arrivals_win() -> None:
         None,
     )
     even = one(lag(), seen, [end(100 - 360, HOUR)])
-    assert (even["drain"], even["drain_ms"], even["drain_high_ms"]) == ("never", None, None)
-    assert even["drain_low_ms"] > 0  # unless it goes as well as it can
+    assert (even["drain"], even["drain_ms"], even["drain_high_ms"]) == ("steady", None, None)
+    assert even["drain_low_ms"] > 0  # if it goes as well as it can
+    # Some more arrives, by no more than chance; and exactly as much, without any chance.
+    more = one(lag(), seen, [end(100 - 361, HOUR)])
+    assert (more["drain"], more["arrival_rate"] > more["completion_rate"]) == ("steady", True)
+    exact = one(lag(), [observed([36] * BINS)], [end(100 - 360, HOUR)])
+    assert (exact["drain"], exact["drain_low_ms"]) == ("steady", None)
     assert one(lag(), [seen[0] | {"breaks": 1}], [end(100 - 720, HOUR)])["drain"] == "unknown"
     gains = one(lag(), [seen[0] | {"breaks": 1}], [end(28, HOUR)])
     assert (gains["drain"], gains["completion_rate"]) == ("drains", 0.1)  # at least so fast
@@ -188,9 +193,9 @@ def test_a_group_that_has_never_fetched_has_nothing_to_do_in_an_empty_log() -> N
         assert (line["drain"], line["age_ms"]) == ("unknown", None)
 
 
-def test_what_takes_longer_than_anybody_waits_is_never() -> None:
+def test_what_takes_longer_than_anybody_waits_has_no_time() -> None:
     far = one(lag(2**53), [observed([1] * BINS)], [end(100, HOUR)])
-    assert (far["drain"], far["drain_ms"]) == ("never", None)
+    assert (far["drain"], far["drain_ms"]) == ("steady", None)
     near = one(lag(10**9), [observed([10**6] * BINS)], [end(100, HOUR)])
     assert (near["drain"], near["drain_ms"]) == ("drains", 360_000_000)
 
@@ -207,7 +212,8 @@ def test_a_drain_lasts_as_long_as_working_it_off_second_by_second(
         waiting += arrive - finish
         seconds += 1
     if finish <= arrive:
-        assert (line["drain"], line["drain_ms"]) == ("never", None)
+        drain = "never" if finish < arrive else "steady"
+        assert (line["drain"], line["drain_ms"]) == (drain, None)
     else:
         assert line["drain"] == "drains"
         assert (seconds - 1) * 1000 <= line["drain_ms"] <= seconds * 1000
@@ -246,7 +252,10 @@ def test_the_interval_follows_from_the_parts_of_the_span(
         assert ours[name] == (pytest.approx(length, rel=1e-6, abs=1) if known else None)
     if ours["high"] is not None:
         assert ours["low"] <= ours["point"] <= ours["high"]
-    assert (line["drain"] == "never") == (expected["point"] is None)
+    grows = expected["point"] is None and expected["low"] is None
+    assert line["drain"] == (
+        "never" if grows else "steady" if expected["point"] is None else "drains"
+    )
 
 
 def test_the_interval_holds_the_true_drain_as_often_as_it_says() -> None:

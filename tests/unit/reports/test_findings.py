@@ -22,7 +22,8 @@ from sharelag.reports.findings import group_findings, ranges
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
 from sharelag.workbench.investigate import gather
-from sharelag.workbench.judged import drain, judged_groups
+from sharelag.workbench.forecasts import forecast
+from sharelag.workbench.judged import judged_groups
 from sharelag.workbench.unknown_lags import unknown_lags
 from tests.support.chapters import CAPTURE
 from tests.support.made_runs import groups
@@ -138,7 +139,8 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
     # Who works, but has not for longer than a lock lasts, has no forecast either.
     steady = [Write(ago, 7000 - 2 * ago) for ago in range(3010, 0, -60)]
     for writes, words in ((steady, "in "), (steady[:-1], "paused"), (steady[:-8], "stalled")):
-        assert drain(gather(WrittenInput(writes), "local").progress.to_pylist()).startswith(words)
+        ahead = forecast(gather(WrittenInput(writes), "local").progress.to_pylist())
+        assert ahead.words.startswith(words)
 
 
 def test_a_table_leaves_out_what_has_no_value() -> None:
