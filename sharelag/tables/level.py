@@ -7,6 +7,7 @@ wrong; a report that failed knows less than one that found something.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -57,3 +58,20 @@ def outcome(severity: str) -> str:
 def of_rule(word: str) -> str:
     """The level that a rule file names."""
     return _IN_RULES.get(word, word)
+
+
+def paint(text: str) -> str:
+    """Give a level its colour on a terminal, unless ``NO_COLOR`` or the terminal forbids it.
+
+    Parameters
+    ----------
+    text : str
+        A level with blanks around it; other texts stay as they are.
+    """
+    level = LEVELS.get(text.strip())
+    if level is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
+        return text
+    from rich.color import ColorSystem
+    from rich.style import Style
+
+    return Style.parse(level.style).render(text, color_system=ColorSystem.STANDARD)

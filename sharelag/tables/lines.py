@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from sharelag.durations import duration
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
 from sharelag.schemas import Arrow
 from sharelag.tables.columns import Format, format_of, heading_of
+from sharelag.tables.fitting import cells_of, fitted, widest
+from sharelag.tables.level import paint
 from sharelag.tables.words import MISSING, lag_sum, number, terminal
 
 #: Formats of numbers, which are aligned at their right.
@@ -30,10 +33,8 @@ _NUMBERS = frozenset(
         *(Format.BYTES, Format.RATE, Format.RATIO),
     }
 )
-#: Columns that a narrow terminal does without, in this order.
-_LEAST = ("leader_epoch", "state_epoch", "snapshot_epoch", "end_offset", "window_complete", "notes")
-#: Characters that a name keeps on a narrow terminal.
-_SHORTEST_NAME = 12
+#: Columns of levels, which have colours.
+_LEVELS = frozenset({"level", "severity"})
 _STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
 
 
@@ -88,47 +89,38 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
     if not rows:
         return
     shown = columns or {heading_of(name): name for name in rows[0]}
-    cells = {head: [head, *(cell(row, name) for row in rows)] for head, name in shown.items()}
-    if sys.stdout.isatty():
-        cells = _fitted(cells, shown, shutil.get_terminal_size().columns)
-    aligned = [
-        _aligned(texts, is_number=format_of(shown[head]) in _NUMBERS)
-        for head, texts in cells.items()
-    ]
-    for line in zip(*aligned, strict=True):
-        yield " ".join(line).rstrip()
+    looked_at = sys.stdout.isatty()
+    cells = {
+        head: [head, *(_human_cell(row, name, looked_at) for row in rows)]
+        for head, name in shown.items()
+    }
+    if looked_at:
+        cells = fitted(cells, shown, shutil.get_terminal_size().columns)
+    levels = [paint if looked_at and shown[head] in _LEVELS else str for head in cells]
+    numbers = [format_of(shown[head]) in _NUMBERS for head in cells]
+    widths = [widest(texts) for texts in cells.values()]
+    for texts in zip(*cells.values(), strict=True):
+        for line in zip_longest(*(text.split("\n") for text in texts), fillvalue=""):
+            aligned = (
+                styled(_padded(text, width, is_number))
+                for text, width, is_number, styled in zip(
+                    line, widths, numbers, levels, strict=True
+                )
+            )
+            yield " ".join(aligned).rstrip()
 
 
-def _aligned(texts: list[str], is_number: bool) -> list[str]:
-    width = max(map(len, texts))
-    return [text.rjust(width) if is_number else text.ljust(width) for text in texts]
+def _human_cell(row: Mapping[str, Any], name: str, looked_at: bool) -> str:
+    """Return a cell; where people look, thousands of amounts stand apart.
+
+    Places in a log are to be copied, and other programs read what is not looked at.
+    """
+    return cell(row, name, "," if looked_at and format_of(name) is not Format.OFFSET else "")
 
 
-def _fitted(
-    cells: dict[str, list[str]], shown: Mapping[str, str], width: int
-) -> dict[str, list[str]]:
-    """Leave out what is least needed, then shorten names, until lines fit where they can."""
-
-    def excess() -> int:
-        return sum(max(map(len, texts)) + 1 for texts in cells.values()) - 1 - width
-
-    empty = [head for head, texts in cells.items() if set(texts[1:]) == {MISSING}]
-    least = [head for name in _LEAST for head in cells if shown[head] == name]
-    for head in [*least[:1], *empty, *least[1:]]:
-        if excess() > 0 and len(cells) > 1:
-            cells = {other: texts for other, texts in cells.items() if other != head}
-    names = [head for head in cells if format_of(shown[head]) is Format.TEXT]
-    while excess() > 0 and names:
-        longest = max(names, key=lambda head: max(map(len, cells[head])))
-        most = max(map(len, cells[longest])) - 1
-        if most < _SHORTEST_NAME:
-            break
-        cells[longest] = [_shortened(text, most) for text in cells[longest]]
-    return cells
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text.rstrip("\u2026")[: most - 1] + "\u2026"
+def _padded(text: str, width: int, is_number: bool) -> str:
+    blank = " " * (width - cells_of(text))
+    return blank + text if is_number else text + blank
 
 
 def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:

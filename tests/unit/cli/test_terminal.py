@@ -14,26 +14,30 @@ import pytest
 
 import sharelag
 from sharelag.sources.recorded import folder_of
+from sharelag.tables.fitting import fitted, widest
 from tests.support.command import sharelag as command
 
 
-def shown_on_a_terminal(columns: int, *arguments: str) -> str:
+def shown_on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:
     """Return what a terminal of this width gets from the command's standard output."""
+    main = "from sharelag.cli import main; main()"
+    return on_a_terminal(columns, "-c", main, *arguments, status=status)
+
+
+def on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:
+    """Return the same of a Python with these arguments."""
     reader, writer = pty.openpty()
-    run = [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments]
-    done = subprocess.run(
+    run = [sys.executable, *arguments]
+    running = subprocess.Popen(
         run,
         stdout=writer,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "COLUMNS": str(columns), "TERM": "xterm"},
-        timeout=120,
-        check=False,
     )
     os.close(writer)
-    assert done.returncode == 0, done.stderr
     text = b""
-    while True:
+    while True:  # a terminal that nobody reads from makes the command wait
         try:
             piece = os.read(reader, 65536)
         except OSError:  # a terminal whose other end is closed
@@ -42,6 +46,8 @@ def shown_on_a_terminal(columns: int, *arguments: str) -> str:
             break
         text += piece
     os.close(reader)
+    _, said = running.communicate(timeout=120)
+    assert running.returncode == status, said
     return text.decode().replace("\r\n", "\n")
 
 
@@ -82,13 +88,89 @@ def test_eighty_columns_hold(columns: int) -> None:
     lines = shown_on_a_terminal(columns, "lag", "--capture", "chapters").splitlines()
     assert "LEADER-EPOCH" not in lines[0]
     assert " LAG " in lines[0]
-    if columns == 80:
-        assert max(map(len, lines)) <= 80
+    assert max(map(len, lines)) <= columns
     if columns == 60:
-        assert any(line.startswith("notificatio\u2026 ") for line in lines)
+        assert any(line.startswith("notific\u2026 ") for line in lines)
     wide = shown_on_a_terminal(200, "lag", "--capture", "chapters").splitlines()
     assert "LEADER-EPOCH" in wide[0]
     assert any(line.startswith("notifications ") for line in wide)
+
+
+#: Commands with a table each, and what must be seen of it however narrow the terminal is.
+TABLES = {
+    "lag": "LAG",
+    "progress": "DRAIN",
+    "groups": "#MEMBERS",
+    "members": "ASSIGNMENT",
+    "brokers": "LEADER",
+    "windows": "RUNS",
+    "history --group billing": "FINISHED",
+    "history --events": "EVENT",
+    "history --every 5m": "LAG",
+    "imbalance": "GINI",
+    "imbalance --verdict": "VERDICT",
+    "settings": "share.partition.max.record.locks",
+    "health": "RECORDS",
+    "reconcile": "DIFFERENCES",
+    "plan-reset --group billing --to-latest": "NEW-DRAIN",
+}
+_ALL_OF_THEM = """
+import sys
+from sharelag.cli import cli
+for words in sys.argv[1:]:
+    print(f"==== {words}", flush=True)
+    cli([*words.split(), "--capture", "demo"], standalone_mode=False)
+"""
+
+
+def test_every_table_fits_eighty_columns() -> None:
+    shown = on_a_terminal(80, "-c", _ALL_OF_THEM, *TABLES)
+    tables = dict(part.split("\n", 1) for part in shown.split("==== ")[1:])
+    assert tables.keys() == TABLES.keys()
+    for words, table in tables.items():
+        assert TABLES[words] in table, words
+        assert max(map(len, table.splitlines())) <= 80, words
+
+
+def test_long_names_are_shortened_where_they_can_still_be_told_apart(tmp_path: Path) -> None:
+    long = ["x" * 199 + "a", "x" * 199 + "b", "short"]
+    cells = {"GROUP": ["GROUP", *long], "LAG": ["LAG", "1", "2", "3"]}
+    fits = fitted(cells, {"GROUP": "group_id", "LAG": "lag"}, 40)
+    assert len(set(fits["GROUP"])) == 4
+    assert fits["GROUP"][3] == "short"
+    assert {len(text) for text in fits["GROUP"][1:3]} == {36}
+    # A character that takes two places takes them of the width.
+    wide = {"GROUP": ["GROUP", "\u8acb\u6c42" * 20], "LAG": ["LAG", "1"]}
+    assert widest(fitted(wide, {"GROUP": "group_id", "LAG": "lag"}, 40)["GROUP"]) <= 36
+
+
+def test_a_sentence_is_wrapped_and_never_cut() -> None:
+    words = "the in-flight window is full: nothing new is delivered until its first record is done"
+    cells = {"GROUP": ["GROUP", "g" * 30], "SUMMARY": ["SUMMARY", words]}
+    fits = fitted(cells, {"GROUP": "group_id", "SUMMARY": "summary"}, 60)
+    assert " ".join(fits["SUMMARY"][1].split("\n")) == words
+    assert widest(fits["GROUP"]) + 1 + widest(fits["SUMMARY"]) <= 60
+
+
+def test_thousands_stand_apart_where_people_look_and_not_in_a_pipe() -> None:
+    looked_at = shown_on_a_terminal(80, "lag", "--capture", "demo", "--top", "1")
+    piped = command("lag", "--capture", "demo", "--top", "1").stdout
+    assert looked_at.splitlines()[1].split()[3:5] == ["7093", "10,510"]  # offsets are copied
+    assert piped.splitlines()[1].split()[4:6] == ["7093", "10510"]
+
+
+def test_levels_have_colours_on_a_terminal_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules: [{name: old, measure: age, critical: 1m}]\n")
+    asked = ("check", "--rules", str(rules), "--capture", "demo")
+    red = "\x1b[1;31mcritical\x1b[0m old"
+    assert red in shown_on_a_terminal(80, *asked, status=2)
+    assert "\x1b" not in command(*asked).stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\ncritical old" in shown_on_a_terminal(80, *asked, status=2)
+    assert "\x1b[31m" not in shown_on_a_terminal(80, "explain", "--capture", "poison")
 
 
 def test_the_worst_group_is_explained_first() -> None:
