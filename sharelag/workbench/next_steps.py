@@ -78,6 +78,15 @@ def input_options(source: Any) -> str:
     return ""
 
 
+def input_name(source: Any) -> str:
+    """Return what people call an input: a capture by its folder, a cluster by its address."""
+    if isinstance(source, KafkaInput):
+        return source.config.bootstrap_servers
+    if isinstance(source, CaptureInput | ArchiveInput):
+        return source.folder.resolve().name
+    return ""
+
+
 def _named(folder: Path) -> str:
     """A capture that ships with the project by its name, and any other by its path."""
     name = folder.name

@@ -2,7 +2,8 @@
 
 /** Steps of the ladder above zero. */
 export const STEPS = 6;
-const HEADING = 20;
+/** Pixels of a heading's line, and between bands side by side. */
+const [HEADING, GAP] = [20, 24];
 
 /**
  * Round lower bounds of the steps above the lowest, ascending: geometric for counts, even where values are below zero.
@@ -45,38 +46,53 @@ export function stepOf(value, steps) {
 }
 
 /**
- * Places of cells, line by line, with a heading above every band.
+ * Places of cells, line by line, with a heading above every band. Bands of a line each stand side by side.
  *
  * @param {ArrayLike<number>} bands the band of every cell, equal ones side by side; -1: no heading
  * @param {number} width
  * @param {number} tallest the height to stay below, if cells need not be smaller than `smallest` for it
+ * @param {number} heading the widest heading in pixels
  */
-export function layout(bands, width, tallest, smallest = 8, largest = 22) {
+export function layout(bands, width, tallest, { smallest = 8, largest = 22, heading = Infinity } = {}) {
   let pitch = largest;
-  let made = placed(bands, width, pitch);
-  while (made.height > tallest && pitch > smallest) made = placed(bands, width, --pitch);
+  let made = placed(bands, width, pitch, heading);
+  while (made.height > tallest && pitch > smallest) made = placed(bands, width, --pitch, heading);
   return made;
 }
 
-function placed(bands, width, pitch) {
+function placed(bands, width, pitch, heading) {
   const across = Math.max(1, Math.floor(width / pitch));
+  const runs = runsOf(bands);
+  // A column is as wide as the widest band with its heading; one where any does not fit into half of the room.
+  const widest = Math.max(heading, ...runs.map(({ first, end }) => (end - first) * pitch)) + GAP;
+  const columns = Math.max(1, Math.min(runs.length, Math.floor((width + GAP) / widest)));
+  const each = columns > 1 ? (width + GAP) / columns : width + GAP;
   const [lines, headings] = [[], []];
-  let [y, n] = [0, 0];
-  while (n < bands.length) {
-    let end = n + 1;
-    while (end < bands.length && bands[end] === bands[n]) end++;
-    if (bands[n] >= 0) {
-      headings.push({ y, band: bands[n], cells: end - n });
+  let [top, bottom] = [0, 0];
+  runs.forEach(({ first: begin, end, band }, n) => {
+    if (n % columns === 0) top = bottom;
+    let y = top;
+    const x = Math.floor((n % columns) * each);
+    if (band >= 0) {
+      headings.push({ x, y, width: each - GAP, band, cells: end - begin });
       y += HEADING;
     }
-    for (let first = n; first < end; first += across) {
-      lines.push({ y, first, end: Math.min(end, first + across) });
+    for (let first = begin; first < end; first += across) {
+      lines.push({ x, y, first, end: Math.min(end, first + across) });
       y += pitch;
     }
-    y += bands[n] >= 0 ? 6 : 0;
-    n = end;
+    bottom = Math.max(bottom, y + (band >= 0 ? 6 : 0));
+  });
+  return { pitch, across, lines, headings, height: bottom, size: bands.length };
+}
+
+function runsOf(bands) {
+  const runs = [];
+  for (let first = 0, end; first < bands.length; first = end) {
+    for (end = first + 1; end < bands.length && bands[end] === bands[first]; end++);
+    runs.push({ first, end, band: bands[first] });
   }
-  return { pitch, across, lines, headings, height: y, size: bands.length };
+  return runs;
 }
 
 /** The line that a cell is in. */
@@ -93,31 +109,34 @@ export function lineOf({ lines }, cell) {
 /** Left and top of a cell. */
 export function placeOf(made, cell) {
   const line = made.lines[lineOf(made, cell)];
-  return [(cell - line.first) * made.pitch, line.y];
+  return [line.x + (cell - line.first) * made.pitch, line.y];
 }
 
 /** The cell at a point, or -1. */
 export function cellAt(made, x, y) {
-  const line = made.lines.find((one) => y >= one.y && y < one.y + made.pitch);
+  const line = made.lines.findLast((one) => y >= one.y && y < one.y + made.pitch && x >= one.x);
   if (!line) return -1;
-  const cell = line.first + Math.floor(x / made.pitch);
-  return x >= 0 && cell < line.end ? cell : -1;
+  const cell = line.first + Math.floor((x - line.x) / made.pitch);
+  return cell < line.end ? cell : -1;
 }
 
 /** The cells that a rectangle touches. */
 export function cellsIn(made, [left, top, right, bottom]) {
   const found = [];
-  for (const { y, first, end } of made.lines) {
+  for (const { x, y, first, end } of made.lines) {
     if (y + made.pitch <= top || y >= bottom) continue;
-    const last = Math.min(end - 1, first + Math.floor(right / made.pitch));
-    for (let cell = first + Math.max(0, Math.floor(left / made.pitch)); cell <= last; cell++) found.push(cell);
+    const last = Math.min(end - 1, first + Math.floor((right - x) / made.pitch));
+    for (let cell = first + Math.max(0, Math.floor((left - x) / made.pitch)); cell <= last; cell++) found.push(cell);
   }
   return found;
 }
 
 /** The cell above or below, as near as its line allows. */
 export function beside(made, cell, by) {
-  const at = lineOf(made, cell);
-  const to = made.lines[Math.max(0, Math.min(made.lines.length - 1, at + by))];
-  return Math.min(to.end - 1, to.first + (cell - made.lines[at].first));
+  const [x, y] = placeOf(made, cell);
+  const rows = [...new Set(made.lines.map((line) => line.y))].sort((one, other) => one - other);
+  const to = rows[Math.max(0, Math.min(rows.length - 1, rows.indexOf(y) + by))];
+  const there = made.lines.filter((line) => line.y === to);
+  const line = there.findLast((one) => one.x <= x) ?? there[0];
+  return Math.min(line.end - 1, line.first + Math.round((x - line.x) / made.pitch));
 }

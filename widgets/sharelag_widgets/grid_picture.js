@@ -19,16 +19,16 @@ export function paintGrid(canvas, scene) {
   context.translate(0, -top);
   context.font = `600 12px ${getComputedStyle(canvas).fontFamily}`;
   context.textBaseline = "middle";
-  for (const { y, band, cells: count } of made.headings) {
+  for (const { x, y, width, band, cells: count } of made.headings) {
     if (y + 20 < top || y > top + height) continue;
     context.fillStyle = scene.soft;
     // One line for a name of any length, isolated so that it cannot turn what follows.
-    context.fillText(`\u2068${cut(scene.bandName(band))}\u2069 \u00b7 ${count}`, 0, y + 11, canvas.clientWidth);
+    context.fillText(`\u2068${cut(scene.bandName(band))}\u2069 \u00b7 ${count}`, x, y + 11, width);
   }
-  for (const { y, first, end } of made.lines) {
+  for (const { x: left, y, first, end } of made.lines) {
     if (y + made.pitch < top || y > top + height) continue;
     for (let cell = first; cell < end; cell++) {
-      const [x, step] = [(cell - first) * made.pitch, stepAt(cells[cell])];
+      const [x, step] = [left + (cell - first) * made.pitch, stepAt(cells[cell])];
       const inset = insetOf(step, size, theme, texts);
       context.fillStyle = styles.get(step);
       context.fillRect(x + inset, y + inset, size - 2 * inset, size - 2 * inset);

@@ -7,19 +7,20 @@ import { MARKS } from "./shared/levels.js";
 import { holding, pickedRows, sortedBy } from "./shared/rows.js";
 import { inSight } from "./shared/sight.js";
 import { view } from "./shared/view.js";
-import { csv, points, seriesWords, widths } from "./table_math.js";
+import { csv, longestTexts, points, seriesWords, spared, widths } from "./table_math.js";
 
 const ROW = 27;
 const TALLEST = 400;
-/** Characters of a text in a dense table, and pixels of a level's sign. */
-const [SHORT, MARK] = [14, 30];
-const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded", "dense", "headings"];
+/** Of a dense table, in pixels: the longest text, a level's sign, a small line, both sides of a cell, and the arrow of what is sorted. */
+const [WIDEST, MARK, SPARK, SIDES, ARROW] = [190, 26, 56, 10, 14];
+const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded", "dense", "headings", "optional"];
 const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. /: to the filter, and Enter back from it. Ctrl+C: copy as CSV.";
 let tables = 0;
 
 function build({ model, root, link, say, later }) {
   const id = `sl-table-${++tables}`;
-  let [columns, rows, active, arranged] = [null, [], -1, ""];
+  let [columns, rows, names, left, active, arranged] = [null, [], [], [], -1, ""];
+  const pen = document.createElement("canvas").getContext("2d");
   const picks = pickedRows(model, link);
   const get = (name) => model.get(name);
 
@@ -123,7 +124,17 @@ function build({ model, root, link, say, later }) {
   }
   const isMark = (name) => get("dense") && name === "level"; // a sign, its word for who points at it
   // In pixels: a browser takes no calc() for the columns of a fixed table.
-  const pixels = (characters) => (get("dense") ? Math.round(characters * 6.9) + 14 : Math.round(characters * 7.8) + 20);
+  function widthsOf(titles) {
+    if (!get("dense")) return widths(columns, names, titles, get("sparks")).map((characters) => Math.round(characters * 7.8) + 20);
+    const { fontFamily } = getComputedStyle(grid);
+    const taken = (text, weight) => ((pen.font = `${weight} 12px ${fontFamily}`), pen.measureText(text).width);
+    return names.map((name, n) => {
+      if (isMark(name)) return MARK;
+      const head = taken(titles[n], 600) + (get("sort") === name ? ARROW : 0);
+      const most = get("sparks").includes(name) ? SPARK : Math.max(...longestTexts(columns[name], name).map((text) => taken(text, 400)), 0);
+      return Math.ceil(Math.max(head, Math.min(most, WIDEST))) + SIDES;
+    });
+  }
   // Rows that a filter or a pick is about are shown, folded or not.
   function unfolded(among) {
     const { column, value, words: kind } = get("folded");
@@ -137,7 +148,7 @@ function build({ model, root, link, say, later }) {
     return among.filter((row) => columns[column].values[row] !== code || kept.has(row));
   }
   function arrange() {
-    const names = get("names");
+    names = get("names");
     rows = Uint32Array.from({ length: columns._key.values.length }, (_, row) => row);
     const chosen = picks.rows();
     if (get("narrows") && only.checked && picks.elsewhere && chosen.length) rows = chosen;
@@ -145,9 +156,13 @@ function build({ model, root, link, say, later }) {
     rows = holding(columns, names, rows, get("filter"));
     if (columns[get("sort")]) rows = sortedBy(columns[get("sort")], rows, get("descending"));
     root.classList.toggle("sl-dense", Boolean(get("dense")));
-    const titles = names.map((name) => get("headings")?.[name] ?? words(name));
-    const wide = widths(columns, names, titles, get("sparks"), get("dense") ? SHORT : undefined)
-      .map((characters, n) => (isMark(names[n]) ? MARK : pixels(characters)));
+    const titleOf = (name) => get("headings")?.[name] ?? words(name);
+    const needed = widthsOf(names.map(titleOf));
+    left = spared(names, needed, scroll.clientWidth, get("optional"));
+    const wide = needed.filter((_, n) => !left.includes(names[n]));
+    names = names.filter((name) => !left.includes(name));
+    const titles = names.map(titleOf);
+    left = left.map(titleOf);
     cols.replaceChildren(...wide.map((width) => make("col", { style: { width: `${width}px` } })));
     grid.style.width = `${wide.reduce((sum, width) => sum + width, 0)}px`;
     head.replaceChildren(...names.map((name, n) => {
@@ -161,7 +176,7 @@ function build({ model, root, link, say, later }) {
   }
   function paint() {
     const begun = performance.now();
-    const mark = JSON.stringify([root.dataset.loaded, ...["names", "sort", "descending", "filter", "hints", "narrows", "folded", "dense", "headings"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
+    const mark = JSON.stringify([root.dataset.loaded, get("optional").length && scroll.clientWidth, ...["names", "sort", "descending", "filter", "hints", "narrows", "folded", "dense", "headings", "optional"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
     if (mark !== arranged) {
       const focused = root.contains(document.activeElement) && document.activeElement.dataset.name;
       arrange();
@@ -179,8 +194,9 @@ function build({ model, root, link, say, later }) {
     if (document.activeElement !== filter) filter.value = get("filter");
     const all = columns._key.values.length;
     const count = rows.length === all ? counted(all, "row") : `${number(rows.length)} of ${counted(all, "row")}`;
+    const narrow = left.length ? ` No room for ${left.join(", ")}.` : "";
     const hint = rows.length === 0 ? " The filter leaves none: shorten it." : picks.missing ? " What is picked elsewhere is not among these rows." : "";
-    const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}`;
+    const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}${narrow}`;
     if (root.dataset.told !== text) {
       root.dataset.told = summary.textContent = text;
       say(text);
@@ -189,7 +205,7 @@ function build({ model, root, link, say, later }) {
     performance.measure("sharelag-table", { start: begun, end: performance.now() });
   }
   function rowOf(row, place, isPicked) {
-    const cells = get("names").map((name) => {
+    const cells = names.map((name) => {
       const column = columns[name];
       const text = shown(column, row, name);
       const unknown = isUnknown(column, row);
@@ -203,7 +219,7 @@ function build({ model, root, link, say, later }) {
     }, ...cells);
   }
   function spark(values) {
-    const [width, height] = [get("dense") ? 64 : 84, 18];
+    const [width, height] = [get("dense") ? SPARK : 84, 18];
     const [lines, words] = [points(values, width, height), seriesWords(values)];
     // By the parser, which knows the namespace of drawings; numbers and words are put in afterwards.
     const svg = document.createRange().createContextualFragment(`<svg><title></title>${"<polyline/>".repeat(lines.length)}</svg>`).firstChild;
@@ -214,7 +230,7 @@ function build({ model, root, link, say, later }) {
   }
   // A row that stands for those above or below.
   function spacer(count) {
-    return count > 0 ? [make("tr", { "aria-hidden": "true", class: "sl-spacer" }, make("td", { colspan: get("names").length, style: { height: `${count * ROW}px` } }))] : [];
+    return count > 0 ? [make("tr", { "aria-hidden": "true", class: "sl-spacer" }, make("td", { colspan: names.length, style: { height: `${count * ROW}px` } }))] : [];
   }
   return { elements: [bar, scroll, summary, help], load, paint, hear: picks.hear };
 }

@@ -42,6 +42,8 @@ class LagTable(RowsView):
     #: Whether much stands in little room: texts are cut earlier, and a level is a sign.
     dense = traitlets.Bool(False).tag(sync=True)
     headings = traitlets.Dict().tag(sync=True)  # of columns that are called otherwise here
+    #: Columns that may be left out where there is no room, the first of them first.
+    optional = traitlets.List(traitlets.Unicode()).tag(sync=True)
     hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
 
     def __init__(

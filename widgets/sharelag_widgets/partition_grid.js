@@ -112,7 +112,10 @@ function build({ model, root, link, say, later }) {
     const byName = get("order") === "name";
     cells = byName ? sortedBy(columns._band, sortedBy(columns._label, rows, false), false) : sortedBy(column, rows, get("order") === "most");
     const banded = byName && columns._band.texts.some(Boolean);
-    made = layout(banded ? Int32Array.from(cells, (row) => columns._band.values[row]) : new Int32Array(cells.length).fill(-1), scroll.clientWidth, TALLEST);
+    const bands = banded ? Int32Array.from(cells, (row) => columns._band.values[row]) : new Int32Array(cells.length).fill(-1);
+    // Names of usual length stand in one line above their cells; one that is longer is pressed together there.
+    const longest = Math.min(40, columns._band.texts.reduce((most, text) => Math.max(most, text.length), 0));
+    made = layout(bands, scroll.clientWidth, TALLEST, { heading: banded ? longest * 7 + 50 : Infinity });
     active = Math.min(active, cells.length - 1);
   }
   let arranged = "";

@@ -3,13 +3,16 @@
 import { csvLine, number, shown, utc } from "./shared/format.js";
 import { textAt } from "./shared/columns.js";
 
+/** Characters of a text at most, and values that are looked at to find the longest. */
+const [LONGEST, LOOKED_AT] = [34, 200];
+
 /** Widths in characters, of what a column can hold at most; fixed, so that nothing moves while scrolling. */
-export function widths(columns, names, titles, sparks = [], longestText = 34) {
+export function widths(columns, names, titles, sparks = []) {
   return names.map((name, n) => {
     const column = columns[name];
     let most = titles[n].length + 2;
-    if (sparks.includes(name)) return Math.max(most, longestText < 34 ? 9 : 11);
-    if (column.texts) for (const text of column.texts) most = Math.max(most, Math.min(text.length, longestText));
+    if (sparks.includes(name)) return Math.max(most, 11);
+    if (column.texts) for (const text of column.texts) most = Math.max(most, Math.min(text.length, LONGEST));
     else if (column.kind === "time") most = Math.max(most, utc(0).length);
     else most = Math.max(most, longest(column, name));
     return most;
@@ -23,9 +26,36 @@ function longest(column, name) {
     const value = column.values[row];
     if (value < low) low = value;
     if (value > high) high = value;
-    if (row < 200) most = Math.max(most, shown(column, row, name).length);
+    if (row < LOOKED_AT) most = Math.max(most, shown(column, row, name).length);
   }
   return low > high ? most : Math.max(most, ...[low, high].map((value) => (name.endsWith("_ms") ? 8 : number(value).length)));
+}
+
+/** What may be the widest of a column: its longest texts, or its first values and the extremes, as they are shown. */
+export function longestTexts(column, name) {
+  if (column.texts) return [...column.texts].sort((one, other) => other.length - one.length).slice(0, 20);
+  const { values } = column;
+  let [low, high] = [0, 0];
+  for (let row = 0; row < values.length; row++) {
+    if (values[row] < values[low] || Number.isNaN(values[low])) low = row;
+    if (values[row] > values[high] || Number.isNaN(values[high])) high = row;
+  }
+  const looked = Array.from({ length: Math.min(values.length, LOOKED_AT) }, (_, row) => row);
+  return values.length ? [...new Set([low, high, ...looked].map((row) => shown(column, row, name)))] : [];
+}
+
+/** Which columns are left out so that the others fit, the first of `optional` first. */
+export function spared(names, needed, room, optional) {
+  const left = [];
+  let total = needed.reduce((sum, width) => sum + width, 0);
+  for (const name of optional) {
+    const place = names.indexOf(name);
+    if (total <= room || room <= 0) break;
+    if (place < 0) continue;
+    left.push(name);
+    total -= needed[place];
+  }
+  return left;
 }
 
 /** Points of the lines through values, as SVG takes them: one line between each two gaps; 0 is at the bottom. */

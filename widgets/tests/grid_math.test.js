@@ -45,7 +45,7 @@ test("few cells are large, ten thousand still fit", () => {
 });
 
 test("a rectangle picks what it touches", () => {
-  const made = layout(new Int32Array(20).fill(-1), 100, 1000, 10, 10);
+  const made = layout(new Int32Array(20).fill(-1), 100, 1000, { smallest: 10, largest: 10 });
   assert.deepEqual(cellsIn(made, [0, 0, 15, 15]), [0, 1, 10, 11]);
   assert.deepEqual(cellsIn(made, [95, 5, 99, 5.5]), [9]);
   assert.deepEqual(cellsIn(made, [-50, -50, 500, 500]).length, 20);
@@ -54,8 +54,24 @@ test("a rectangle picks what it touches", () => {
 });
 
 test("up and down keep the column, as far as lines are long enough", () => {
-  const made = layout(Int32Array.from([0, 0, 0, 1]), 66, 1000, 22, 22);
+  const made = layout(Int32Array.from([0, 0, 0, 1]), 66, 1000, { smallest: 22 });
   assert.equal(beside(made, 2, 1), 3);
   assert.equal(beside(made, 3, -1), 0);
   assert.equal(beside(made, 0, -1), 0);
+});
+
+test("small bands stand side by side, and keys and the mouse find their way", () => {
+  const bands = Int32Array.from([0, 0, 1, 1, 1, 2, 3, 3, 4]);
+  const made = layout(bands, 400, 1000, { heading: 100 });
+  assert.deepEqual(made.headings.map(({ x, y }) => [x > 0, y > 0]), [[false, false], [true, false], [true, false], [false, true], [true, true]]);
+  assert.ok(made.headings.every(({ x, width }) => x + width <= 400));
+  for (let cell = 0; cell < bands.length; cell++) {
+    const [x, y] = placeOf(made, cell);
+    assert.equal(cellAt(made, x + 1, y + 1), cell);
+  }
+  assert.equal(cellAt(made, placeOf(made, 1)[0] + 30, placeOf(made, 1)[1] + 1), -1); // between two bands
+  assert.deepEqual([beside(made, 2, 1), beside(made, 8, -1), beside(made, 5, 1), beside(made, 0, -1)], [8, 2, 8, 0]);
+  assert.deepEqual(cellsIn(made, [0, 0, 400, 30]), [0, 1, 2, 3, 4, 5]);
+  assert.ok(layout(bands, 200, 1000, { heading: 100 }).height > made.height);
+  assert.ok(layout(Int32Array.from({ length: 40 }, (_, n) => Number(n > 30)), 400, 1000, { heading: 100 }).headings.every(({ x }) => x === 0));
 });

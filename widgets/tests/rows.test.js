@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { holding, pickedRows, sortedBy } from "../sharelag_widgets/shared/rows.js";
 import { inSight } from "../sharelag_widgets/shared/sight.js";
-import { csv, widths } from "../sharelag_widgets/table_math.js";
+import { csv, longestTexts, spared, widths } from "../sharelag_widgets/table_math.js";
 
 const all = (length) => Uint32Array.from({ length }, (_, n) => n);
 const texts = (values, distinct) => ({ values: Int32Array.from(values), texts: distinct, kind: "text" });
@@ -60,4 +60,20 @@ test("what is picked here is told once; what is heard is shown and not told agai
   assert.deepEqual([[...picks.rows()], picks.elsewhere, picks.missing], [[], false, true]);
   picks.hear({ moment: 5 });
   assert.equal(picks.missing, true);
+});
+
+test("columns that may be left out are, one after the other, until the others fit", () => {
+  const names = ["group", "lag", "in", "out"];
+  const needed = [100, 50, 40, 40];
+  assert.deepEqual(spared(names, needed, 230, ["out", "in"]), []);
+  assert.deepEqual(spared(names, needed, 229, ["out", "in"]), ["out"]);
+  assert.deepEqual(spared(names, needed, 100, ["missing", "out", "in"]), ["out", "in"]);
+  assert.deepEqual(spared(names, needed, 0, ["out"]), []); // not shown yet
+});
+
+test("the widest of a column is among what is measured", () => {
+  assert.equal(longestTexts({ texts: ["a", "abc", "ab"] }, "name")[0], "abc");
+  const values = Float64Array.from({ length: 1000 }, (_, n) => (n === 900 ? 1_234_567 : 1));
+  assert.ok(longestTexts({ values, kind: "number" }, "lag").includes("1\u202f234\u202f567"));
+  assert.deepEqual(longestTexts({ values: new Float64Array(), kind: "number" }, "lag"), []);
 });

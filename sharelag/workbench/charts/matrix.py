@@ -39,6 +39,8 @@ ASSIGNED = pa.schema(
     ]
 )
 _NOBODY = "no member"
+#: Cells with a line around each; of more, the heat map leaves gaps.
+MOST_OUTLINES = 400
 
 
 def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
@@ -142,9 +144,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         hover[cells[n]["y"]][cells[n]["row"]] = hovers[n]
     go = plotly()
     bar = colour_bar("lag (offsets)")
-    heat = go.Heatmap(
-        z=grid, x=list(range(len(columns))), y=list(range(len(shown))), xgap=2, ygap=2, colorbar=bar
-    )
+    heat = go.Heatmap(z=grid, x=list(range(len(columns))), y=list(range(len(shown))), colorbar=bar)
     heat.update(
         customdata=place,
         text=hover,
@@ -154,14 +154,17 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         zmax=max([*lags, 1]),
     )
     outlines = [_cell(cells[n], theme) for n in known]
+    if len(outlines) > MOST_OUTLINES:
+        outlines = []
+        heat.update(xgap=2, ygap=2)
     traces = [heat]
     if unknown:
         traces.append(
             go.Bar(
                 x=[cells[n]["row"] for n in unknown],
-                y=[0.94] * len(unknown),
-                base=[cells[n]["y"] - 0.47 for n in unknown],
-                width=0.94,
+                y=[1] * len(unknown),
+                base=[cells[n]["y"] - 0.5 for n in unknown],
+                width=1,
                 name="assigned, lag not known",
                 marker=marker(KINDS["unknown"], theme),
                 hovertext=[hovers[n] for n in unknown],
@@ -199,7 +202,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         }
         | ({"tickangle": -40} if len(columns) > 6 else {}),
         yaxis=row_axis(labels),
-        shapes=outlines if len(outlines) <= 400 else [],
+        shapes=outlines,
         barmode="overlay",
     )
 
@@ -231,10 +234,10 @@ def _members(records: pa.Table, chosen: pa.Table) -> list[tuple[str | None, str]
 
 def _cell(one: dict[str, Any], theme: Theme) -> dict[str, Any]:
     edges = {
-        "x0": one["row"] - 0.47,
-        "x1": one["row"] + 0.47,
-        "y0": one["y"] - 0.46,
-        "y1": one["y"] + 0.46,
+        "x0": one["row"] - 0.5,
+        "x1": one["row"] + 0.5,
+        "y0": one["y"] - 0.5,
+        "y1": one["y"] + 0.5,
     }
     return {"type": "rect", **edges, "line": marker(KINDS["window"], theme)["line"]}
 

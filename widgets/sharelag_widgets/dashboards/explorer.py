@@ -53,6 +53,7 @@ class WindowExplorer(GroupDashboard):
             "Delivery counts", {"delivery count": "how often an offset was given to a consumer"}
         )
         self.history = TablePart("Records of the state topic", self.selection, without=IN_A_GROUP)
+        self.history.add_class("sharelag-row")
         return [self._group_choice(), self.measure], [
             self.strip,
             self.heat,

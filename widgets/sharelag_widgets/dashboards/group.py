@@ -13,9 +13,10 @@ from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
 
 from ..selection import SHARE_PARTITION, Selection
+from .cards import CAUSES_HELP, CauseCards
 from .fleet import charts_help
 from .group_dashboard import IN_A_GROUP, GroupDashboard
-from .parts import ChartPart, Part, TablePart, choice, fragment
+from .parts import ChartPart, Part, TablePart, choice
 
 _FORECAST = ("drain", "drain_ms")
 _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
@@ -34,16 +35,8 @@ class GroupView(GroupDashboard):
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self.step = choice("A moment every", _STEPS.items(), self.redraw)
-        self.causes = Part(
-            "Causes",
-            {
-                "cause": "what holds lag, the most severe first; each with what shows it and "
-                "what to do",
-                "holds": "how many offsets of lag the cause explains",
-                "nothing found": "no cause could be shown; with everything known, nothing is wrong",
-            },
-            W.HTML(),
-        )
+        self.cards = CauseCards()
+        self.causes = Part("Causes", CAUSES_HELP, self.cards)
         self.over_time = ChartPart(
             "Lag and age over time",
             meanings_of(["lag", "age_ms", "as_of"]),
@@ -63,6 +56,8 @@ class GroupView(GroupDashboard):
         self.members = TablePart(
             "Members", Selection(columns=["group_id", "member_id"]), without=IN_A_GROUP
         )
+        for wide in (self.table, self.members):
+            wide.add_class("sharelag-row")
         return [self._group_choice(), self.step], [
             self.causes,
             self.over_time,
@@ -77,7 +72,7 @@ class GroupView(GroupDashboard):
         group = self._known_group()
         explained = self.bench.explain(group)
         self.header.tell(explained.as_of, explained.unknown)
-        self.causes.children[1].value = fragment(explained)
+        self.cards.show(self.bench, group)
         lag = self.bench.lag(group)
         names = [name for name in lag.columns.values() if name not in IN_A_GROUP]
         after = names.index("age_ms") + 1

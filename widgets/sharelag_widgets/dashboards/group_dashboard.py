@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import ipywidgets as W  # noqa: N812
-
 from sharelag.errors import InputError
 from sharelag.workbench import Workbench
 from sharelag.workbench.charts import text
 
 from .dashboard import Dashboard
-from .parts import choice, named
+from .finder import Finder
 
 #: Columns that a table of one group need not have.
 IN_A_GROUP = ("group_id", "leader_epoch")
@@ -44,8 +42,9 @@ class GroupDashboard(Dashboard):
         self._asked = group
         self.show()
 
-    def _group_choice(self) -> W.Dropdown:
-        self.groups = choice("Group", [], self._picked_group)
+    def _group_choice(self) -> Finder:
+        self.groups = Finder(label="Group")
+        self.groups.observe(self._picked_group, names=["value"])
         return self.groups
 
     def _picked_group(self, change: Any) -> None:
@@ -93,7 +92,7 @@ class GroupDashboard(Dashboard):
             )
         self._filling = True
         try:
-            self.groups.options = named(there)
+            self.groups.options = there
             self.groups.value = self._asked if self._asked in there else None
         finally:
             self._filling = False
@@ -102,13 +101,7 @@ class GroupDashboard(Dashboard):
         return str(self._asked)
 
     def _first_group(self) -> str:
-        """The group that is shown where nobody chose one."""
-        return most_lag(self.bench)
-
-
-def most_lag(bench: Workbench) -> str:
-    """The group with the most lag; there is one."""
-    sums = bench.lag(by="group").table
-    lags = [lag or 0 for lag in sums.column("lag").to_pylist()]
-    found: str = sums.column("group_id")[lags.index(max(lags))].as_py()
-    return found
+        """The group that is shown where nobody chose one: the one with the most lag."""
+        sums = self.bench.lag(by="group").table
+        lags = [lag or 0 for lag in sums.column("lag").to_pylist()]
+        return str(sums.column("group_id")[lags.index(max(lags))])

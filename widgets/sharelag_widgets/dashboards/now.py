@@ -18,26 +18,29 @@ from sharelag.metrics.lag import rollup_arrow
 from sharelag.sources.inputs import KafkaInput
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.words import lag_sum, terminal
-from sharelag.workbench import Result, Workbench, charts
+from sharelag.workbench import Workbench, charts
 from sharelag.workbench import engine as engines
 from sharelag.workbench.answers import delivery_limit, worst_first
-from sharelag.workbench.next_steps import input_options, next_command
+from sharelag.workbench.charts import text
+from sharelag.workbench.next_steps import input_name
 
 from ..partition_grid import PartitionGrid
 from ..run import Run, is_watched
 from ..selection import SHARE_PARTITION, Selection
-from .cards import CauseCards
+from .cards import CAUSES_HELP, CauseCards
 from .fleet import MEASURES, charts_help, measured
-from .group_dashboard import IN_A_GROUP, most_lag
+from .group_dashboard import IN_A_GROUP
 from .parts import ChartPart, Part, StripPart, TablePart, choice
 from .peek_view import PeekView
 from .sheet import Sheet
-from .tried_group import FITTING, SECONDS, SEEDS, TriedGroup
+from .tried_group import FITTING, LONGEST_MS, SEEDS, TriedGroup
 from .verdict import Verdict
 
 RATES = ("arrival_rate", "completion_rate")
 #: Of the groups, what decides first.
 COLUMNS = ("level", "group_id", "lag", "trend", "age_ms", "cause", *RATES, "gone", "members")
+#: ... and what is left out first where there is no room.
+OPTIONAL = ("completion_rate", "arrival_rate", "members", "trend")
 HEADINGS = {
     "group_id": "Group",
     "age_ms": "Oldest",
@@ -50,8 +53,6 @@ FOLDED = {"column": "level", "value": "ok", "words": "healthy"}
 #: Ranges of the chart, in seconds; 0 is as far back as rates look.
 RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
 RANGE_MOMENTS = 60
-#: What a card says of a cause, as `CauseSummary` names it.
-CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "as long as a cause has lasted, named where it begins",
     "mark": "a member joined, the last one left, a new leader, records archived, or a reset",
@@ -70,8 +71,8 @@ class Now(TriedGroup):
         "What it shows": "how the share groups are, the worst first, and one of them in detail",
         "Picking": "a group in the table, by / and its name or by arrows and Enter; a moment "
         "in the chart moves the window below it",
-        "What if": f"the group simulated for {SECONDS:g} s from where it is, with {len(SEEDS)} "
-        "seeds, as it is and with one thing changed",
+        "What if": f"the group simulated for {duration(LONGEST_MS)} from where it is, or shorter "
+        f"where much arrives, with {len(SEEDS)} seeds, as it is and with one thing changed",
     } | meanings_of(["lag", "age_ms"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
@@ -81,7 +82,12 @@ class Now(TriedGroup):
         self._picked.observe(self._picked_row, names=["keys"])
         self.range = choice("Range", RANGES.items(), self.redraw)
         self.table = TablePart(
-            "Share groups", self._picked, narrows=False, folded=FOLDED, headings=HEADINGS
+            "Share groups",
+            self._picked,
+            narrows=False,
+            folded=FOLDED,
+            headings=HEADINGS,
+            optional=OPTIONAL,
         )
         self.grid = PartitionGrid.of(
             schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
@@ -90,7 +96,7 @@ class Now(TriedGroup):
         self.parts = ChartPart("What the lag consists of", charts_help())
         self.sheet = Sheet()
         self.cards = CauseCards()
-        causes = Part("Causes", {"cause": "what holds lag, the most severe first"}, self.cards)
+        causes = Part("Causes", CAUSES_HELP, self.cards)
         self.over_time = ChartPart("Lag and age over time", STORY_HELP, self.selection, times=True)
         self.strip = StripPart(
             "The window, offset by offset",
@@ -104,7 +110,8 @@ class Now(TriedGroup):
             "Share partitions of the group", self.selection, without=IN_A_GROUP
         )
         left = W.VBox(
-            [self.table, cells, self.parts], layout=W.Layout(flex="58 1 560px", min_width="0")
+            [self.table, cells, self.parts, self.matrix],
+            layout=W.Layout(flex="58 1 560px", min_width="0"),
         )
         self.right = W.VBox(
             [self.sheet, causes, self._make_trials(), self.over_time, self.strip, self.record],
@@ -114,7 +121,7 @@ class Now(TriedGroup):
         self.columns = W.Box([left, self.right], layout=W.Layout(**_WIDE))
         self.columns.add_class("sharelag-columns")
         self.add_class("sharelag-now")
-        parts = [self.verdict, self.columns, self.matrix, self.rows_of_group]
+        parts = [self.verdict, self.columns, self.rows_of_group]
         return [self._group_choice(), self.range], parts
 
     def _top(self) -> Sequence[W.Widget]:
@@ -157,13 +164,13 @@ class Now(TriedGroup):
     def _hide(self, is_hidden: bool) -> None:
         """Hide what only everything that is read can fill."""
         left, *_ = self.columns.children
-        for part in (*left.children[1:], self.right, self.matrix, self.rows_of_group):
+        for part in (*left.children[1:], self.right, self.rows_of_group):
             part.layout.display = "none" if is_hidden else None
 
     def _gather(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
         overview = self.bench.overview()
         if self._asked is None and len(overview.table):
-            self._asked = most_lag(self.bench)
+            self._asked = self._first_group()
         if len(overview.table):
             with self._lock:
                 self._say(overview.title, overview.table)
@@ -181,7 +188,8 @@ class Now(TriedGroup):
             self._only_lag, self.verdict.busy = False, ""
             self._hide(False)
         overview = self.bench.overview()
-        self.header.title = self.TITLE
+        name = input_name(self.bench.source)
+        self.header.title = f"{self.TITLE}: {text.name(name, None)}" if name else self.TITLE
         self.header.tell(overview.as_of, overview.unknown)
         self._say(overview.title, overview.table)
         share_partitions = self.bench.evidence().lag.num_rows
@@ -194,31 +202,11 @@ class Now(TriedGroup):
         self.grid.measures = known
         self.grid.measure = self.grid.measure if self.grid.measure in known else (known or [""])[0]
         self.grid.rows = self.rows
-        explained = self.bench.explain(group)
-        self._show_causes(explained)
+        self.cards.show(self.bench, group)
+        self.sheet.words = f"{text.name(group, None)}: causes, history, window, what-ifs"
         self._show_window(group)
         self.rows_of_group.fill(self.bench.lag(group))
         self._show_trial()
-
-    def _show_causes(self, explained: Result) -> None:
-        """A card for each cause, and what the group is called where the page is narrow."""
-        (said,) = explained.summaries
-        source, group = input_options(self.bench.source), str(self.group)
-        members = self._members(group)
-        rows = explained.table.sort_by([("rank", "ascending")]).to_pylist()
-        with self.cards.hold_sync():
-            self.cards.group, self.cards.state = said.group, said.state
-            self.cards.cards = [
-                {name: str(getattr(words, name)) for name in CARD}
-                | {"command": next_command(row, source, members)}
-                for words, row in zip(said.causes, rows, strict=True)
-            ]
-        self.sheet.words = f"{said.group}: causes, history, window, what-ifs"
-
-    def _members(self, group: str) -> int | None:
-        overview = {row["group_id"]: row for row in self.bench.overview().table.to_pylist()}
-        members: int | None = overview[group]["members"]
-        return members
 
     def _show_window(self, group: str) -> None:
         moments, lag = self.bench.moments(group), self.bench.lag(group)
@@ -321,13 +309,17 @@ class Now(TriedGroup):
                 ["Copy the Python behind this", code],
             ]
 
+    def _first_group(self) -> str:
+        """The one that the verdict is about."""
+        return str(self.bench.overview().table.column("group_id")[0])
+
     def _prepare_group(self, bench: Workbench, group: str) -> None:
         bench.timeline()
         bench.timeline(group)
         bench.moments(group)
 
     def _show_worst(self) -> None:
-        self.group = self.bench.overview().table.column("group_id")[0].as_py()
+        self.group = self._first_group()
         self.sheet.is_open = True
 
     def _try_worst(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +14,6 @@ from sharelag import schemas
 from sharelag.errors import ShareLagError
 from sharelag.tables.columns import meanings_of, units_in_words
 from sharelag.workbench import Result
-from sharelag.workbench.charts import text
 from sharelag.workbench.charts.layout import FACT_LINE, TITLE_LINE
 
 from ..lag_table import LagTable
@@ -28,8 +26,8 @@ from .header import Header
 _NOT_KNOWN = "Not known: "
 #: Pixels below a chart that the line under it has room for; plotly takes more for long labels.
 _SPARED = 20
-#: Pixels above a chart's title.
-_TITLE = 16
+#: Pixels above a chart's title, but for a few.
+_TITLE = 24
 #: What the charts' template says of axes, but for its colours.
 _AXIS = {
     "title": {"standoff": 8, "font": {"size": 12}},
@@ -101,8 +99,8 @@ class ChartPart(Part):
 class TablePart(Part):
     """A table of a result; what its name says already (``without``) is not among its columns.
 
-    With ``narrows``, what is picked elsewhere hides all other rows; ``folded`` is that of
-    `LagTable`, and with ``headings`` of its columns it is dense.
+    With ``narrows``, what is picked elsewhere hides all other rows; ``folded`` and ``optional``
+    are those of `LagTable`, and with ``headings`` of its columns it is dense.
     """
 
     def __init__(
@@ -114,9 +112,10 @@ class TablePart(Part):
         narrows: bool = True,
         folded: Mapping[str, str] | None = None,
         headings: Mapping[str, str] | None = None,
+        optional: Sequence[str] = (),
     ) -> None:
         self._selection, self._without, self._narrows = selection, without, narrows
-        self._folded, self._headings = dict(folded or {}), headings
+        self._folded, self._headings, self._optional = dict(folded or {}), headings, optional
         self.view: LagTable | None = None
         self._slot = W.VBox([], layout=W.Layout(width="100%"))
         super().__init__(title, meanings or {}, self._slot)
@@ -158,6 +157,7 @@ class TablePart(Part):
         view.hints, view.narrows, view.folded = self._hints(), self._narrows, self._folded
         if self._headings is not None:
             view.dense, view.headings = True, dict(self._headings)
+            view.optional = list(self._optional)
         self.view = view
         put(self._slot, view)
 
@@ -224,11 +224,6 @@ def put(slot: W.Box, view: W.Widget) -> None:
         one.close()
 
 
-def fragment(result: Result) -> str:
-    """A result as HTML, without what it says to those who call it from Python."""
-    return replace(result, charts={}).to_html()
-
-
 def words_of(error: BaseException | None) -> str:
     """What went wrong, in a line and without a stack trace."""
     if isinstance(error, ShareLagError):
@@ -251,8 +246,3 @@ def choice(
         made.value = value
     made.observe(act, names=["value"])
     return made
-
-
-def named(names: Iterable[str], width: int = 60) -> list[tuple[str, str]]:
-    """Names from outside as options: shortened, and unable to turn what is around them."""
-    return [(text.name(name, width), name) for name in names]

@@ -17,8 +17,9 @@ from sharelag.workbench.answers import delivery_limit, first_come
 from sharelag.workbench.charts import text
 
 from ..selection import SHARE_PARTITION, Selection
+from .cards import CAUSES_HELP, CauseCards
 from .group_dashboard import GroupDashboard
-from .parts import ChartPart, Part, StripPart, TablePart, fragment
+from .parts import ChartPart, Part, StripPart, TablePart
 from .suspects import GIVEN_UP, OFTEN, PINS, SUSPECTS, VIEW, suspects
 
 #: Kafka's.
@@ -61,23 +62,18 @@ class PoisonHunt(GroupDashboard):
             meanings_of(["start_offset", "window_end_offset", "window_available"]),
             self.selection,
         )
-        self.causes = Part(
-            "What was found", {"cause": "what holds lag, the most severe first"}, W.HTML()
-        )
+        self.cards = CauseCards()
+        causes = Part("Causes", CAUSES_HELP, self.cards)
         return [self._group_choice(), self.least], [
             self.table,
-            self.causes,
+            causes,
             self.strip,
             self.counts,
         ]
 
     def _show(self) -> None:
         group = self._known_group()
-        windows, lag, explained = (
-            self.bench.windows(group),
-            self.bench.lag(group),
-            self.bench.explain(group),
-        )
+        windows, lag = self.bench.windows(group), self.bench.lag(group)
         known = delivery_limit(self.bench.evidence(group), group)
         self._limit = DEFAULT_LIMIT if known is None else known
         self.found = suspects(windows.table, self.least.value, self._limit)
@@ -97,7 +93,7 @@ class PoisonHunt(GroupDashboard):
         held = holder_lines(evidence.lag, evidence.holders)
         moments = first_come(self.bench.moments(group).table, self.found)
         self.strip.fill(moments, lag.table, self._limit, held)
-        self.causes.children[1].value = fragment(explained)
+        self.cards.show(self.bench, group)
         if self.selection.offsets is not None:
             self._follow()
 

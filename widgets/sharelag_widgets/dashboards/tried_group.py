@@ -11,11 +11,14 @@ from sharelag.whatif.heads import without_stuck_heads
 from ..run import Run
 from .group_dashboard import GroupDashboard
 from .parts import words_of
-from .trials import BASELINE, CancelledError, shorter, watched_comparison
+from .trials import BASELINE, CancelledError, watched_comparison
 from .verdict import Verdict
 
-#: Simulated seconds, and seeds, of a what-if that answers within seconds.
-SECONDS, SEEDS = 120.0, tuple(range(7))
+#: Of a what-if that answers within seconds: its seeds, how long it is simulated at most and at
+#: least, and how many records may arrive in that time if it is more than the least.
+SEEDS = tuple(range(7))
+LONGEST_MS, SHORTEST_MS = 600_000, 120_000
+MOST_RECORDS = 20_000
 #: What can be tried by one click, by its name.
 TRIALS = {"members": "+2 members", "lag-aware": "lag-aware assignor", "heads": "skip stuck records"}
 #: The change that each makes, as the Python that people copy; `Now._trials` makes it.
@@ -32,6 +35,13 @@ FITTING = {
     "hot_partition": "lag-aware",
     "unassigned": "lag-aware",
 }
+
+
+def cut_short(scenario: Scenario) -> Scenario:
+    """A scenario for as long as takes seconds to simulate."""
+    rate = sum(producer.rate for producer in scenario.producers)
+    long_ms = round(MOST_RECORDS / rate * 1000) if rate else LONGEST_MS
+    return replace(scenario, duration_ms=min(max(long_ms, SHORTEST_MS), LONGEST_MS))
 
 
 class TriedGroup(GroupDashboard):
@@ -53,7 +63,7 @@ class TriedGroup(GroupDashboard):
                 return
             group = str(self.group)
             try:
-                chosen = self._trials(shorter(self.bench.scenario(group), SECONDS), name)
+                chosen = self._trials(cut_short(self.bench.scenario(group)), name)
             except Exception as error:  # people get a sentence
                 self.what_if.sentence = words_of(error)
                 return
@@ -121,13 +131,14 @@ class TriedGroup(GroupDashboard):
 
     def _code(self, group: str, name: str) -> str:
         """The Python that gives the comparison again."""
+        simulated_ms = cut_short(self.bench.scenario(group)).duration_ms
         return "\n".join(
             [
                 "from dataclasses import replace",
                 "from sharelag.whatif import compare",
                 "from sharelag.workbench import charts",
                 *(["from sharelag.whatif.heads import without_stuck_heads"] * (name == "heads")),
-                f"scenario = replace(bench.scenario({group!r}), duration_ms={SECONDS * 1000:.0f})",
+                f"scenario = replace(bench.scenario({group!r}), duration_ms={simulated_ms})",
                 f"changed = {CHANGES[name]}",
                 f"variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}",
                 f"comparison = compare(variants, seeds=range({len(SEEDS)}))",

@@ -1,0 +1,81 @@
+// A choice of one among many by typing: the field shows what is chosen, and all there are when it is entered.
+
+import { announcer, failureOf, make, ownsKeys } from "../shared/dom.js";
+import { watchTheme } from "../shared/theme.js";
+
+const CHANGING = ["label", "labels", "index"];
+let finders = 0;
+
+/** Build it, and keep it up to date; returns what ends it. */
+function render({ model, el }) {
+  const get = (name) => model.get(name);
+  const id = `sl-finder-${(finders += 1)}`;
+  const root = make("div", { class: "sl sl-finder" });
+  const words = make("label", { for: id });
+  const input = ownsKeys(make("input", { id, type: "text", list: `${id}-list`, autocomplete: "off", spellcheck: "false", size: 18 }));
+  const list = make("datalist", { id: `${id}-list` });
+  const voice = announcer();
+  root.append(words, input, list, voice.element);
+  el.append(root);
+  const trouble = failureOf(root);
+  const chosen = () => get("labels")[get("index")] ?? "";
+
+  function paint() {
+    try {
+      words.textContent = get("label");
+      list.replaceChildren(...get("labels").map((value) => make("option", { value })));
+      input.placeholder = chosen() || "none";
+      if (document.activeElement !== input) input.value = chosen();
+      trouble.mend();
+      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
+    } catch (error) {
+      trouble.tell(error);
+    }
+  }
+  function choose(index) {
+    if (index < 0 || index === get("index")) return;
+    model.set("index", index);
+    model.save_changes();
+  }
+  /** The one that is named, or the first that holds what was typed. */
+  function found() {
+    const [typed, labels] = [input.value.trim().toLowerCase(), get("labels").map((label) => label.toLowerCase())];
+    if (!typed) return -1;
+    const exact = labels.indexOf(typed);
+    return exact >= 0 ? exact : labels.findIndex((label) => label.includes(typed));
+  }
+  // A browser lists only what holds the text: an empty field offers all.
+  input.addEventListener("focus", () => (input.value = ""));
+  input.addEventListener("blur", () => (input.value = chosen()));
+  // What is picked from the list comes as a whole; what is typed waits for Enter.
+  input.addEventListener("input", (event) => {
+    if (event instanceof InputEvent && event.inputType.startsWith("insertText")) return;
+    const index = get("labels").indexOf(input.value);
+    if (index >= 0) choose(index);
+  });
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      input.value = "";
+      input.blur();
+    }
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    const index = found();
+    if (index < 0 && input.value) return voice.say(`Nothing is called ${input.value}`);
+    choose(index);
+    input.value = chosen();
+    input.select();
+  });
+  const stopTheme = watchTheme(root, () => {});
+  const events = CHANGING.map((name) => [`change:${name}`, paint]);
+  for (const [event, act] of events) model.on(event, act);
+  paint();
+  return () => {
+    for (const [event, act] of events) model.off(event, act);
+    stopTheme();
+    voice.stop();
+    root.remove();
+  };
+}
+
+export default { render };
