@@ -38,11 +38,19 @@ from sharelag.cli.validate import flags
 @click.option(
     "--by-duration", metavar="DURATION", help="To what was written so long before: 30m, 2h."
 )
+@click.option(
+    "--local-offsets",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="What kafka-get-offsets.sh --time earliest-local printed: warns of reads from remote "
+    "storage.",
+)
 def plan_reset(
     output: str,
     engine: str,
     group: str,
     topic: str | None,
+    local_offsets: str | None,
     **options: Any,
 ) -> None:
     """Show what a reset of a group's start offsets would do. It writes nothing.
@@ -62,7 +70,9 @@ def plan_reset(
     with reading_bar(source) as read:
         bench = open_workbench(read, engine=start(engine, source))
         to, shift_by = _target(given[0], chosen[given[0]], bench)
-        result = bench.plan_reset(group, to, shift_by=shift_by, topic=topic)
+        result = bench.plan_reset(
+            group, to, shift_by=shift_by, topic=topic, local_offsets=local_offsets
+        )
     write(lines(plain_rows(result.table), output, result.columns))
     for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
         click.echo(f"sharelag: {terminal(note)}", err=True)

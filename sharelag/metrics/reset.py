@@ -31,6 +31,7 @@ def plan_reset(
     to: str | int | None = None,
     shift_by: int | None = None,
     at: Arrow | None = None,
+    local: Arrow | None = None,
 ) -> pa.Table:
     """Compute what a reset would leave of each share partition.
 
@@ -44,6 +45,9 @@ def plan_reset(
         Offsets from the present start offset, forwards or, if negative, backwards.
     at : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.OFFSETS` of the moment to go back to.
+    local : pyarrow.RecordBatch or pyarrow.Table, optional
+        ``topic partition offset``: where the log on the broker's own disk begins. Records before
+        are in remote storage (KIP-405), from which fetches are slower.
 
     Returns
     -------
@@ -75,6 +79,7 @@ def plan_reset(
         "again": _whole(again),
         "skipped": _whole(skipped),
         "skipped_unread": _whole(np.where(np.isnan(skipped), np.nan, unread)),
+        "remote": _whole(_remote(table, new, local)),
         "new_drain_ms": _whole(np.where(end - new == 0, 0, 1000 * (end - new) / gain)),
     }
     return pa.table(found).select(schemas.RESET_PLAN.names).cast(schemas.RESET_PLAN)
@@ -99,6 +104,14 @@ def _targets(
         place = ("topic_id", "partition")
         return _floats(beside(keys(table, place), at, place).column("end_offset"))
     return np.full(len(table), float(to or 0))
+
+
+def _remote(table: pa.Table, new: NDArray[np.float64], local: Arrow | None) -> NDArray[np.float64]:
+    if local is None:
+        return np.full(len(table), np.nan)
+    place = ("topic", "partition")
+    begin = _floats(beside(keys(table, place), local, place).column("offset"))
+    return np.asarray(np.maximum(begin - new, 0), np.float64)
 
 
 def _finished(

@@ -163,6 +163,8 @@ RESET_PLAN = pa.schema(
         ("skipped", pa.int64()),  # unfinished offsets that would never be delivered (again)
         ("skipped_unread", pa.int64()),  # those among them that lie beyond the window
         ("new_drain_ms", pa.int64()),  # at the present rates; null: it would not drain, or unknown
+        # from the new start offset on, before the broker's own disk begins; null: not known
+        ("remote", pa.int64()),
     ]
 )
 

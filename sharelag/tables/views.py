@@ -63,7 +63,7 @@ def in_words(names: str, **headings: str) -> View:
 #: The first six are those of ``kafka-share-groups.sh``.
 RESET_PLAN = view(
     "group_id topic partition start_offset new_start_offset lag new_lag again skipped "
-    "skipped_unread new_drain_ms"
+    "skipped_unread new_drain_ms remote"
 )
 RIGHTS = view("granted operation resource_type resource purpose grant")
 OVERVIEW = view(
@@ -203,14 +203,6 @@ REQUESTS = {
         "group_id topic_id partition member_id acquired_runs acquired_offsets acknowledged_runs "
         "acknowledged_offsets whole_runs whole_ratio"
     ),
-}
-#: What of the output of consumers a terminal shows, by table.
-CONSUMED = {
-    "deliveries": view("timestamp topic partition offset delivery_count"),
-    "outcomes": view(
-        "timestamp topic partition first_offset last_offset succeeded error_message", _OF_RUN
-    ),
-    "rejects": view("source position reason"),
 }
 #: What of the output of consumers a terminal shows, by table.
 CONSUMED = {

@@ -27,6 +27,8 @@ from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sharelag.whatif.scenario import Scenario
     from sharelag_widgets import WindowStrip
     from sharelag_widgets.dashboards import Now
@@ -375,6 +377,7 @@ class Workbench(WithQueues):
         *,
         shift_by: int | None = None,
         topic: str | None = None,
+        local_offsets: str | Path | None = None,
     ) -> Result:
         """What a reset of a group's start offsets would do; nothing is written anywhere.
 
@@ -388,6 +391,9 @@ class Workbench(WithQueues):
             In place of ``to``: so many offsets forwards or, if negative, backwards.
         topic : str, optional
             Only this one.
+        local_offsets : str or pathlib.Path, optional
+            A file with what ``kafka-get-offsets.sh --time earliest-local`` printed: tells what
+            would be read from remote storage.
 
         Raises
         ------
@@ -395,7 +401,7 @@ class Workbench(WithQueues):
             ``to`` is something else, or not exactly one of the two is given.
         """
         evidence = self.evidence(group)
-        plan = resets.reset_of(self.reading, evidence, to, shift_by, topic)
+        plan = resets.reset_of(self.reading, evidence, to, shift_by, topic, local_offsets)
         return resets.reset_answer(plan, evidence, group, to, topic, self._base())
 
     def rights(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,9 @@ from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.reset import kafkas_commands, plan_reset
 from sharelag.reading import Reading
+from sharelag.sources.files.printed_offsets import read_printed_offsets
 from sharelag.tables import views
+from sharelag.tables.words import number
 from sharelag.workbench.result import Result
 
 _WANTED = "give to='earliest', 'latest', an offset or a datetime, or shift_by=N"
@@ -24,6 +27,7 @@ def reset_of(
     to: str | int | datetime | None,
     shift_by: int | None,
     topic: str | None,
+    local_offsets: str | Path | None = None,
 ) -> pa.Table:
     """Return `sharelag.schemas.RESET_PLAN` of the groups in the evidence.
 
@@ -46,12 +50,13 @@ def reset_of(
         if not lag.num_rows:
             raise InputError(f"the group has no state of topic {topic!r}: check its name")
     windows = evidence.windows
+    local = None if local_offsets is None else read_printed_offsets(local_offsets)
     if not isinstance(to, datetime):
-        return plan_reset(lag, windows, evidence.progress, to, shift_by)
+        return plan_reset(lag, windows, evidence.progress, to, shift_by, local=local)
     ids = sorted(set(lag.column("topic_id").to_pylist()))
     # Kafka goes to the first record at that time or later; ends are those before a later one.
     at = reading.source.past_offsets(ids, [to - timedelta(milliseconds=1)])
-    return plan_reset(lag, windows, evidence.progress, at=at)
+    return plan_reset(lag, windows, evidence.progress, at=at, local=local)
 
 
 def reset_answer(
@@ -72,6 +77,7 @@ def reset_answer(
         if count
         else "",
         *(f"Kafka's command: {command}" for command in commands),
+        *_remote_reads(plan),
         "" if commands else "kafka-share-groups.sh has no such reset: alterShareGroupOffsets has.",
     ]
     unknown = plan.column("new_start_offset").null_count
@@ -85,3 +91,18 @@ def reset_answer(
         notes=tuple(note for note in notes if note),
         unknown=((gap,) if unknown else ()) + base.unknown,
     )
+
+
+def _remote_reads(plan: pa.Table) -> list[str]:
+    """Warn of records that only remote storage has (KIP-405): fetching them takes longer."""
+    far = plan.filter(pc.greater(plan.column("remote"), 0)).sort_by([("remote", "descending")])
+    if not far.num_rows:
+        return []
+    worst, total = far.slice(0, 1).to_pylist()[0], pc.sum(far.column("remote")).as_py()
+    words = (
+        f"Remote reads: {number(total)} offsets in {far.num_rows} of {plan.num_rows} share "
+        "partitions are in remote storage alone, which is slower; most in "
+        f"{worst['topic']}:{worst['partition']}, {number(worst['remote'])} from "
+        f"{number(worst['new_start_offset'])} on."
+    )
+    return [words]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message
 
 import sharelag
+from sharelag.sources.files.printed_offsets import read_printed_offsets
 from sharelag.sources.kafka.described import described_offsets
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
@@ -97,3 +99,21 @@ def test_what_is_planned_to_come_again_comes_again(worked: KafkaBroker) -> None:
     assert {(one.partition, one.offset) for one in seen} >= {
         (row["partition"], offset) for row in lag for offset in range(row["end_offset"])
     }
+
+
+def test_what_kafkas_command_prints_of_local_offsets_is_read(
+    worked: KafkaBroker, tmp_path: Path
+) -> None:
+    done = worked.run_tool(
+        "org.apache.kafka.tools.GetOffsetShell",
+        *("--bootstrap-server", worked.bootstrap_servers, "--topic", TOPIC),
+        *("--time", "earliest-local"),
+    )
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "local.txt").write_text(done.stdout)
+    found = read_printed_offsets(tmp_path / "local.txt").to_pylist()
+    assert [(row["topic"], row["partition"]) for row in found] == [(TOPIC, n) for n in range(3)]
+    # Without remote storage all of a log is on the broker's own disk.
+    bench = sharelag.open(worked.bootstrap_servers, engine="local")
+    plan = bench.plan_reset(GROUP, "earliest", local_offsets=tmp_path / "local.txt")
+    assert plan.table.column("remote").to_pylist() == [0, 0, 0]

@@ -15,6 +15,10 @@ COLUMNS = {
     "skipped_unread": Column(
         Format.OFFSETS, "those among them that were never in the window", "NEVER-READ"
     ),
+    "remote": Column(
+        Format.OFFSETS,
+        "offsets from the new start offset on that are in remote storage alone; null: not known",
+    ),
     "new_drain_ms": Column(
         Format.DURATION, "time until the new lag is gone, at the present rates", "NEW-DRAIN"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -162,3 +163,27 @@ def test_the_terminal_says_the_same() -> None:
     )
     assert both.returncode == 2
     assert "Choose one of --to-earliest" in both.stderr
+
+
+@pytest.mark.row("WIN-09")
+def test_a_reset_into_remote_storage_is_warned_of(tmp_path: Path) -> None:
+    """A topic in tiered storage: the broker's own disk begins at 5000."""
+    local = tmp_path / "local.txt"
+    local.write_text("orders:0:5000\norders:1:\norders:2:90\npayments:0:5000\n")
+    given = ("plan-reset", "--capture", "chapters", "--group", "billing", "--topic", "orders")
+    far = ("--to-offset", "100", "--local-offsets", str(local))
+    done = command(*given, *far, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    remote = {row["partition"]: row["remote"] for row in map(json.loads, done.stdout.splitlines())}
+    assert remote == {0: 4900, 1: None, 2: 0, 3: None, 4: None, 5: None}
+    warned = "Remote reads: 4900 offsets in 1 of 6 share partitions are in remote storage alone"
+    assert warned in done.stderr
+    near = command(*given, "--to-offset", "100", "-o", "json")
+    assert "Remote" not in near.stderr
+    assert {json.loads(line)["remote"] for line in near.stdout.splitlines()} == {None}
+    bench = sharelag.open("chapters", engine="local")
+    plan = bench.plan_reset("billing", 100, topic="orders", local_offsets=local)
+    assert plan.table.column("remote").to_pylist()[0] == 4900
+    local.write_text("orders:0\n")
+    assert "'orders:0' is not TOPIC:PARTITION:OFFSET" in command(*given, *far).stderr
+    assert "cannot read offsets from" in command(*given, *far[:-1], str(tmp_path / "gone")).stderr
