@@ -57,7 +57,7 @@ class NoLeaderError(ClusterError):
     #: The topic with partitions that did not answer, and which those are, where that is known.
     topic: str | None = None
     silent: frozenset[int] = frozenset()
-    #: First and end offset of the partitions that did answer, where they were asked for these.
+    #: First and end offset of the partitions that did answer, where offsets were requested.
     answered: Mapping[int, tuple[int, int]] | None = None
 
 
@@ -105,14 +105,14 @@ def unknown_group(
             "(kafka-share-groups.sh --list)"
         )
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return f"{said}: its groups are {', '.join(names[:_NAMED])}{more}{_meant(group, names)}"
+    return f"{said}: its groups are {', '.join(names[:_NAMED])}{more}{meant(group, names)}"
 
 
 def unknown_column(column: object, known: Iterable[str], where: str) -> str:
     """Say that a table has no such column, and which one may have been meant."""
     names = list(known)
     said = f"unknown column {column!r} of {where!r}: its columns are {', '.join(names)}"
-    return said + _meant(column, names)
+    return said + meant(column, names)
 
 
 def unknown_topic(topic: object, known: Iterable[str | None], group: str) -> str:
@@ -120,15 +120,16 @@ def unknown_topic(topic: object, known: Iterable[str | None], group: str) -> str
     names = sorted(name for name in set(known) if name)
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     there = f": its topics are {', '.join(names[:_NAMED])}{more}" if names else ""
-    return f"share group {group!r} has no state of topic {topic!r}{there}{_meant(topic, names)}"
+    return f"share group {group!r} has no state of topic {topic!r}{there}{meant(topic, names)}"
 
 
 def unknown_name(name: str, known: Iterable[str], where: str) -> str:
     """Say that a module or an object has no such name, and which one may have been meant."""
-    return f"{where} has no attribute {name!r}{_meant(name, list(known))}"
+    return f"{where} has no attribute {name!r}{meant(name, list(known))}"
 
 
-def _meant(given: object, known: Sequence[str]) -> str:
+def meant(given: object, known: Sequence[str]) -> str:
+    """Ask whether a known name was meant that is near to the given one; empty if none is."""
     from difflib import get_close_matches
 
     near = get_close_matches(str(given), known, 1)

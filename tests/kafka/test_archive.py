@@ -47,6 +47,7 @@ from tests.support.kafka.workload import (
     share_consume,
     wait_until,
 )
+from tests.support.reliability import Inject
 
 #: Partitions of the topics here; the last is written to by the tests alone.
 PARTITIONS = 3
@@ -163,7 +164,12 @@ def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[subprocess.P
 
 @pytest.mark.exhaustive
 def test_killed_at_random_moments(
-    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path, cases: Cases
+    broker: KafkaBroker,
+    spark: SparkSession,
+    topic: str,
+    tmp_path: Path,
+    cases: Cases,
+    injected: Inject,
 ) -> None:
     folder, random = tmp_path / "archive", Random("kills")
     produce(
@@ -238,6 +244,8 @@ def test_killed_at_random_moments(
         by_partition.setdefault(row["partition"], []).append(row["offset"])
     assert all(offsets == sorted(offsets) for offsets in by_partition.values())
     print(f"\nkilled at views {at_kill}, {seen_now(folder)} records")
+    told = {"records in the archive": seen_now(folder)}
+    injected("processes", "a growing archive is killed (kill -9)", len(at_kill), told)
 
 
 def seen_now(folder: Path) -> int:

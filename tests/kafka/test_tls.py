@@ -13,7 +13,9 @@ import pytest
 from tests.support.command import sharelag
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.certificates import make_authority, make_certificate
+from tests.support.kafka.tokens import LOGIN, token_endpoint
 from tests.support.kafka.workload import read_in_part
+from tests.support.reliability import Inject
 
 LISTENERS = {
     "GOOD": "SSL",
@@ -21,8 +23,17 @@ LISTENERS = {
     "ELSEWHERE": "SSL",
     "MUTUAL": "SSL",
     "PASSWORDS": "SASL_SSL",
+    "TOKENS": "SASL_SSL",
 }
-SECRETS = {"password": USERS["alice"], "key": "key-secret-1f7a"}
+SECRETS = {
+    "password": USERS["alice"],
+    "key": "key-secret-1f7a",
+    "client": "client-secret-90be",
+}
+_UNSECURED = (
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
+    "OAuthBearerUnsecuredValidatorCallbackHandler"
+)
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
@@ -57,6 +68,11 @@ def tls(folder: Path) -> Iterator[KafkaBroker]:
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.passwords.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.passwords.plain.sasl.jaas.config": f"{_MODULE} required {users};",
+        "listener.name.tokens.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.tokens.oauthbearer.sasl.jaas.config": (
+            f'{LOGIN} required unsecuredLoginStringClaim_sub="broker";'
+        ),
+        "listener.name.tokens.oauthbearer.sasl.server.callback.handler.class": _UNSECURED,
     }
     with KafkaBroker(properties=properties, extra_listeners=LISTENERS) as broker:
         read_in_part(broker.bootstrap_servers, "billing", "orders", partitions=1, read=20, left=5)
@@ -89,6 +105,17 @@ def _client(folder: Path) -> dict[str, str]:
 def _login(password: str) -> dict[str, str]:
     text = f'{_MODULE} required username="alice" password="{password}";'
     return {"sasl_mechanism": "PLAIN", "sasl_jaas_config": text}
+
+
+def _tokens(endpoint: str, secret: str) -> dict[str, str]:
+    return {
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_endpoint_url": endpoint,
+        "sasl_login_callback_handler_class": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+        ),
+        "sasl_jaas_config": f'{LOGIN} required clientId="alice" clientSecret="{secret}";',
+    }
 
 
 @pytest.mark.parametrize("listener", ["GOOD", "MUTUAL", "PASSWORDS"])
@@ -125,3 +152,22 @@ def test_what_is_wrong_is_one_sentence(
     (line,) = done.stderr.splitlines()
     assert words in line
     assert "wrong-secret-77" not in line
+
+
+def test_who_has_a_token_gets_the_lag(tls: KafkaBroker, folder: Path, injected: Inject) -> None:
+    with token_endpoint(SECRETS["client"]) as endpoint:
+        done = _lag(tls, folder, "TOKENS", "-v", **_tokens(endpoint, SECRETS["client"]))
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["lag"] for line in done.stdout.splitlines()] == [5]
+    assert SECRETS["client"] not in done.stdout + done.stderr
+    with token_endpoint(SECRETS["client"], seconds=-120) as endpoint:
+        expired = _lag(tls, folder, "TOKENS", **_tokens(endpoint, SECRETS["client"]))
+    with token_endpoint("another") as endpoint:
+        refused = _lag(tls, folder, "TOKENS", **_tokens(endpoint, SECRETS["client"]))
+    for wrong in (expired, refused):
+        assert (wrong.returncode, wrong.stdout) == (1, "")
+        (line,) = wrong.stderr.splitlines()
+        print(line)
+        assert "refused our credentials" in line
+        assert SECRETS["client"] not in line
+    injected("rights", "a token has expired, or is refused", 2, {"refused, with the reason": 2})

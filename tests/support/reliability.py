@@ -78,7 +78,7 @@ def noting(item: Any) -> Inject:
         wrong: int = 0,
         measured: Mapping[str, float] | None = None,
     ) -> None:
-        one = Fault(area, fault, times, happened or {}, lost, wrong, measured or {})
+        one = Fault(area, fault, times, dict(happened or {}), lost, wrong, dict(measured or {}))
         item.user_properties.append((_NAME, json.dumps(asdict(one))))
 
     return inject

@@ -89,7 +89,7 @@ class Connection:
         return left if self._ends is None else max(min(left, self._ends - time.monotonic()), LEAST)
 
     def asked_together(self) -> None:
-        """Note that many answers were just asked for, which the client gives all at once.
+        """Note that many answers were just requested, which the client gives all at once.
 
         One leader that is silent holds them all up, and whose answer is looked at first may be that
         of another one: what was waited for it was waited in vain, too.
@@ -181,7 +181,7 @@ class Connection:
         one alone. Brokers in KRaft name any broker of theirs, in each answer another one: one that
         is silent, too, until its session ends.
         """
-        # What is wrong with the brokers is told by the answer that is waited for.
+        # The answer that is waited for says what is wrong with the brokers.
         with suppress(KafkaException):
             self.admin.list_topics(timeout=_LOOK_AGAIN)
 
@@ -213,11 +213,24 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     Raises
     ------
     ClusterError
-        What the last attempt raised.
+        What the last attempt raised; if that reached nobody and an earlier one did, the earlier.
     """
     ends = time.monotonic() + config.patience.left()
+    reached: list[NoLeaderError] = []
+
+    def attempt(number: int) -> T:
+        try:
+            return ask(Connection(config, _attempt(ends, number)))
+        except NoLeaderError as error:
+            reached.append(error)
+            raise
+        except BrokerUnreachableError:
+            if reached and time.monotonic() + _LEAST >= ends:
+                raise reached[-1] from None
+            raise
+
     try:
-        return ask(Connection(config, _attempt(ends, 0)))
+        return attempt(0)
     except _MOVING:
         import tenacity
 
@@ -227,10 +240,9 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
             wait=tenacity.wait_fixed(0.1),
             reraise=True,
         )
-        for attempt in again:
-            with attempt:
-                number = attempt.retry_state.attempt_number
-                return ask(Connection(config, _attempt(ends, number)))
+        for one in again:
+            with one:
+                return attempt(one.retry_state.attempt_number)
         raise
 
 

@@ -121,7 +121,7 @@ class _Reading:
     def give_up(self, heard: Sequence[KafkaError]) -> None:
         """Raise after a timeout: the log ends before the range, or no broker answered."""
         if silent := self.open_ends.keys() - self.logs_end.keys():
-            # Somebody told the ranges a moment ago, so that silence alone is that of leaders.
+            # Brokers answered with the ranges a moment ago: silence alone is that of leaders.
             are_down = any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in heard)
             is_any_read = bool(self.ranges.keys() - silent)
             raise (

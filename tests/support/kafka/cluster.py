@@ -98,10 +98,13 @@ class KafkaCluster:
             self._stack = stack.pop_all()
         return self
 
-    def start(self) -> None:
-        """Start all brokers side by side: controllers answer once most of them are there."""
+    def start(self, brokers: Sequence[KafkaBroker] = ()) -> None:
+        """Start all brokers, or those that are down, and wait until all are in the cluster.
+
+        They start side by side: controllers answer once most of them are there.
+        """
         with ThreadPoolExecutor(len(self.brokers)) as starting:
-            list(starting.map(KafkaBroker.start, self.brokers))
+            list(starting.map(KafkaBroker.start, brokers or self.brokers))
         self.wait_until_whole()
 
     def wait_until_whole(self) -> None:

@@ -20,6 +20,7 @@ from sharelag.monitoring.exports import server as server_module
 from sharelag.monitoring.exports.gathered import Gathered, gathering
 from sharelag.workbench import investigate
 from tests.support.damaged_texts import damaged
+from tests.support.reliability import Inject
 from tests.support.scrapes import gathered, running
 from tests.support.written_input import Write, WrittenInput
 
@@ -70,7 +71,7 @@ def _now() -> Gathered:
 
 
 def test_garbage_is_answered_or_dropped_and_logged_nowhere(
-    now: Gathered, capfd: pytest.CaptureFixture[str], cases: Any
+    now: Gathered, capfd: pytest.CaptureFixture[str], cases: Any, injected: Inject
 ) -> None:
     with running(lambda: now) as port:
         for seed in range(cases(300, 5000)):
@@ -86,6 +87,7 @@ def test_garbage_is_answered_or_dropped_and_logged_nowhere(
             assert b"500 " not in answer[:20], seed
         assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
     assert capfd.readouterr().err == ""
+    injected("clients", "a damaged request to the exporter", cases(300, 5000))
 
 
 def test_clients_that_go_away_are_logged_nowhere(
@@ -110,10 +112,13 @@ def test_clients_that_go_away_are_logged_nowhere(
 
 
 @pytest.mark.parametrize("sends", [b"", b"GET /met", REQUEST[:60], b"GET /metrics HTTP/1.1\r\nX: "])
-def test_200_slow_clients_slow_no_scrape(sends: bytes, now: Gathered) -> None:
+def test_200_slow_clients_slow_no_scrape(sends: bytes, now: Gathered, injected: Inject) -> None:
     with running(lambda: now) as port, _clients(port, 200, sends):
-        assert _fastest(port) < MOST_SECONDS
+        seconds = _fastest(port)
+        assert seconds < MOST_SECONDS
         assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
+    took = {"seconds for a scrape": round(seconds, 2)}
+    injected("clients", "a client that sends slowly, beside 199 others", 200, measured=took)
 
 
 def test_clients_that_never_read_slow_no_scrape(now: Gathered) -> None:

@@ -15,6 +15,7 @@ import sharelag
 from sharelag.cli.output import one_line
 from sharelag.errors import InputError
 from tests.support.command import sharelag as sharelag_command
+from tests.support.reliability import Inject
 
 CAPTURE = Path(__file__).parents[3] / "data" / "captures" / "scenarios" / "window_full"
 RECORDS = "records/part-0.parquet"
@@ -180,7 +181,9 @@ def _mutated(data: bytes, chance: random.Random) -> bytes:
             return data[: at + 50] + data[at:]
 
 
-def test_300_mutations_of_a_capture_are_answers_or_sentences(tmp_path: Path) -> None:
+def test_300_mutations_of_a_capture_are_answers_or_sentences(
+    tmp_path: Path, injected: Inject
+) -> None:
     files = sorted(path.relative_to(CAPTURE) for path in CAPTURE.rglob("*") if path.is_file())
     refused = 0
     for seed in range(300):
@@ -199,3 +202,5 @@ def test_300_mutations_of_a_capture_are_answers_or_sentences(tmp_path: Path) -> 
             assert damaged.name in said or "offset order" in said, (seed, said)
         shutil.rmtree(folder)
     assert 150 < refused < 300
+    told = {"answers": 300 - refused, "refused, with the file": refused}
+    injected("records", "a file of a capture is damaged", 300, told)

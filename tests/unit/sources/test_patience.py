@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_INVALID
 
-from sharelag.errors import BrokerUnreachableError
-from sharelag.sources.kafka.client import Connection
+from sharelag.errors import BrokerUnreachableError, NoLeaderError
+from sharelag.sources.kafka.client import Connection, until_answered
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.kafka.patience import GRACE, LEAST, Patience
 
@@ -62,3 +65,33 @@ def test_an_attempt_ends_for_all_its_requests_together() -> None:
     with pytest.raises(BrokerUnreachableError):
         connection.result(Future[int](), "orders")
     assert connection.within == LEAST
+
+
+def test_what_an_answering_leader_was_waited_for_beside_a_silent_one_is_lost() -> None:
+    config = client_config("127.0.0.1:1", None, {}, timeout=20.0)
+    connection = Connection(config)
+    connection.asked_together()
+    time.sleep(GRACE + 0.3)
+    answered, silent, also_silent = Future[Any](), Future[Any](), Future[Any]()
+    answered.set_result(SimpleNamespace(offset=5))
+    for one in (silent, also_silent):
+        one.set_result(SimpleNamespace(offset=OFFSET_INVALID))
+    assert connection.result(answered, "orders").offset == 5
+    assert config.patience.left() == 20
+    connection.result(silent, "orders")
+    left = config.patience.left()
+    assert left < 20 - 0.25
+    connection.result(also_silent, "orders")  # at the same time: it costs nothing more
+    assert config.patience.left() > left - 0.1
+
+
+def test_who_reached_brokers_once_says_what_these_said() -> None:
+    config = client_config("127.0.0.1:1", None, {}, timeout=0.7)
+    said = [NoLeaderError("partition 3 is silent"), BrokerUnreachableError("nobody")]
+
+    def ask(_: Connection) -> int:
+        time.sleep(0.15)
+        raise said.pop(0) if len(said) > 1 else said[0]
+
+    with pytest.raises(NoLeaderError, match="partition 3"):
+        until_answered(config, ask)

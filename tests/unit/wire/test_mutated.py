@@ -17,6 +17,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations import TODAY
 from sharelag.wire.interpreter import interpret
 from tests.support.mutations import corpus, mutated
+from tests.support.reliability import Inject
 
 #: Records decoded at once: so many that the compiled decoder reads them.
 BATCH = 20_000
@@ -51,10 +52,12 @@ def of_today(found: Decoded, offsets: pa.Array) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_mutated_records_harm_no_others_and_none_is_lost(topic: str, cases: Any) -> None:
+def test_mutated_records_harm_no_others_and_none_is_lost(
+    topic: str, cases: Any, injected: Inject
+) -> None:
     chance = np.random.default_rng(19)
     recorded = corpus(topic)
-    left = cases(100_000, 2_500_000)
+    left = most = cases(100_000, 2_500_000)
     counts = np.zeros(3, np.int64)
     while left > 0:
         batch, changed = mutated(recorded, chance, BATCH)
@@ -68,6 +71,8 @@ def test_mutated_records_harm_no_others_and_none_is_lost(topic: str, cases: Any)
         if topic == STATE_TOPIC:
             replay_arrow(found.records)
     assert (counts > 0).all()
+    told = dict(zip(("records", "rejects", "skipped"), counts.tolist(), strict=True))
+    injected("records", f"bytes of a record of {topic} are changed", most - left, told)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
