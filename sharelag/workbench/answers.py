@@ -19,6 +19,7 @@ from sharelag.metrics.explain import explain
 from sharelag.metrics.in_flight import with_measured
 from sharelag.metrics.lag import ROLLUP_KEYS
 from sharelag.metrics.membership import member_rows
+from sharelag.metrics.placement import Partitions
 from sharelag.metrics.settings_in_force import settings_in_force
 from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
@@ -466,7 +467,9 @@ def _drifting(evidence: Evidence) -> Iterator[str]:
         yield f"and {left:,} more members that are not at their target assignment"
 
 
-def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
+def health(
+    answer: Answer, findings: pa.Table, base: Result, partitions: Partitions = None
+) -> Result:
     """How the state topic does."""
     table = answer.table
     last: datetime | None = pc.max(table.column("last_timestamp")).as_py()
@@ -478,7 +481,10 @@ def health(answer: Answer, findings: pa.Table, base: Result) -> Result:
         means=views.HEALTH.means,
         as_of=last,
         order="records",
-        charts={"records": _chart(charts.state_record_figure, charts.state_record_records, table)},
+        charts={
+            "records": _chart(charts.state_record_figure, charts.state_record_records, table),
+            "keys": _chart(charts.state_key_figure, charts.state_key_records, table, partitions),
+        },
         notes=tuple(findings.column("summary").to_pylist()),
         unknown=gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,

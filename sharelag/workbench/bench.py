@@ -17,6 +17,7 @@ from sharelag.reading import Each, named
 from sharelag.replay.moment import Moment, parse_since, parse_time, with_zone
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
+from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import answers, investigate, membership, resets
 from sharelag.workbench import engine as engines
 from sharelag.workbench import rights as preflight
@@ -435,8 +436,14 @@ class Workbench(WithQueues):
 
     def health(self) -> Result:
         """How the state topic does, as of its last record."""
-        answer, findings = self._ask("health", lambda: investigate.health_of(self.reading))
-        return answers.health(answer, findings, self._base(gathered=False))
+        (answer, findings), partitions = self._ask(
+            "health",
+            lambda: (
+                investigate.health_of(self.reading),
+                self.source.partitions(STATE_TOPIC),
+            ),
+        )
+        return answers.health(answer, findings, self._base(gathered=False), partitions)
 
     def settings(
         self, group: str | None = None, given: Mapping[str, object] | None = None

@@ -96,6 +96,7 @@ def records(name: str) -> dict[str, pa.Table]:
         "window_span": charts.window_span_records(known.lag, known.settings),
         "cause": charts.cause_records(CAUSES, NOW),
         "state_record": charts.state_record_records(health(name)),
+        "state_key": charts.state_key_records(health(name), None),
     }
 
 
@@ -113,6 +114,7 @@ FIGURES: dict[str, Callable[..., Any]] = {
     "window_span": charts.window_span_figure,
     "cause": charts.cause_figure,
     "state_record": charts.state_record_figure,
+    "state_key": charts.state_key_figure,
 }
 
 

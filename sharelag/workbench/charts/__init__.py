@@ -44,6 +44,11 @@ from sharelag.workbench.charts.rates_over_time import (
 )
 from sharelag.workbench.charts.scaling import scaling_cost_figure
 from sharelag.workbench.charts.spans import WINDOW_SPANS, window_span_figure, window_span_records
+from sharelag.workbench.charts.state_keys import (
+    STATE_KEYS,
+    state_key_figure,
+    state_key_records,
+)
 from sharelag.workbench.charts.state_topic import (
     STATE_RECORDS,
     state_record_figure,
@@ -80,6 +85,7 @@ __all__ = [
     "RATES",
     "RATES_OVER_TIME",
     "SCALING_COST",
+    "STATE_KEYS",
     "STATE_RECORDS",
     "WINDOW_HEAT",
     "WINDOW_SPANS",
@@ -112,6 +118,8 @@ __all__ = [
     "rates_records",
     "scaling_cost_figure",
     "scaling_cost_records",
+    "state_key_figure",
+    "state_key_records",
     "state_record_figure",
     "state_record_records",
     "to_html",
