@@ -18,14 +18,15 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.order import Order, order_options
 from sharelag.cli.output import groups_in, note, require_rows, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
 
 @click.command()
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-def brokers(output: str, engine: str, **options: Any) -> None:
+@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, order_options("lag"))
+def brokers(output: str, engine: str, sort: str | None, top: int | None, **options: Any) -> None:
     """Show which broker leads each share partition, and which brokers keep its state and group.
 
     A share partition is led by the leader of its topic partition. Its state is kept by the leader
@@ -43,6 +44,7 @@ def brokers(output: str, engine: str, **options: Any) -> None:
     ):
         answer = engines.Answer.of(begun, begun.table("brokers"))
     require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
-    write(lines(plain_rows(answer.table), output, views.BROKERS.columns))
+    rows = Order(sort, top).of(plain_rows(answer.table), "lag" if output == "human" else None)
+    write(lines(rows, output, views.BROKERS.columns))
     note(membership.unknown_brokers(answer.table))
     summarise(answer, source, options["as_of"], "share partition")

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from sharelag.cli.lag import Order
 from sharelag.cli.options import VERBOSE, engine_option, with_options
+from sharelag.cli.order import Order
 from sharelag.cli.output import summarise
 from sharelag.errors import InputError
 from sharelag.sources.recorded import DEMO, folder_of
@@ -55,7 +55,7 @@ def demo(context: click.Context, out: Path, report: bool, engine: str) -> None:
 
     source = CaptureInput(CAPTURE)
     answer = engines.lag(source, engine)
-    rows = Order(None, None).of(plain_rows(answer.table), "lag")
+    rows = Order().of(plain_rows(answer.table), "lag")
     for line in lines(rows, "human", views.LAG.columns):
         click.echo(line)
     summarise(answer, source, None, "share partition")

@@ -25,6 +25,7 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.order import Order, order_options
 from sharelag.cli.output import (
     groups_in,
     note,
@@ -146,12 +147,15 @@ def imbalance(
 
 @click.command()
 @with_options(INPUT, CHOICE, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
-def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
+@with_options(order_options("age_ms"))
+def progress(
+    output: str, engine: str, over: timedelta, sort: str | None, top: int | None, **options: Any
+) -> None:
     """Show the age of the lag, how fast it grows or drains, and its retention.
 
     AGE is the age of the oldest unfinished record; rates are records per second over the span, or
     since they last changed in it; DRAIN is the estimated time until the lag is gone, with its
-    bounds; MARGIN is the time until unread records are deleted.
+    bounds; MARGIN is the time until unread records are deleted. People get the oldest lag first.
     """
     from sharelag.metrics.in_flight import with_measured
     from sharelag.tables.lines import lines, plain_rows
@@ -161,6 +165,7 @@ def progress(output: str, engine: str, over: timedelta, **options: Any) -> None:
     evidence, source = _gather(engine, over, options)
     evidence = with_metrics(evidence, metrics)
     rows = plain_rows(with_measured(evidence.progress, evidence.measured))
+    rows = Order(sort, top).of(rows, "age_ms" if output == "human" else None)
     write(lines(rows, output, views.progress(metrics is not None).columns))
     read_by(evidence, source, options["as_of"] is not None)
     note_metrics(metrics, evidence.measured)

@@ -20,6 +20,7 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.order import Order, order_options
 from sharelag.cli.output import groups_in, note, require_rows, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.validate import flags, given_options
@@ -48,8 +49,15 @@ _OF_INPUT = (
     metavar="STATE",
     help="Only groups in this state: Empty, Stable or Dead; repeatable, or with commas between.",
 )
+@with_options(order_options("lag"))
 def groups(
-    output: str, engine: str, states: tuple[str, ...], kafka_output: Any, **options: Any
+    output: str,
+    engine: str,
+    states: tuple[str, ...],
+    sort: str | None,
+    top: int | None,
+    kafka_output: Any,
+    **options: Any,
 ) -> None:
     """Show the groups: type, state, epochs, members, topics and lag.
 
@@ -62,9 +70,14 @@ def groups(
     from sharelag.workbench import membership
 
     parse_states(states)  # before anything is read
+
+    def show(table: Any) -> None:
+        rows = Order(sort, top).of(plain_rows(table), "lag" if output == "human" else None)
+        write(lines(rows, output, views.GROUP_STATES.columns))
+
     if kafka_output is not None:
         found = membership.in_states(_printed(kafka_output, options).groups, states)
-        write(lines(plain_rows(found), output, views.GROUP_STATES.columns))
+        show(found)
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
@@ -75,7 +88,7 @@ def groups(
         every = membership.group_states_of(begun)
         answer = engines.Answer.of(begun, membership.in_states(every, states))
     require_rows(choice, moment, groups_in(every), source, answer.rejected)
-    write(lines(plain_rows(answer.table), output, views.GROUP_STATES.columns))
+    show(answer.table)
     note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "group")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from operator import itemgetter
 from typing import Any
 
 import click
@@ -30,6 +28,7 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.order import Order, order_options
 from sharelag.cli.output import (
     groups_in,
     note,
@@ -52,28 +51,6 @@ from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.tables import views
 
 
-@dataclass(frozen=True)
-class Order:
-    """Which rows come first, and how many are shown."""
-
-    sort: str | None
-    top: int | None
-
-    def of(self, rows: list[dict[str, Any]], default: str | None) -> list[dict[str, Any]]:
-        """Return the rows in this order; unknown values come last."""
-        name, _, way = (self.sort or default or "").partition(":")
-        if rows and name and name not in rows[0]:
-            known = ", ".join(key for key, value in rows[0].items() if not isinstance(value, list))
-            raise click.UsageError(f"unknown column {name!r} to sort by: choose one of {known}.")
-        if way not in ("", "up", "down"):
-            raise click.UsageError(f"--sort takes COLUMN, COLUMN:up or COLUMN:down, not {way!r}.")
-        if name:
-            known_rows = [row for row in rows if row[name] is not None]
-            unknown = [row for row in rows if row[name] is None]
-            rows = sorted(known_rows, key=itemgetter(name), reverse=way != "up") + unknown
-        return rows[: self.top]
-
-
 @click.command()
 @with_options(INPUT, CHOICE, REQUESTS, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
@@ -84,13 +61,7 @@ class Order:
     help="A row for each share partition, or sums by group or topic.",
 )
 @click.option("--brief", is_flag=True, help="Only Kafka's columns; the other terms take longer.")
-@click.option(
-    "--sort",
-    metavar="COLUMN",
-    help="Order rows by this column of -o json, the largest first; COLUMN:up for the smallest.  "
-    "[default: lag for people, names otherwise]",
-)
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show only the first N rows.")
+@with_options(order_options("lag"))
 @click.option(
     "--watch",
     type=Duration(timedelta(milliseconds=100)),

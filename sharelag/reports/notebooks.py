@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 
 from sharelag.durations import parse_duration
-from sharelag.errors import InputError
+from sharelag.errors import InputError, meant
 from sharelag.model import iso
 from sharelag.reports.secrets import is_secret_name
 from sharelag.tables.words import is_number
@@ -43,7 +43,7 @@ def notebook(name: str) -> Path:
     if found is None:
         raise InputError(
             f"unknown report {name!r}: choose one of {', '.join(names())}, "
-            "or the path of a notebook (.ipynb)"
+            f"or the path of a notebook (.ipynb){meant(name, list(names()))}"
         )
     if found.stem.startswith("."):
         raise InputError(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sharelag import schemas
-from sharelag.errors import InputError
+from sharelag.errors import InputError, meant
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.files.archive_info import is_archive
 from sharelag.sources.files.printed import is_printed
@@ -222,7 +222,7 @@ def _called(name: str, engine: str, spark: SparkSession | None) -> Input:
         return CaptureInput(folder_of(name))
     if "://" in name:
         return RawInput(name)
-    nothing = f"there is nothing at {name!r}: give {_takes()}"
+    nothing = f"there is nothing at {name!r}: give {_takes()}{meant(name, list(samples()))}"
     if engine == "spark" and _SPARK_TABLE.fullmatch(name) and _may_be_table(name, spark):
         return RawInput(name, nothing)
     raise InputError(nothing)

@@ -115,7 +115,10 @@ class Result:
     if not TYPE_CHECKING:  # else every name would be known
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(unknown_name(name, dir(type(self)), "a Result"))
+            said = unknown_name(name, dir(type(self)), "a Result")
+            if not name.startswith("_") and name in self:
+                said = f"a Result has no attribute {name!r}: it is a column, result[{name!r}]"
+            raise AttributeError(said)
 
     def plot(self, kind: str | None = None, theme: str = "light") -> Any:
         """Draw it; see `figure`."""

@@ -33,12 +33,13 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.durations import parse_duration, typed
-from sharelag.errors import InputError
+from sharelag.errors import InputError, meant
 from sharelag.model import iso
 from sharelag.sources.files.bounds import check_footer, check_inside, read_table
 from sharelag.sources.files.damage import check_values, read_json, reading_parquet
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.recorded import samples
 from sharelag.version import __version__
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
 
@@ -180,7 +181,8 @@ def read_capture(folder: Path) -> Capture:
 
 def _record_files(folder: Path) -> list[str]:
     if not folder.is_dir():
-        raise InputError(f"no capture at {folder}: create one with `sharelag capture`")
+        near = meant(folder, list(samples())) if len(folder.parts) == 1 else ""
+        raise InputError(f"no capture at {folder}: create one with `sharelag capture`{near}")
     missing = [name for name in sorted(_CONTENTS) if not (folder / name).exists()]
     paths = sorted(map(str, folder.glob("records/*.parquet")))
     if not missing and not paths:

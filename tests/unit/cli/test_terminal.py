@@ -129,7 +129,21 @@ def test_every_table_fits_eighty_columns() -> None:
     assert tables.keys() == TABLES.keys()
     for words, table in tables.items():
         assert TABLES[words] in table, words
-        assert max(map(len, table.splitlines())) <= 80, words
+        rows = [line for line in table.splitlines() if ": " not in line]  # else a sentence
+        assert max(map(len, rows)) <= 80, words
+
+
+def test_the_worst_come_first_and_scripts_get_the_same_order_as_ever() -> None:
+    for name, column in (("progress", "age_ms"), ("groups", "lag"), ("brokers", "lag")):
+        asked = (name, "--capture", "demo", "-o", "json")
+        plain = [json.loads(line) for line in command(*asked).stdout.splitlines()]
+        assert [row["group_id"] for row in plain] == sorted(row["group_id"] for row in plain)
+        chosen = command(*asked, "--sort", column, "--top", "3").stdout.splitlines()
+        most = [json.loads(line)["group_id"] for line in chosen]
+        values = [json.loads(line)[column] for line in chosen]
+        assert values == sorted((row[column] or 0 for row in plain), reverse=True)[:3]
+        people = command(name, "--capture", "demo", "--top", "3").stdout.splitlines()[1:]
+        assert [line.split()[0] for line in people] == most
 
 
 def test_long_names_are_shortened_where_they_can_still_be_told_apart(tmp_path: Path) -> None:
@@ -194,6 +208,18 @@ def test_a_sample_is_named_like_a_folder(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     (tmp_path / "poison").mkdir()  # what lies here comes before a sample of that name
     assert command("explain", "--capture", "poison").returncode == 1
+
+
+def test_a_misspelled_name_is_told_the_right_one() -> None:
+    assert command("lag", "--capture", "dmo").stderr.endswith("; did you mean 'demo'?\n")
+    assert "did you mean" not in command("lag", "--capture", "/nowhere/dmo").stderr
+    assert "did you mean 'daily'?" in command("report", "dayly", "--capture", "demo").stderr
+    assert (
+        "did you mean 'billing'?"
+        in command("lag", "--capture", "demo", "--group", "b1lling").stderr
+    )
+    column = command("progress", "--capture", "demo", "--sort", "agems").stderr
+    assert "did you mean 'age_ms'?" in column
 
 
 def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:

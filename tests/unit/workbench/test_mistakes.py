@@ -67,6 +67,10 @@ def test_what_is_public_is_listed() -> None:
             lambda _: sharelag.workbench.Workbnch,  # type: ignore[attr-defined]
             "module 'sharelag.workbench' has no attribute 'Workbnch'; did you mean 'Workbench'?",
         ),
+        (
+            lambda bench: bench.lag().end_offset,
+            "a Result has no attribute 'end_offset': it is a column, result['end_offset']",
+        ),
         (lambda bench: bench.zzz, "a Workbench has no attribute 'zzz'"),
     ],
 )
@@ -117,6 +121,7 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda _: opened(topics=[1]), "topics are given by their names, as texts, not as [1]"),
     (lambda _: opened(topics={1: [0]}), "topics are given by their names, as texts"),
     (lambda _: opened(over="soon"), "invalid duration 'soon': use a number with a unit"),
+    (lambda _: sharelag.open("chapter", engine="local"), "did you mean 'chapters'?"),
     (lambda _: sharelag.open(3), "cannot open 3: give a cluster as HOST:PORT"),  # type: ignore[arg-type]
     (lambda _: sharelag.open("nope"), "there is nothing at 'nope': give a cluster as HOST:PORT"),
 ]
