@@ -18,7 +18,7 @@ from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, flat
 
 ARCHIVED, NEW_LEADER, RESET = "records archived", "new leader", "reset"
-JOINED, EMPTIED = "member joined", "last member left"
+JOINED, DEPARTED, EMPTIED = "member joined", "member left", "last member left"
 
 _STEP = "_step"
 
@@ -54,13 +54,13 @@ def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
 
 
 def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
-    """Return when members joined and groups lost their last one, since a moment.
+    """Return when members joined and left, and groups lost their last one, since a moment.
 
     Parameters
     ----------
     members, groups : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.MEMBERS` and `sharelag.schemas.GROUPS`. Members that have left since are
-        not among them: Kafka writes only that they are gone.
+        `sharelag.schemas.MEMBERS` and `sharelag.schemas.GROUPS`. Of members that have left Kafka
+        keeps a while that they are gone, and not when they joined.
     since : datetime
 
     Returns
@@ -70,6 +70,7 @@ def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
     """
     found = [
         _of_groups(members, "joined", JOINED, since),
+        _of_groups(_departures(groups), "left", DEPARTED, since),
         _of_groups(groups, "emptied", EMPTIED, since),
     ]
     return pa.concat_tables(found)
@@ -93,6 +94,19 @@ def _rows(
     columns["event"] = pa.repeat(pa.scalar(event), len(sums))
     columns["occurrences"] = sums.column("_".join(summed[0]))
     return _conformed(columns, len(sums))
+
+
+def _departures(groups: Arrow) -> pa.Table:
+    """A row for each member that left: its group, its id, and when."""
+    lists = flat(groups.column("departures"))
+    each = lists.flatten()
+    return pa.table(
+        {
+            "group_id": flat(groups.column("group_id")).take(pc.list_parent_indices(lists)),
+            "member_id": pc.struct_field(each, "member_id"),
+            "left": pc.struct_field(each, "left_ms").cast(schemas.TIMESTAMP),
+        }
+    )
 
 
 def _of_groups(table: Arrow, time: str, event: str, since: datetime) -> pa.Table:

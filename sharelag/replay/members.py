@@ -108,6 +108,7 @@ def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
         "assignment_timestamp": last.column("assignment_timestamp", assignment),
         "members": pa.array(members),
         "emptied": last.column("timestamp", np.where(members > 0, -1, last.last_leave[group])),
+        "departures": last.departures(group),
         "changed": last.column("timestamp", newest),
     }
     for name in ("initialized_topics", "initializing_topics", "deleting_topics"):
@@ -225,14 +226,36 @@ class _Last:
             (rows.kind == _MEMBER)[in_order] & (rows.offset > left[rows.member])[in_order]
         ]
         self.joined = _last(rows.member, joins[::-1], members)
-        self.last_leave = _last(
-            rows.group, leaves[rows.offset[leaves] > deleted[rows.group[leaves]]], groups
-        )
+        leaves = leaves[rows.offset[leaves] > deleted[rows.group[leaves]]]
+        self.last_leave = _last(rows.group, leaves, groups)
+        gone = _last(rows.member, leaves, members)
+        self._gone = gone[(gone >= 0) & ~self.is_member]
         self.newest_of_group = _last(rows.group, in_order, groups)
 
     def offset_of(self, row: _Ints) -> _Ints:
         """Return the offsets of rows; -1 for row -1."""
         return np.asarray(self._offsets[row])
+
+    def departures(self, groups: _Ints) -> pa.ListArray:
+        """Return for each of these groups the members that left and are gone, in that order."""
+        order = np.lexsort((self.rows.offset[self._gone], self.rows.group[self._gone]))
+        of = self.rows.group[self._gone][order]
+        places = np.argsort(groups, kind="stable")
+        first = np.searchsorted(of, groups[places], "left")
+        end = np.searchsorted(of, groups[places], "right")
+        counts = np.zeros(len(groups), np.int64)
+        counts[places] = end - first
+        starts = np.zeros(len(groups), np.int64)
+        starts[places] = first
+        ends = np.cumsum(counts)
+        # Row by row of `groups`: the run of its own among all that are gone.
+        at = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
+        rows = self._gone[order][np.repeat(starts, counts) + at]
+        times = flat(self.column("timestamp", rows)).cast(pa.int64())
+        found = pa.StructArray.from_arrays(
+            [self.column("member_id", rows), times], ["member_id", "left_ms"]
+        )
+        return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), found)
 
     def column(self, name: str, row: _Ints, after_tombstone: object = None) -> pa.Array:
         """Return a column at these rows: null at row -1, the given value at a tombstone."""

@@ -79,7 +79,7 @@ EVENTS = pa.schema(
         ("happened_at", TIMESTAMP),  # the first of `occurrences` within a step
         ("event", pa.string()),
         ("occurrences", pa.int64()),  # records archived; else how often within the step
-        ("member_id", pa.string()),  # who joined; else null
+        ("member_id", pa.string()),  # who joined or left; else null
     ]
 )
 

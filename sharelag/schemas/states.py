@@ -156,6 +156,12 @@ GROUPS = pa.schema(
         ),
         # when the last member left; null while there are members, or when not seen
         ("emptied", TIMESTAMP),
+        # members that left and are gone, in that order, with epoch milliseconds (Spark would keep
+        # microseconds here), as far as the topic still has the tombstones
+        (
+            "departures",
+            pa.list_(pa.struct([("member_id", pa.string()), ("left_ms", pa.int64())])),
+        ),
         ("changed", TIMESTAMP),  # its last record
     ]
 )

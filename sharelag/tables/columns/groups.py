@@ -48,6 +48,10 @@ COLUMNS = {
         Format.TIME,
         "when the last member left; null while there are members, or when not seen",
     ),
+    "departures": Column(
+        Format.LIST,
+        "members that left, and when (epoch milliseconds), as far as the topic still says so",
+    ),
     "last_stable_offset": Column(
         Format.OFFSET,
         "end for groups that read committed records; below the end: open transactions",

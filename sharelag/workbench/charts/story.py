@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.events import ARCHIVED, EMPTIED, JOINED, NEW_LEADER, RESET
+from sharelag.metrics.events import ARCHIVED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
 from sharelag.schemas import Arrow
 from sharelag.tables.level import rank
 from sharelag.whatif.projection import PROJECTED
@@ -38,6 +38,7 @@ MOST_CAUSES = 3
 MOST_PLACES = 3
 _SYMBOLS = {
     JOINED: "triangle-up",
+    DEPARTED: "triangle-down-open",
     EMPTIED: "triangle-down",
     NEW_LEADER: "diamond",
     ARCHIVED: "x",
@@ -257,7 +258,7 @@ def _marks(events: Arrow, begin: datetime, theme: Theme) -> list[Any]:
                     "symbol": symbol,
                     "size": 9,
                     "color": PAPER[theme]["ink"],
-                    "line": {"width": 0},
+                    "line": {"width": 1, "color": PAPER[theme]["ink"]},
                 },
             )
         )

@@ -53,6 +53,22 @@ def test_members_join_when_the_group_says_so(demo: Workbench) -> None:
     assert gone.column("group_id").to_pylist() == ["returns-desk"]
 
 
+def test_members_leave_when_the_group_says_so(demo: Workbench) -> None:
+    """In the shop two of four analysts leave at minute 18, both of returns-desk at minute 25."""
+    table = demo.events().table
+    left = table.filter(pc.equal(table.column("event"), events.DEPARTED)).to_pylist()
+    begin = min(row["joined"] for row in demo.members().table.to_pylist())
+    minutes = [
+        (row["group_id"], round((row["happened_at"] - begin).total_seconds() / 60)) for row in left
+    ]
+    assert minutes == [("analytics", 18)] * 2 + [("returns-desk", 25)] * 2
+    assert len({row["member_id"] for row in left}) == 4
+    assert not {row["member_id"] for row in left} & set(
+        demo.members().table.column("member_id").to_pylist()
+    )
+    assert demo.events("analytics").table.column("event").to_pylist().count(events.DEPARTED) == 2
+
+
 def test_a_reset_is_one_and_the_first_state_is_none() -> None:
     shop = sharelag.open("chapters", engine="local")
     table = shop.events().table

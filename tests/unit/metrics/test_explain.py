@@ -20,10 +20,10 @@ from sharelag.errors import InputError
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
-from sharelag.model import iso
 from sharelag.replay.moment import Choice
 from sharelag.reports.findings import merge_findings
 from sharelag.sources.inputs import CaptureInput
+from sharelag.tables.words import moment
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import investigate
 from sharelag.workbench.explained import explained, summarize_groups
@@ -131,7 +131,7 @@ def test_what_is_not_known_is_not_called_right() -> None:
 def test_a_group_with_lag_and_nobody_in_it_is_not_called_right() -> None:
     """Everybody left a moment ago, which is too new to be a cause."""
     evidence = investigate.gather(CaptureInput(CAPTURE), "local")
-    since = {row["group_id"]: iso(row["emptied"]) for row in evidence.groups.to_pylist()}
+    since = {row["group_id"]: moment(row["emptied"]) for row in evidence.groups.to_pylist()}
     state = {group.group: group.state for group in summarize_groups(evidence, NOTHING)}
     assert state["billing"].endswith(f", the group has no members since {since['billing']}")
     assert "drains" not in state["billing"]  # the rates seen were of members who are gone

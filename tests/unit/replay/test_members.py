@@ -93,6 +93,29 @@ def test_a_member_joins_is_told_more_and_leaves() -> None:
     assert groups_arrow(log([*rows, *delete("g")])).num_rows == 0
 
 
+def test_members_that_left_are_listed_in_the_order_in_which_they_left() -> None:
+    rows = [*join("g", "a", 2, 0), *join("g", "b", 3, 1), *join("h", "c", 2, 2)]
+    rows += [*leave("g", "b", 4), *leave("g", "a", 5), *join("g", "b", 6, 0), *join("e", "d", 2, 0)]
+    table = log(rows)
+    by_group = {row["group_id"]: row["departures"] for row in groups_arrow(table).to_pylist()}
+    assert {group: [one["member_id"] for one in gone] for group, gone in by_group.items()} == {
+        "e": [],
+        "g": ["a"],  # b is back
+        "h": [],
+    }
+    (left,) = [
+        row["timestamp"]
+        for row in table.to_pylist()
+        if row["member_id"] == "a" and row["tombstone"] and row["record_type"] == MEMBER
+    ]
+    assert by_group["g"][0]["left_ms"] == left.timestamp() * 1000
+    earlier = groups_arrow(table, at(len(rows) - 11)).to_pylist()
+    assert {row["group_id"]: len(row["departures"]) for row in earlier}["g"] == 2
+    thin = drop_superseded_group_records(table)
+    assert groups_arrow(thin).column("departures").equals(groups_arrow(table).column("departures"))
+    assert groups_arrow(log([*rows, *delete("g")])).column("group_id").to_pylist() == ["e", "h"]
+
+
 def test_between_its_tombstones_a_member_is_assigned_nothing() -> None:
     table = log([*join("g", "m", 2, 0), *leave("g", "m", 3)])
     member = one_member(table, at(6))
