@@ -23,6 +23,7 @@ from sharelag.monitoring.check import CHECKED
 from sharelag.reports.ledger import Run
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.schemas.comparisons import RECONCILED
+from sharelag.schemas.dead_letters import LEDGER, REDRIVE
 from sharelag.schemas.membership import GROUP_STATES, MEMBER_ROWS
 from sharelag.tables.columns import meaning_of
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
@@ -94,6 +95,9 @@ def rows() -> dict[str, dict[str, Any]]:
         "brokers": properties(schemas.BROKERS),
         "metrics": properties(schemas.BROKER_METRICS),
         "plan-reset": properties(schemas.RESET_PLAN),
+        "plan-delete": properties(schemas.RESET_PLAN),
+        "dlq": properties(LEDGER),
+        "dlq-redrive": properties(REDRIVE),
         "health": properties(schemas.HEALTH),
         "health-findings": properties(FINDINGS),
         "settings": properties(IN_FORCE),

@@ -49,8 +49,8 @@ _HOMES = {
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
     **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},
-    **{name: name for name in ("consumed", "peek")},
-    "plan-reset": "reset",
+    **{name: name for name in ("consumed", "dlq", "peek")},
+    **dict.fromkeys(("plan-reset", "plan-delete"), "reset"),
     **{name: name for name in ("mcp", "report", "requests", "settings", "simulate")},
 }
 

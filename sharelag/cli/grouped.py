@@ -31,11 +31,13 @@ SECTIONS: dict[str, dict[str, str]] = {
         "consumed": "sharelag consumed console.txt",
         "metrics": "sharelag metrics http://broker:7071/metrics",
         "peek": "sharelag peek billing orders:0:7 --bootstrap-server b:9092",
+        "dlq": "sharelag dlq --bootstrap-server broker:9092 --group billing",
         "decode": "sharelag decode --capture demo --group fulfilment",
     },
     "Decide what to do": {
         "simulate": "sharelag simulate --capture demo --group billing --members 4",
-        "plan-reset": "sharelag plan-reset --capture demo --group billing --to-latest",
+        "plan-reset": "sharelag plan-reset --capture slow --group slow --to-latest",
+        "plan-delete": "sharelag plan-delete --capture slow --group slow",
     },
     "Keep watch": {
         "check": "sharelag check --rules rules.yaml --capture demo",

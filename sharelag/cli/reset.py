@@ -1,9 +1,9 @@
-"""`sharelag plan-reset`: what a reset of start offsets would do."""
+"""`sharelag plan-reset` and `plan-delete`: what it would do to reset or delete offsets."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,19 @@ from sharelag.cli.options import (
 from sharelag.cli.output import start, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.validate import flags
+
+if TYPE_CHECKING:
+    from sharelag.workbench.result import Result
+
+_SIMULATE = click.option(
+    "--simulate", is_flag=True, help="Also simulate how long the group takes, at today's rates."
+)
+_MEMBERS = click.option(
+    "--members",
+    type=click.IntRange(min=1, max=1000),
+    metavar="N",
+    help="For --simulate: with so many members; else as many as there are now.",
+)
 
 
 @click.command("plan-reset")
@@ -45,12 +58,16 @@ from sharelag.cli.validate import flags
     help="What kafka-get-offsets.sh --time earliest-local printed: warns of reads from remote "
     "storage.",
 )
+@_SIMULATE
+@_MEMBERS
 def plan_reset(
     output: str,
     engine: str,
     group: str,
     topic: str | None,
     local_offsets: str | None,
+    simulate: bool,
+    members: int | None,
     **options: Any,
 ) -> None:
     """Show what a reset of a group's start offsets would do. It writes nothing.
@@ -58,10 +75,9 @@ def plan_reset(
     For each share partition: the new start offset and lag, what would be delivered again, what
     would be skipped, and how long the new lag takes at the present rates; then Kafka's command.
     """
-    from sharelag.tables.lines import lines, plain_rows
-    from sharelag.tables.words import terminal
     from sharelag.workbench import open_workbench
 
+    _require_simulate(simulate, members)
     chosen = {name: options.pop(name) for name in _TARGETS}
     given = [name for name, value in chosen.items() if value not in (None, False)]
     if len(given) != 1:
@@ -70,9 +86,56 @@ def plan_reset(
     with reading_bar(source) as read:
         bench = open_workbench(read, engine=start(engine, source))
         to, shift_by = _target(given[0], chosen[given[0]], bench)
-        result = bench.plan_reset(
-            group, to, shift_by=shift_by, topic=topic, local_offsets=local_offsets
-        )
+        how = {"local_offsets": local_offsets, "simulate": simulate, "members": members}
+        result = bench.plan_reset(group, to, shift_by=shift_by, topic=topic, **how)
+    _print(result, output)
+
+
+@click.command("plan-delete")
+@with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@click.option("--group", required=True, help="The share group.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    help="Only the offsets of this topic; repeatable. Without it the group is deleted.",
+)
+@_SIMULATE
+@_MEMBERS
+def plan_delete(
+    output: str,
+    engine: str,
+    group: str,
+    topics: tuple[str, ...],
+    simulate: bool,
+    members: int | None,
+    **options: Any,
+) -> None:
+    """Show what a deletion of a group, or of its offsets, would do. It writes nothing.
+
+    For each share partition: where members that come back would begin, by the group's
+    share.auto.offset.reset, what would be delivered again, and what would be skipped; then Kafka's
+    command.
+    """
+    from sharelag.workbench import open_workbench
+
+    _require_simulate(simulate, members)
+    source = source_of(options)
+    with reading_bar(source) as read:
+        bench = open_workbench(read, engine=start(engine, source))
+        result = bench.plan_delete(group, topics, simulate=simulate, members=members)
+    _print(result, output)
+
+
+def _require_simulate(simulate: bool, members: int | None) -> None:
+    if members is not None and not simulate:
+        raise click.UsageError("--members is of a simulation: add --simulate.")
+
+
+def _print(result: Result, output: str) -> None:
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+
     write(lines(plain_rows(result.table), output, result.columns))
     for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
         click.echo(f"sharelag: {terminal(note)}", err=True)

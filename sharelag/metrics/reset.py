@@ -8,6 +8,7 @@ lies before it is never delivered again.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -173,3 +174,15 @@ def kafkas_commands(
         f"--group {shlex.quote(group)} {what} --reset-offsets {how}"
     )
     return [f"{command} --dry-run", f"{command} --execute"]
+
+
+def kafkas_deletion(group: str, topics: Sequence[str], server: str | None = None) -> str:
+    """Return the command of Kafka that deletes offsets of topics, or without any the group.
+
+    ``kafka-share-groups.sh`` asks nothing before it does so, and has no dry run of it.
+    """
+    what = " ".join(f"--topic {shlex.quote(topic)}" for topic in topics)
+    return (
+        f"kafka-share-groups.sh --bootstrap-server {server or 'HOST:PORT'} "
+        f"--group {shlex.quote(group)} " + (f"{what} --delete-offsets" if topics else "--delete")
+    )

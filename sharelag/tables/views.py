@@ -133,12 +133,11 @@ _OF_LETTERS = {
     "delivery count: delivery limit, else rejected or gap; of unreadable records what is wrong",
     "first_offset": "first offset of the run",
     "last_offset": "last offset of the run",
-    "since": "since when they are archived, or archiving; -: not in the history",
 }
 LEDGER = view(
     "group_id topic partition first_offset last_offset status reason delivery_count since record "
     "letters queue queue_partition first_queue_offset copied retained",
-    _OF_LETTERS,
+    _OF_LETTERS | {"since": "archived, or archiving, since then; -: not in the history"},
 )
 REDRIVE = view(
     "group_id topic partition first_offset last_offset offsets status reason from command",

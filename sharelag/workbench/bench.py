@@ -18,17 +18,17 @@ from sharelag.replay.moment import Moment, parse_since, parse_time, with_zone
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.workbench import answers, investigate, membership, resets
+from sharelag.workbench import answers, investigate, membership
 from sharelag.workbench import engine as engines
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.dead_letters import WithQueues
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
+from sharelag.workbench.planned import WithPlans
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
-    from pathlib import Path
 
     from sharelag.whatif.scenario import Scenario
     from sharelag_widgets import WindowStrip
@@ -46,7 +46,7 @@ MOST_WINDOWS = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Workbench(WithQueues):
+class Workbench(WithQueues, WithPlans):
     """A cluster, or what was recorded of one, at a moment. Make one with `sharelag.open`.
 
     What was read once is kept, so that two answers never contradict each other; `refresh` gives a
@@ -370,40 +370,6 @@ class Workbench(WithQueues):
                 "no metrics of brokers were given: use sharelag.open(..., broker_metrics=PLACE)"
             )
         return metrics_answer(self.metrics, group, everything)
-
-    def plan_reset(
-        self,
-        group: str,
-        to: str | int | datetime | None = None,
-        *,
-        shift_by: int | None = None,
-        topic: str | None = None,
-        local_offsets: str | Path | None = None,
-    ) -> Result:
-        """What a reset of a group's start offsets would do; nothing is written anywhere.
-
-        Parameters
-        ----------
-        group : str
-        to : "earliest", "latest", int or datetime
-            The start or the end of each log, one offset for all, or the first record that was
-            written at that time or later.
-        shift_by : int
-            In place of ``to``: so many offsets forwards or, if negative, backwards.
-        topic : str, optional
-            Only this one.
-        local_offsets : str or pathlib.Path, optional
-            A file with what ``kafka-get-offsets.sh --time earliest-local`` printed: tells what
-            would be read from remote storage.
-
-        Raises
-        ------
-        InputError
-            ``to`` is something else, or not exactly one of the two is given.
-        """
-        evidence = self.evidence(group)
-        plan = resets.reset_of(self.reading, evidence, to, shift_by, topic, local_offsets)
-        return resets.reset_answer(plan, evidence, group, to, topic, self._base())
 
     def rights(
         self, group: str | None = None, topic: str | None = None, principal: str | None = None

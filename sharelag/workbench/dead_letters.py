@@ -113,8 +113,7 @@ class WithQueues(Opened):
         evidence = self.evidence(group)
         ledger = self._ledger(group, queue).table
         config = getattr(self.source, "config", None)
-        server = None if config is None else config.bootstrap_servers
-        table = redrive_arrow(ledger, statuses, server)
+        table = redrive_arrow(ledger, statuses, config and config.bootstrap_servers)
         lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
         note = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
         return replace(

@@ -66,16 +66,15 @@ def reset_answer(
     to: str | int | datetime | None,
     topic: str | None,
     base: Result,
+    server: str | None = None,
+    simulated: str = "",
 ) -> Result:
     """What a reset would do, and how Kafka's own command does it."""
-    members = evidence.groups.filter(pc.equal(evidence.groups.column("group_id"), group))
-    count = members.column("members")[0].as_py() if members.num_rows else None
-    commands = kafkas_commands(group, topic, to)
+    commands = kafkas_commands(group, topic, to, server)
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
-        f"Kafka refuses it while the group has members (NON_EMPTY_GROUP): it has {count} now."
-        if count
-        else "",
+        simulated,
+        refused(evidence, group),
         *(f"Kafka's command: {command}" for command in commands),
         *_remote_reads(plan),
         "" if commands else "kafka-share-groups.sh has no such reset: alterShareGroupOffsets has.",
@@ -91,6 +90,14 @@ def reset_answer(
         notes=tuple(note for note in notes if note),
         unknown=((gap,) if unknown else ()) + base.unknown,
     )
+
+
+def refused(evidence: Evidence, group: str) -> str:
+    """Say that Kafka refuses while a group has members; empty where it has none."""
+    members = evidence.groups.filter(pc.equal(evidence.groups.column("group_id"), group))
+    count = members.column("members")[0].as_py() if members.num_rows else None
+    why = "Kafka refuses it while the group has members (NON_EMPTY_GROUP)"
+    return f"{why}: it has {count} now." if count else ""
 
 
 def _remote_reads(plan: pa.Table) -> list[str]:

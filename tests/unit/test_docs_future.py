@@ -66,6 +66,7 @@ def test_what_it_names_is_there() -> None:
         "Archiving",
         "out_of_order_share",
         "redeliveries",
+        "dlq",
     }
     (option,) = re.findall(r"-p (\w+)", words["A record TTL"])
     assert option in notebooks.declared(notebooks.notebook("capacity"))

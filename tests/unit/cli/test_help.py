@@ -20,7 +20,7 @@ from tests.support.command import sharelag, sharelag_process
 EXAMPLES = {name: text for some in SECTIONS.values() for name, text in some.items()}
 #: Examples that need a cluster, a file of somebody's or a standard input, or that take long.
 NOT_RUN = {"doctor", "capture", "requests", "check", "report", "export", "mcp", "demo", "simulate"}
-NOT_RUN |= {"consumed", "metrics", "peek"}
+NOT_RUN |= {"consumed", "dlq", "metrics", "peek"}
 INSTALL = (Path(__file__).parents[3] / "docs" / "install.md").read_text()
 
 
@@ -91,7 +91,7 @@ def completed(shell: str, *words: str) -> list[str]:
 
 
 def test_commands_options_and_choices_are_offered() -> None:
-    assert completed("bash", "sharelag", "pl") == ["plain,plan-reset"]
+    assert completed("bash", "sharelag", "pl") == ["plain,plan-delete", "plain,plan-reset"]
     assert completed("bash", "sharelag", "lag", "--bootstrap") == ["plain,--bootstrap-server"]
     assert completed("bash", "sharelag", "lag", "--engine", "lo") == ["plain,local"]
     zsh = completed("zsh", "sharelag", "mem")

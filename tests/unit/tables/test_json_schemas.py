@@ -21,6 +21,8 @@ from tools import json_schemas
 CONSUMER = Path(__file__).with_name("consumer.properties")
 #: What a broker measured, as Kafka's JmxTool printed it.
 METRICS = Path(__file__).resolve().parents[2] / "data" / "metrics" / "first.properties"
+#: Records of a dead-letter queue, with headers as KIP-1191 has them.
+QUEUE = Path(__file__).resolve().parents[2] / "data" / "dead_letters.parquet"
 IDLE = ("simulate", "--scenario", "idle-members", "--duration", "8s")
 #: A command line for each schema.
 PRINTED = {
@@ -39,6 +41,9 @@ PRINTED = {
     "groups": ["groups"],
     "brokers": ["brokers"],
     "metrics": ["metrics", str(METRICS)],
+    "dlq": ["dlq", "--queue", str(QUEUE)],
+    "dlq-redrive": ["dlq", "--queue", str(QUEUE), "--redrive"],
+    "plan-delete": ["plan-delete", "--group", "billing"],
     "plan-reset": ["plan-reset", "--group", "billing", "--to-latest"],
     "members": ["members", "--as-of", "2026-11-21T11:43:35Z"],
     "health": ["health"],

@@ -1,0 +1,114 @@
+"""Planned deletions of groups and offsets, and how long groups would take afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.durations import parse_duration
+from sharelag.errors import InputError, unknown_topic
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.reset import kafkas_deletion
+from sharelag.model.settings import in_force
+from sharelag.reading import Reading
+from sharelag.tables import views
+from sharelag.whatif.after_reset import after_reset, drained
+from sharelag.whatif.scenario import Scenario
+from sharelag.workbench.resets import refused, reset_of
+from sharelag.workbench.result import Result
+
+_RESET = "share.auto.offset.reset"
+#: ISO 8601 as durations are written here.
+_OF_ISO = str.maketrans({"p": "", "t": "", ",": "."})
+
+
+def deletion_of(
+    reading: Reading, evidence: Evidence, group: str, topics: Sequence[str]
+) -> tuple[pa.Table, str]:
+    """Return what would be left after offsets were deleted, and where the group would begin.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.RESET_PLAN`, with the start offsets that members would find if they
+        came back at once.
+    str
+        Where that is, in words.
+
+    Raises
+    ------
+    InputError
+        The group has no state of a topic.
+    """
+    there = evidence.lag.column("topic").to_pylist()
+    if unknown := [topic for topic in topics if topic not in there]:
+        raise InputError(unknown_topic(unknown[0], there, group))
+    found = in_force(evidence.settings, group)[_RESET]
+    begins = str(found.value)
+    to: str | datetime = begins
+    if begins.startswith("by_duration:"):
+        iso = begins.partition(":")[2].lower()  # PT1H30M
+        to = evidence.as_of - parse_duration(iso.translate(_OF_ISO))
+    mine = evidence
+    if topics:
+        chosen = pc.is_in(evidence.lag.column("topic"), pa.array(topics, pa.string()))
+        mine = replace(evidence, lag=evidence.lag.filter(chosen))
+    words = f"{_RESET}={begins}" + (
+        ", Kafka's default, as the group's own setting is not known"
+        if found.source == "assumed"
+        else ""
+    )
+    return reset_of(reading, mine, to, None, None), words
+
+
+def deletion_answer(
+    plan: pa.Table,
+    evidence: Evidence,
+    group: str,
+    topics: Sequence[str],
+    begins: str,
+    base: Result,
+    server: str | None = None,
+    simulated: str = "",
+) -> Result:
+    """What a deletion would do, and how Kafka's own command does it."""
+    what = f"its offsets of {', '.join(topics)}" if topics else "the group"
+    gone = (
+        f"A deletion of {what} forgets the state of {plan.num_rows} share partitions. Members that "
+        f"subscribe again begin where {begins} says."
+    )
+    notes = [
+        f"Nothing was written. {gone}",
+        simulated,
+        refused(evidence, group),
+        "" if topics else "Settings of the group stay: kafka-configs.sh deletes them.",
+        f"Kafka's command, which asks nothing: {kafkas_deletion(group, topics, server)}",
+    ]
+    unknown = plan.column("new_start_offset").null_count
+    gap = f"the new start offset in {unknown} of {plan.num_rows} share partitions"
+    return replace(
+        base,
+        title=f"What would a deletion of {what if topics else group} do?",
+        table=plan,
+        columns=views.RESET_PLAN.columns,
+        order="new_lag",
+        notes=tuple(note for note in notes if note),
+        unknown=((gap,) if unknown else ()) + base.unknown,
+    )
+
+
+def simulated_words(scenario: Scenario, plan: pa.Table, members: int | None) -> str:
+    """Say when the lag would be gone after a reset, at today's rates.
+
+    Raises
+    ------
+    InputError
+        The group has no members and none are given, or too much work to be simulated.
+    """
+    expected = pc.max(plan.column("new_drain_ms")).as_py()
+    found = drained(after_reset(scenario, plan, members), expected)
+    return f"At today's rates, {found.words()}."

@@ -1,0 +1,134 @@
+"""Planned deletions, and how long a group takes after a reset or a deletion, simulated."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sharelag
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.metrics.reset import kafkas_deletion
+from sharelag.whatif.after_reset import Drained, after_reset, drained
+from sharelag.workbench.deletions import deletion_of
+from tests.support.command import sharelag as command
+
+RESET = "share.auto.offset.reset"
+
+
+def begins(value: str | None) -> tuple[list[int | None], str]:
+    """New start offsets of the first group of a recording that has this setting."""
+    bench = sharelag.open("chapters", engine="local")
+    evidence = bench.evidence("billing")
+    rows = [row for row in evidence.settings.to_pylist() if row["name"] != RESET]
+    if value is not None:
+        row = {"scope": "group", "entity": "billing", "name": RESET, "value": value}
+        rows.append(row | {"source": "group"})
+    settings = pa.Table.from_pylist(rows, schema=schemas.SETTINGS)
+    object.__setattr__(evidence, "settings", settings)
+    plan, words = deletion_of(bench.reading, evidence, "billing", ["payments"])
+    assert set(plan.column("topic").to_pylist()) == {"payments"}
+    return plan.column("new_start_offset").to_pylist(), words
+
+
+def test_a_deleted_group_begins_where_its_setting_says() -> None:
+    ends = sharelag.open("chapters", engine="local").lag("billing").table.to_pylist()
+    last = [row["end_offset"] for row in ends if row["topic"] == "payments"]
+    first = [row["log_start_offset"] for row in ends if row["topic"] == "payments"]
+    assert begins("earliest") == (first, f"{RESET}=earliest")
+    assert begins("latest") == (last, f"{RESET}=latest")
+    assumed = f"{RESET}=latest, Kafka's default, as the group's own setting is not known"
+    assert begins(None) == (last, assumed)
+    back, words = begins("by_duration:PT1M30S")
+    assert words == f"{RESET}=by_duration:PT1M30S"
+    assert all(new is None or new <= end for new, end in zip(back, last, strict=True))
+    soon, _ = begins("by_duration:PT0.001S")
+    assert soon == last
+
+
+@pytest.mark.row("CLI-03")
+def test_a_deletion_is_planned_with_kafkas_command() -> None:
+    """GL-19b, and what it does: the start offset is that of a group that begins."""
+    given = ("plan-delete", "--capture", "chapters", "--group", "billing")
+    done = command(*given, "--topic", "payments")
+    assert done.returncode == 0
+    assert done.stderr.count("--group billing --topic payments --delete-offsets") == 1
+    plan = sharelag.open("chapters", engine="local").plan_delete("billing", "payments")
+    said = f"begin where {RESET}="
+    assert said in plan.notes[0]
+    assert said in done.stderr
+    assert plan.table.column("start_offset").to_pylist() == [490] * 4
+    assert plan.table.column("new_start_offset").to_pylist() in ([0] * 4, [500] * 4)
+    whole = command(*given)
+    assert whole.stderr.count("--group billing --delete\n") == 1
+    assert "Settings of the group stay" in whole.stderr
+    wrong = command(*given, "--topic", "paymnets")
+    assert wrong.returncode == 1
+    assert "did you mean 'payments'" in wrong.stderr
+    assert kafkas_deletion("a b", ["t 1", "u"], "b:1").endswith(
+        "--bootstrap-server b:1 --group 'a b' --topic 't 1' --topic u --delete-offsets"
+    )
+
+
+def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
+    bench = sharelag.open("demo", engine="local")
+    far = bench.plan_reset("billing", "earliest", simulate=True)
+    (words,) = [note for note in far.notes if note.startswith("At today's rates")]
+    found = re.fullmatch(
+        r"At today's rates, simulated with 8 members: drained in (.+) to (.+) \(5 of 5 runs\)\.",
+        words,
+    )
+    assert found, words
+    near = bench.plan_reset("billing", "latest", simulate=True)
+    (soon,) = [note for note in near.notes if note.startswith("At today's rates")]
+    assert soon != words
+    printed = command("plan-reset", "--capture", "demo", "--group", "billing", "--to-earliest",
+                      "--simulate")  # fmt: skip
+    assert words in printed.stderr
+    alone = command("plan-reset", "--capture", "demo", "--group", "billing", "--to-latest",
+                    "--members", "3")  # fmt: skip
+    assert alone.returncode == 2
+    assert "--members is of a simulation: add --simulate" in alone.stderr
+
+
+def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
+    bench = sharelag.open("demo", engine="local")
+    plan = bench.plan_reset("billing", 100).table
+    scenario = bench.scenario("billing")
+    after = after_reset(scenario, plan, members=3)
+    starts = [start for topic in after.topics for start in topic.starts]
+    assert {start.window.start_offset for start in starts if start.window} == {100}
+    assert not any(start.window.batches for start in starts if start.window)
+    assert [start.end_offset for start in starts] == [
+        start.end_offset for topic in scenario.topics for start in topic.starts
+    ]
+    assert sum(one.count for one in after.members) == 3
+    assert after.producers == scenario.producers
+    # All of it comes again: more than what lags now.
+    some = drained(after, None, seeds=[1])
+    assert isinstance(some, Drained)
+    assert some.duration_ms == 3_600_000
+
+
+def test_a_group_without_members_has_to_be_told_with_how_many() -> None:
+    bench = sharelag.open("no_members", engine="local")
+    (group,) = set(bench.lag().table.column("group_id").to_pylist())
+    with pytest.raises(InputError, match="the group has no members now: say with how many"):
+        bench.plan_reset(group, "earliest", simulate=True)
+    plan = bench.plan_reset(group, "earliest", simulate=True, members=2)
+    assert any("simulated with 2 members" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ((), "not drained within 10m 0s in any of 5 runs"),
+        ((1000.0,), "drained in 1 s (1 of 5 runs)"),
+        ((1000.0, 61_000.0), "drained in 1 s to 1m 1s (2 of 5 runs)"),
+    ],
+)
+def test_words(times: Any, words: str) -> None:
+    assert Drained(times, 5, 600_000, 1).words() == f"simulated with 1 member: {words}"
