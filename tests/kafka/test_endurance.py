@@ -1,0 +1,105 @@
+"""`capture --follow` for long: its heap, handles and threads stay what they were."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import psutil
+import pytest
+
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.bystanders import Bystander
+from tests.support.kafka.jvm import find_java
+from tests.support.kafka.troubled import PARTITIONS, Busy
+from tests.support.kafka.workload import create_topics, set_group_config, wait_until
+from tests.support.reliability import Inject
+
+#: How long: half an hour was run once, `make test-exhaustive` takes a few minutes.
+MINUTES = float(os.environ.get("SHARELAG_ENDURANCE_MINUTES", "4"))
+#: Seconds between two looks, of which the first quarter are of a job that still warms up.
+_EVERY = 10.0
+_MIB = 1 << 20
+
+
+class Look(NamedTuple):
+    """What all processes of a command hold at one moment."""
+
+    heap: float  # MiB that Java cannot free
+    resident: float  # MiB of all processes, shared pages counted in each
+    handles: int
+    threads: int
+    processes: int
+
+
+def look(process: psutil.Process) -> Look:
+    """Look at a command and all that it has started, which includes a JVM."""
+    ours = [process, *process.children(recursive=True)]
+    (java,) = [one for one in ours if one.name() == "java"]
+    jcmd = str(find_java("jcmd"))
+    for order in ("GC.run", "GC.heap_info"):
+        said = subprocess.run(
+            [jcmd, str(java.pid), order], capture_output=True, text=True, check=True
+        ).stdout
+    used = sum(
+        int(kib) for kib in re.findall(r"^ \S.*?total \d+K, used (\d+)K", said, re.MULTILINE)
+    )
+    there = [one for one in ours if one.is_running()]
+    return Look(
+        used / 1024,
+        sum(one.memory_info().rss for one in there) / _MIB,
+        sum(one.num_fds() for one in there),
+        sum(one.num_threads() for one in there),
+        len(there),
+    )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(MINUTES * 60 + 600)
+def test_following_for_long_holds_no_more_and_more(tmp_path: Path, injected: Inject) -> None:
+    with KafkaBroker() as broker:
+        servers = broker.bootstrap_servers
+        create_topics(servers, {"busy": PARTITIONS})
+        set_group_config(servers, "busy", **{"share.auto.offset.reset": "earliest"})
+        archive = tmp_path / "archive"
+        follow = ["capture", "--follow", "--every", "1s", "--bootstrap-server", servers]
+        with (
+            Busy(servers) as busy,
+            Bystander([*follow, str(archive)], tmp_path / "follow.txt") as follower,
+        ):
+            wait_until(lambda: "archiving into" in follower.text(), "it follows")
+            wait_until(lambda: (archive / "data").exists(), "it has archived")
+            process, ends = psutil.Process(follower.process_id), time.monotonic() + MINUTES * 60
+            looks: list[Look] = []
+            while time.monotonic() < ends:
+                time.sleep(_EVERY)
+                looks.append(look(process))
+            assert follower.is_running(), follower.text()[-2000:]
+            finished = busy.finished
+    quarter = len(looks) // 4
+    early = [median(column) for column in zip(*looks[quarter : 2 * quarter], strict=True)]
+    late = [median(column) for column in zip(*looks[-quarter:], strict=True)]
+    before, after = Look(*early), Look(*late)  # type: ignore[arg-type]
+    print(f"{MINUTES:g} minutes, {finished} records: {before} {after}")
+    injected(
+        "load",
+        "minutes of capture --follow",
+        round(MINUTES),
+        {"records that members finished": finished},
+        measured={
+            "MiB more heap after a collection": round(after.heap - before.heap, 1),
+            "handles more": after.handles - before.handles,
+            "threads more": after.threads - before.threads,
+        },
+    )
+    assert finished > 100
+    assert after.heap < before.heap * 1.1 + 8
+    assert after.resident < before.resident * 1.15 + 32
+    assert after.handles <= before.handles + 20
+    assert after.threads <= before.threads + 8
+    assert after.processes <= before.processes + 2
