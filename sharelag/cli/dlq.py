@@ -50,7 +50,7 @@ def dlq(
 ) -> None:
     """Compare archived records of a group with its dead-letter queue (KIP-1191).
 
-    One row is a run of offsets that fared alike: written, duplicate, missing, archiving, stuck,
+    One row is a run of offsets with the same status: written, duplicate, missing, archiving, stuck,
     passed, unexpected or unreadable, with the reason. No payload is shown; sharelag peek shows one.
     """
     from sharelag.tables.lines import lines, plain_rows

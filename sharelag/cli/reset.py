@@ -129,7 +129,7 @@ def plan_delete(
 
 def _require_simulate(simulate: bool, members: int | None) -> None:
     if members is not None and not simulate:
-        raise click.UsageError("--members is of a simulation: add --simulate.")
+        raise click.UsageError("--members needs --simulate: add it.")
 
 
 def _print(result: Result, output: str) -> None:

@@ -204,7 +204,7 @@ def _judged(both: pa.Table, now: int) -> pa.Table:
 
 
 def _runs(rows: pa.Table) -> pa.Table:
-    """Put offsets together that follow each other and fared alike."""
+    """Put offsets together that follow each other with the same outcome."""
     if not rows.num_rows:
         return LEDGER.empty_table()
     alike = codes_of([flat(rows.column(name)) for name in (*_PLACE, *_OF_RUN)])

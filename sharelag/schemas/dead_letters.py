@@ -52,7 +52,7 @@ ARCHIVED_RUNS = pa.schema(
     ]
 )
 
-#: One run of offsets of a share partition that fared alike.
+#: One run of offsets of a share partition with the same outcome.
 LEDGER = pa.schema(
     [
         ("group_id", pa.string()),

@@ -91,7 +91,7 @@ def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
     alone = command("plan-reset", "--capture", "demo", "--group", "billing", "--to-latest",
                     "--members", "3")  # fmt: skip
     assert alone.returncode == 2
-    assert "--members is of a simulation: add --simulate" in alone.stderr
+    assert "--members needs --simulate: add it" in alone.stderr
 
 
 def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
