@@ -28,6 +28,14 @@ from sharelag.schemas.arrow import as_table, one_batch
 HISTORY_KEY = (*("record_topic" if name == "topic" else name for name in KEY), "record_offset")
 
 _IS_NEW = "_is_new"
+_TIMES = ("create_timestamp", "write_timestamp")
+_NO_TIME = -(2**63)
+#: What a snapshot that changes nothing leaves as it was.
+_UNCHANGED = (
+    *("state_epoch", "leader_epoch", "start_offset", "effective_start_offset"),
+    *("window_end_offset", "delivery_complete_count", "window_available", "window_complete"),
+    *("runs", "max_delivery_count", "head_delivery_count"),
+)
 _KINDS = ("snapshot", "update", "tombstone", "rejected")
 _FLAGS = {
     "exists": c.EXISTS,
@@ -218,6 +226,9 @@ def _table(
         "record_timestamp": table.column("timestamp").take(pa.array(order)),
         "record_kind": _kinds_of(kinds, known["refused"]),
         "replaced": _bits(replaced),
+        "rewritten": pa.array(
+            _rewritten(_times(table, order), history, kinds, bounds), mask=~changed
+        ),
         "leader_changed": _leader_changed(
             history.leader_epoch, first, valid["leader_epoch"] & ~_by_no_leader(table, order, kinds)
         ),
@@ -253,6 +264,37 @@ def _by_no_leader(
     )
     found = is_new.fill_null(False).to_numpy(zero_copy_only=False)[order]
     return np.asarray((kinds == k.SNAPSHOT) & found, bool)
+
+
+def _times(
+    table: pa.RecordBatch, order: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When each state was created and written, in milliseconds; the least number where unknown."""
+    columns = [table.column(name).cast(pa.int64()) for name in _TIMES]
+    created, written = (column.fill_null(_NO_TIME).to_numpy()[order] for column in columns)
+    return created, written
+
+
+def _rewritten(
+    times: tuple[NDArray[np.int64], NDArray[np.int64]],
+    history: c.History,
+    kinds: NDArray[np.int8],
+    bounds: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether each is a snapshot of the state before it, of the same creation, written later."""
+    is_snapshot = kinds == k.SNAPSHOT
+    created, written = times
+    place = np.arange(len(kinds))
+    last = np.append(-1, np.maximum.accumulate(np.where(is_snapshot, place, -1))[:-1])
+    begins = np.repeat(bounds[:-1], np.diff(bounds))
+    same = is_snapshot & (last >= begins) & (created != _NO_TIME)
+    same &= (created == created[last]) & (written > written[last])
+    for name in _UNCHANGED:
+        values = getattr(history, name)
+        same &= values == np.append(values[:1], values[:-1])
+    for name in ("finished", "archived", "released", "redelivered"):
+        same &= getattr(history, name) == 0
+    return same
 
 
 def _leader_changed(

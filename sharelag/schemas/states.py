@@ -74,6 +74,8 @@ HISTORY = pa.schema(
         ("released", pa.int64()),  # offsets given back: their delivery failed or timed out
         ("redelivered", pa.int64()),  # deliveries that ended, beyond the first of their offset
         ("replaced", pa.bool_()),  # the record replaced the state: created, reset or altered
+        # a snapshot of the same state as before, written anew; null: not known, as above
+        ("rewritten", pa.bool_()),
         # another leader wrote than before; null: not known, such as of the first that wrote
         ("leader_changed", pa.bool_()),
         # false: the state is partial, since no snapshot, or a gap after it, was seen

@@ -47,6 +47,11 @@ COLUMNS = {
     "replaced": Column(
         Format.FLAG, "true: the record replaced the state: created, reset or altered"
     ),
+    "rewritten": Column(
+        Format.FLAG,
+        "true: a snapshot that changed nothing, such as Kafka writes of states that are long "
+        "unchanged; null where that is not known",
+    ),
     "leader_changed": Column(
         Format.FLAG,
         "true: another leader wrote this record than the one before; null where a leader did not "
