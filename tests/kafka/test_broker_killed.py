@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sharelag.model import SharePartition
 from sharelag.wire import state_partition
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import sharelag, sharelag_process
 from tests.support.kafka.cluster import KafkaCluster, frozen
 from tests.support.kafka.workload import (
@@ -26,6 +27,9 @@ from tests.support.kafka.workload import (
     wait_until,
 )
 from tests.support.reliability import Inject
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PARTITIONS, STATE_PARTITIONS = 24, 12
 SESSION = 10  # seconds until a broker that was killed leads no more
@@ -171,4 +175,73 @@ def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
         1,
         {happened: 1},
         measured={"seconds after the timeout": round(max(took - 3, 0), 1)},
+    )
+
+
+@pytest.mark.exhaustive
+def test_spark_answers_in_part_as_one_process_does(
+    cluster: KafkaCluster, spark: SparkSession, injected: Inject
+) -> None:
+    asked = ("--bootstrap-server", cluster.bootstrap_servers, "--engine", "spark", "-o", "json")
+    number = next(number for number in (2, 1) if led_by(cluster, number))
+    with frozen(cluster.brokers[number - 1]):
+        silent = led_by(cluster, number)
+        answer = sharelag("lag", *asked, "--timeout", "3000")
+    told_in_part(answer, silent, dict.fromkeys(range(PARTITIONS), 0))
+    told = {"answers that say which part is missing": 1}
+    injected("brokers", "a broker is stopped (SIGSTOP)", 1, told)
+
+
+@pytest.mark.exhaustive
+def test_a_silent_partition_of_the_groups_records_refuses_members_alone(
+    cluster: KafkaCluster, tmp_path: Path, injected: Inject
+) -> None:
+    lead(cluster, {STATE_TOPIC: 1, GROUP_TOPIC: 2, "orders": 1}, tmp_path)
+    asked = ("--bootstrap-server", cluster.bootstrap_servers, "-o", "json", "--timeout", "2000")
+    with frozen(cluster.brokers[1]):
+        assert not led_by(cluster, 2)
+        whole = sharelag("lag", *asked)
+        # Two: then the session of the broker ends, and others lead.
+        refused = [sharelag(command, *asked) for command in ("explain", "members")]
+    assert lags(whole) == dict.fromkeys(range(PARTITIONS), 0)
+    for answer in refused:
+        assert (answer.returncode, answer.stdout) == (3, "")
+        assert f" of {GROUP_TOPIC} (led by broker 2 at " in answer.stderr
+    injected(
+        "brokers",
+        f"the leader of {GROUP_TOPIC} is stopped (SIGSTOP)",
+        1,
+        {"whole answers": 1, "refused, with what is missing": len(refused)},
+    )
+
+
+def lead(cluster: KafkaCluster, topics: dict[str, int], folder: Path) -> None:
+    """Let one of the first two brokers lead all partitions of each topic, by Kafka's commands."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def partitions(topic: str) -> dict[int, int]:
+        found = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return {number: one.leader for number, one in found.items()}
+
+    moved = [
+        {"topic": topic, "partition": p, "replicas": [leader, 3 - leader, 3]}
+        for topic, leader in topics.items()
+        for p in partitions(topic)
+    ]
+    plan = folder / "reassign.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": moved}))
+    where = ("--bootstrap-server", cluster.bootstrap_servers)
+    run_tool = cluster.brokers[0].run_tool
+    for tool, arguments in (
+        (
+            "reassign.ReassignPartitionsCommand",
+            ("--execute", "--reassignment-json-file", str(plan)),
+        ),
+        ("LeaderElectionCommand", ("--election-type", "preferred", "--all-topic-partitions")),
+    ):
+        done = run_tool(f"org.apache.kafka.tools.{tool}", *where, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+    wait_until(
+        lambda: all(set(partitions(topic).values()) == {n} for topic, n in topics.items()),
+        "the brokers lead what they are to lead",
     )

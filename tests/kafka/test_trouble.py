@@ -293,7 +293,15 @@ def test_topics_and_groups_change_while_they_are_followed(tmp_path: Path, inject
             produce(servers, "moved", numbered(2 * count_of("moved"), count_of("moved"), "left"))
 
         def count_of(topic: str) -> int:
-            return len(admin.list_topics(topic, timeout=10).topics[topic].partitions)
+            # The number that was there before it was created again may be none for a moment.
+            found: dict[int, object] = {}
+
+            def is_known() -> bool:
+                found.update(admin.list_topics(topic, timeout=10).topics[topic].partitions)
+                return bool(found)
+
+            wait_until(is_known, "the topic is known")
+            return len(found)
 
         def add_partitions() -> None:
             admin.create_partitions([NewPartitions("moved", 5)])["moved"].result(timeout=30)
