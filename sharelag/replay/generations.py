@@ -54,7 +54,11 @@ def kinds_by_rule(
     chained = deltas & (generation == 0)
     if chained.any():
         ignored |= chained & ~on_chain(
-            bounds, sorted_kinds, offsets, _back_offsets(table)[order], chained & ~ignored
+            bounds,
+            sorted_kinds,
+            offsets,
+            _older_field(table, "back_offset")[order],
+            chained & ~ignored,
         )
     ruled = kinds.copy()
     ruled[order[ignored]] = k.UPDATE_TOMBSTONE
@@ -73,16 +77,44 @@ def _of_last_checkpoint(
     return np.asarray(there & (epochs[last] == epochs))
 
 
-def _back_offsets(table: pa.RecordBatch) -> NDArray[np.int64]:
-    """Return the offset of the control record before each, -1 where the record has none."""
+def delta_jumps(
+    table: pa.RecordBatch, order: NDArray[np.int64], bounds: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return before which records a delta of G2 is missing, by the indices in their keys.
+
+    An index is that of the delta before plus one, whatever checkpoints are between; after the last
+    of the range, which is 255 at most, it begins with 0 again.
+
+    Parameters
+    ----------
+    table, order, bounds
+        As for `kinds_by_rule`; the result is in that order.
+    """
+    jumps = np.zeros(len(order), bool)
+    if not is_older(table):
+        return jumps
+    index = _older_field(table, "delta_index")[order]
+    generation = table.column("generation").fill_null(127).to_numpy()[order]
+    gone = table.column("tombstone").to_numpy(zero_copy_only=False)[order]
+    there = np.flatnonzero((index >= 0) & (generation == _BY_EPOCH) & ~gone)
+    # A share partition that was removed and created again begins anew.
+    life = np.searchsorted(bounds, there, side="right") + np.cumsum(gone & (index < 0))[there]
+    same = life[1:] == life[:-1]
+    now, before = index[there[1:]], index[there[:-1]]
+    jumps[there[1:]] = same & (now != before + 1) & (now != 0)
+    return jumps
+
+
+def _older_field(table: pa.RecordBatch, name: str) -> NDArray[np.int64]:
+    """Return a field that only an older design has, -1 where a record has none."""
     column = table.column("older_fields")
-    back = np.full(len(column), -1, np.int64)
+    found = np.full(len(column), -1, np.int64)
     counts = column.offsets.to_numpy()
     row = np.repeat(np.arange(len(column)), np.diff(counts))
     here = slice(int(counts[0]), int(counts[-1]))
-    named = pc.equal(column.keys, "back_offset").to_numpy(zero_copy_only=False)[here]
-    back[row[named]] = column.items.to_numpy(zero_copy_only=False)[here][named]
-    return back
+    named = pc.equal(column.keys, name).to_numpy(zero_copy_only=False)[here]
+    found[row[named]] = column.items.to_numpy(zero_copy_only=False)[here][named]
+    return found
 
 
 @kernel

@@ -18,7 +18,7 @@ from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_
 from sharelag.replay import changes as c
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, kernel_columns
-from sharelag.replay.generations import UNKNOWN_EPOCH
+from sharelag.replay.generations import UNKNOWN_EPOCH, delta_jumps
 from sharelag.replay.order import by_share_partition, in_log_order
 from sharelag.replay.state import drop_superseded, last_key
 from sharelag.schemas import Arrow
@@ -71,7 +71,8 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     rows = c.history_rows(walk, key, columns, len(bounds) - 1)
     history = c.History._make(column.take(order) for column in rows)
     kinds = columns.kind[order]
-    return _table(table, order, bounds, history, kinds, _breaks(table, order, gaps))
+    broken = _breaks(table, order, gaps) | delta_jumps(table, order, bounds)
+    return _table(table, order, bounds, history, kinds, broken)
 
 
 def histories(

@@ -1,9 +1,11 @@
 """What a recorded history of share state would cost in each design of that state.
 
-A design is a generation of the format (`sharelag.wire.generations`), or today's with snapshots
-alone. Each writes a record for each of the history; designs that keep a state in the user's topic
-have no start offset in their deltas, so that a checkpoint is written where it moves. What was not
-recorded as a whole window is taken to have the runs of the window, merged as far as they go.
+A design is a generation of the format (`sharelag.wire.generations`), today's with snapshots
+alone, or G2 by the rule of its draft: a checkpoint where the start offset moves and nothing is in
+flight, since it is small then. Each writes a record for each of the history; designs that keep a
+state in the user's topic have no start offset in their deltas, so that a checkpoint is written
+where it moves. What was not recorded as a whole window is taken to have the runs of the window,
+merged as far as they go.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ SNAPSHOT, TOMBSTONE = "snapshot", "tombstone"
 DESIGN_COSTS = pa.schema(
     [
         *SHARE_PARTITION_COLUMNS,
-        ("design", pa.string()),  # G0 to G4, or G4 with snapshots alone
+        # G0 to G4, G2 with checkpoints preferred, or G4 with snapshots alone
+        ("design", pa.string()),
         ("user_topic_records", pa.int64()),
         ("state_topic_records", pa.int64()),
         ("snapshots", pa.int64()),  # records with the whole window: snapshots, checkpoints
@@ -45,6 +48,7 @@ DESIGN_COSTS = pa.schema(
     ]
 )
 SNAPSHOTS_ALONE = "G4, snapshots alone"
+CHECKPOINTS_PREFERRED = "G2, checkpoints preferred"
 
 
 class _Design(NamedTuple):
@@ -53,6 +57,7 @@ class _Design(NamedTuple):
     part: RecordKind
     in_user_topic: bool = False
     snapshots_alone: bool = False
+    prefers_whole: bool = False
 
 
 def _older(generation: int) -> _Design:
@@ -61,7 +66,9 @@ def _older(generation: int) -> _Design:
 
 
 DESIGNS = (
-    *(_older(generation) for generation in range(4)),
+    *(_older(generation) for generation in range(3)),
+    _older(2)._replace(name=CHECKPOINTS_PREFERRED, prefers_whole=True),
+    _older(3),
     _Design("G4", SHARE_SNAPSHOT, SHARE_UPDATE),
     _Design(SNAPSHOTS_ALONE, SHARE_SNAPSHOT, SHARE_UPDATE, snapshots_alone=True),
 )
@@ -78,7 +85,7 @@ def design_costs(records: schemas.Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `DESIGN_COSTS`, six rows a share partition. Bytes are those of Kafka's encoding, without
+        `DESIGN_COSTS`, seven rows a share partition. Bytes are those of Kafka's encoding, without
         the overhead of record batches, which is the same in all.
     """
     table = one_batch(records)
@@ -122,6 +129,8 @@ def _costs(design: _Design, written: _Written) -> pa.Table:
         whole[:] = True
     elif design.in_user_topic:
         whole |= written.moves
+    elif design.prefers_whole:
+        whole |= written.moves & (written.runs == 0)
     # A snapshot was recorded with its own batches; other whole windows are those of the replay.
     batches = np.where(whole & ~written.whole, written.runs, written.batches)
     count = np.zeros(len(whole), np.int64)

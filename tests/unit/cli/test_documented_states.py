@@ -86,6 +86,42 @@ def test_checkpoint_epochs_rise_by_one_and_deltas_have_the_last(tmp_path: Path) 
     assert window["effective_start_offset"] == 7
 
 
+@pytest.mark.row("PSC-09")
+@pytest.mark.parametrize(
+    ("indices", "follow"),
+    [
+        ((3,), [True]),  # GL-08: the next index is 3, which no checkpoint resets
+        ((3, 0), [True, True]),  # the range 0-3: after 3 comes 0
+        ((3, 5), [True, False]),  # the delta with index 4 is missing
+        ((2,), [False]),
+    ],
+)
+def test_a_delta_index_that_jumps_tells_of_a_missing_delta(
+    tmp_path: Path, indices: tuple[int, ...], follow: list[bool]
+) -> None:
+    more = [
+        row(2, 6 + n, 1, None, [(5, 5, 2, 1)], 2, older_fields=[("delta_index", index)])
+        for n, index in enumerate(indices)
+    ]
+    history = shown(tmp_path, "history", [*keyed(), *more])
+    assert [one["follows"] for one in history] == [True] * 6 + follow
+    # What a delta changed is not known where one before it is missing; the state counts.
+    assert [one["released"] is not None for one in history[6:]] == follow
+    assert shown(tmp_path, "windows", [*keyed(), *more])[0]["effective_start_offset"] == 7
+
+
+def test_tombstones_are_no_deltas_and_what_comes_after_begins_anew(tmp_path: Path) -> None:
+    def gone(offset: int, index: int) -> dict[str, Any]:
+        fields = [("delta_index", index)]
+        return row(2, offset, 1, None, [], tombstone=True, older_fields=fields)
+
+    removed = [row(2, 6, 0, None, [], tombstone=True), *(gone(7 + n, 2 - n) for n in range(3))]
+    again = [row(2, 10, 0, 0, [], 0)]
+    again.append(row(2, 11, 1, None, [(0, 0, 2, 1)], 0, older_fields=[("delta_index", 9)]))
+    history = shown(tmp_path, "history", [*keyed(), *removed, *again])
+    assert all(one["follows"] for one in history)
+
+
 @pytest.mark.row("PSC-19", "REJ-03")
 @pytest.mark.parametrize("other", ["__consumer_offsets", "__share_group_state"])
 def test_two_topics_have_two_readers(tmp_path: Path, other: str) -> None:

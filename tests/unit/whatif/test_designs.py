@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import sharelag
-from sharelag.whatif.designs import DESIGNS, SNAPSHOTS_ALONE, design_costs
+from sharelag.whatif.designs import (
+    CHECKPOINTS_PREFERRED,
+    DESIGNS,
+    SNAPSHOTS_ALONE,
+    design_costs,
+)
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
@@ -81,9 +88,29 @@ def test_random_histories_cost_what_their_records_are() -> None:
 def test_a_new_leader_replays_from_the_last_whole_window() -> None:
     found = costs(list(WALK.values())[:-1])
     replayed = {name: row["replayed_records"] for name, row in found.items()}
-    assert replayed == {"G0": 6, "G1": 6, "G2": 7, "G3": 7, "G4": 7, SNAPSHOTS_ALONE: 1}
+    kept = {SNAPSHOTS_ALONE: 1, CHECKPOINTS_PREFERRED: 6}
+    assert replayed == {"G0": 6, "G1": 6, "G2": 7, "G3": 7, "G4": 7} | kept
     assert found["G1"]["scanned_from"] == 110
     assert found["G4"]["scanned_from"] is None
+
+
+@pytest.mark.row("PSC-11")
+def test_where_nothing_is_in_flight_a_checkpoint_is_preferred(tmp_path: Path) -> None:
+    """GL-02: the writes after steps 2 and 11 have no batches; a history begins with one, too."""
+    pq.write_table(pa.Table.from_batches([raw_of(WALK.values(), TODAY)]), tmp_path / "raw.parquet")
+    table = sharelag.open(tmp_path / "raw.parquet", engine="local").designs().table
+    found = {row["design"]: row for row in table.to_pylist()}
+    counts = ("snapshots", "state_topic_records")
+    assert [found[CHECKPOINTS_PREFERRED][name] for name in counts] == [3, 8]
+    assert [found["G2"][name] for name in counts] == [1, 8]
+    # Each step alone: up to it there is one more than up to the write before.
+    steps = list(WALK)
+    wholes = [
+        costs([WALK[one] for one in steps[:count]])[CHECKPOINTS_PREFERRED]["snapshots"]
+        for count in range(1, len(steps) + 1)
+    ]
+    grown = [step for step, was, now in zip(steps, [0, *wholes], wholes, strict=False) if now > was]
+    assert grown == [0, 2, 11]
 
 
 @pytest.mark.row("PSC-12")
