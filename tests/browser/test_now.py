@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+import sharelag
 from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.notebooks.running import DRAWN, READ
 
+GROUPS = sorted(sharelag.open("demo", engine="local").groups)
 CELLS = [
     "import sharelag",
     "shop = sharelag.open('demo', engine='local').dashboard()\nshop",
@@ -109,7 +111,7 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     page = opened.page
     board, strip = board_of(page), page.locator(".sl-strip")
     pick(page, "search-index")
-    chart = board.locator(".sl-chart:has(.sl-stage) .nsewdrag").nth(1)
+    chart = board.locator(".sharelag-sheet .sl-chart .nsewdrag").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     assert box is not None
@@ -142,6 +144,54 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     opened.assert_quiet()
 
 
+def test_a_group_is_found_by_a_part_of_its_name(opened: Watched) -> None:
+    page = opened.page
+    board = board_of(page)
+    expect(board.get_by_role("heading", name="Now: demo")).to_be_visible()
+    pick(page, "fulfilment")
+    field = board.get_by_label("Group", exact=True)
+    field.press("Escape")
+    expect(field).to_have_value("fulfilment")
+    field.focus()
+    expect(field).to_have_value("")  # all are offered
+    options = board.locator("datalist option")
+    assert sorted(one.get_attribute("value") or "" for one in options.all()) == GROUPS
+    page.keyboard.type("NOTIF")
+    page.keyboard.press("Enter")
+    expect(field).to_have_value("notifications")
+    expect(board.locator(".sl-cards .sl-state")).to_contain_text("notifications")
+    page.keyboard.type("no such group")
+    page.keyboard.press("Enter")
+    expect(board.locator(".sl-finder [role=status]")).to_contain_text("Nothing is called")
+    page.keyboard.press("Escape")
+    expect(field).to_have_value("notifications")
+    page.wait_for_function(IDLE)
+    opened.assert_quiet()
+
+
+def test_every_column_of_the_groups_can_be_read(opened: Watched) -> None:
+    """Nothing is cut where there is room, and what there is no room for is said."""
+    page = opened.page
+    table = board_of(page).locator(".sl-table").first
+    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    table.get_by_label("Filter").fill("")
+    expect(table).not_to_have_attribute("data-rows", "1")
+    cut = """table => [...table.querySelectorAll('td, th button')].filter(
+        one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""
+    for width, left in ((1440, ""), (1920, ""), (768, "No room for")):
+        page.set_viewport_size({"width": width, "height": 900})
+        said = table.locator("p.sl-soft").first
+        expect(said).to_contain_text(re.compile(f"{left}.*") if left else re.compile(r"\.$"))
+        if not left:
+            expect(said).not_to_contain_text("No room")
+        scroll = table.locator(".sl-scroll")
+        expect(scroll).to_have_js_property("scrollWidth", scroll.evaluate("one => one.clientWidth"))
+        assert table.evaluate(cut) == []
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("window.jupyterapp.shell.expandLeft()")
+    opened.assert_quiet()
+
+
 def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> None:
     page = opened.page
     board = board_of(page)
@@ -171,6 +221,29 @@ def test_what_is_clicked_gives_its_python_in_a_new_cell(opened: Watched) -> None
     assert source.splitlines()[0] == "bench.overview()"
     place = page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex")
     assert place == 2  # right below the dashboard
+    opened.assert_quiet()
+
+
+def test_what_is_picked_gives_its_python(opened: Watched) -> None:
+    page = opened.page
+    board = board_of(page)
+    pick(page, "checkout")
+    said = board.get_by_role("button", name="Copy the Python of what is picked")
+    expect(said).to_be_hidden()
+    board.get_by_role("grid").last.locator("tbody tr").first.click()
+    expect(said).to_be_visible()
+    count = "window.jupyterapp.shell.currentWidget.content.widgets.length"
+    before = page.evaluate(count)
+    board.locator(".sl-picked").get_by_role("button", name="Python into a new cell").click()
+    page.wait_for_function(f"{count} === {before + 1}")
+    source = page.evaluate(
+        "window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.getSource()"
+    )
+    assert "Selection([('checkout', " in source
+    assert ").of(bench.lag().table)" in source
+    board.get_by_role("grid").last.press("Escape")
+    expect(said).to_be_hidden()
+    page.wait_for_function(IDLE)
     opened.assert_quiet()
 
 

@@ -30,6 +30,8 @@ from .parts import Part, words_of
 _PLAIN_BLANKS = str.maketrans("\u00a0\u202f", "  ")
 #: Seconds between two refreshes of something that goes on, and after which it is called stale.
 EVERY, STALE_AFTER = 30.0, 120.0
+#: Traits of a selection that people pick.
+PICKED = ("keys", "offsets", "moment")
 _GRID = {
     "grid_template_columns": "repeat(auto-fit, minmax(min(100%, 600px), 1fr))",
     "grid_gap": "0 20px",
@@ -101,6 +103,8 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._begin()
         self.header.observe(self.redraw, names=["theme"])
         self._selection.observe(self._on_pick, names=["keys"])
+        self._selection.observe(self._say_code, names=PICKED)
+        self._say_code()
 
     @property
     def bench(self) -> Workbench:
@@ -209,12 +213,18 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._run = None
         if self.comm is not None:  # it is closed once more when it is collected
             self._selection.unobserve(self._on_pick, names=["keys"])
+            self._selection.unobserve(self._say_code, names=PICKED)
             for part in self.children:
                 _close(part)
         super().close()
 
     def _on_pick(self, _: Any) -> None:
         self.redraw()
+
+    def _say_code(self, _: Any = None) -> None:
+        """The Python that chooses what is picked."""
+        is_picked = any(getattr(self._selection, name) for name in PICKED)
+        self.header.code = self._selection.to_code("bench.lag().table") if is_picked else ""
 
     def _begin(self) -> None:
         """Show everything for the first time."""

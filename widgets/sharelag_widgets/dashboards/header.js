@@ -1,11 +1,12 @@
 // What stands above a dashboard and above each of its parts: as of when and how old that is, the definition, what is not known.
 
+import { codeButtons } from "../shared/code.js";
 import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { counted, duration, local, utc, words } from "../shared/format.js";
 import { chooseTheme, watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
-const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "busy", "live", "every", "paused", "stale_after"];
+const WATCHED = ["title", "level", "as_of", "above", "units", "source", "help", "finding", "facts", "unknown", "notes", "failure", "code", "busy", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
 const THEMES = { "": "Page's theme", light: "Light", dark: "Dark" };
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
@@ -44,8 +45,10 @@ function render({ model, el }) {
   }
   const failure = make("p", { class: "sl-failure", role: "alert", hidden: true });
   const facts = make("div", { class: "sl-facts" });
+  const picked = make("div", { class: "sl-bar sl-picked", hidden: true });
+  const below = make("div");
   const top = make("div", { class: "sl-top" }, heading, badge, ...(main ? [] : [when]), make("span", { class: "sl-push" }), ...(main ? [chip, themes] : []), refresh, pause, ask4help);
-  root.append(top, ...(main ? [when] : []), panel, gaps, failure, facts, voice.element);
+  root.append(top, ...(main ? [when] : []), panel, gaps, failure, facts, picked, below, voice.element);
 
   function escape(event, control, opened) {
     if (event.key !== "Escape" || opened.hidden) return;
@@ -141,6 +144,8 @@ function render({ model, el }) {
     ask4help.hidden = !get("help").length;
     write(failure, get("failure"));
     hide(failure, !get("failure"));
+    hide(picked, !get("code"));
+    renew(picked, get("code"), (code) => (code ? codeButtons(root, voice, below, [["Copy the Python of what is picked", code]], true) : []));
     renew(facts, ["finding", "facts", "notes"].map(get), factsOf);
     const unknown = main ? get("unknown") : []; // of a part, the dashboard's header says it
     hide(chip, !unknown.length);

@@ -38,6 +38,7 @@ class Header(anywidget.AnyWidget):
     facts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # and how it is to be read
     notes = traitlets.List(traitlets.Unicode()).tag(sync=True)
     failure = traitlets.Unicode("").tag(sync=True)
+    code = traitlets.Unicode("").tag(sync=True)  # Python of what is picked
     busy = traitlets.Bool(False).tag(sync=True)
     live = traitlets.Bool(False).tag(sync=True)  # whether reading again can give something else
     every = traitlets.Float(0).tag(

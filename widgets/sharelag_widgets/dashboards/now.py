@@ -55,7 +55,8 @@ RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "l
 RANGE_MOMENTS = 60
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "as long as a cause has lasted, named where it begins",
-    "mark": "a member joined, the last one left, a new leader, records archived, or a reset",
+    "mark": "a member joined or left, the last one left, a new leader, records archived (also "
+    "by retention, which the state does not tell apart), or a reset",
     "dragging": "goes through time: the window below is that of the moment",
     "curves": "after a what-if: lag from now on, with its 95 % interval",
 }
