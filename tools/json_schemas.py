@@ -102,6 +102,7 @@ def rows() -> dict[str, dict[str, Any]]:
         "health-findings": properties(FINDINGS),
         "settings": properties(IN_FORCE),
         "settings-lint": properties(LINT),
+        "lint": properties(LINT),
         "check": properties(CHECKED),
         "doctor-rights": properties(schemas.RIGHTS),
         **_simulated(),

@@ -49,7 +49,7 @@ _HOMES = {
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
     **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},
-    **{name: name for name in ("consumed", "dlq", "peek")},
+    **{name: name for name in ("consumed", "dlq", "lint", "peek")},
     **dict.fromkeys(("plan-reset", "plan-delete"), "reset"),
     **{name: name for name in ("mcp", "report", "requests", "settings", "simulate")},
 }

@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Decide what to do": {
         "simulate": "sharelag simulate --capture demo --group billing --members 4",
         "plan-reset": "sharelag plan-reset --capture slow --group slow --to-latest",
+        "lint": "sharelag lint kafka-share-groups.sh --group billing --delete",
         "plan-delete": "sharelag plan-delete --capture slow --group slow",
     },
     "Keep watch": {

@@ -152,6 +152,11 @@ SETTINGS = view(
     meanings={"group_id": "share group; - for the brokers"},
 )
 LINT = view("name value problem hint", meanings={"name": "of the consumer's property"})
+LINTED = view(
+    "name value problem hint",
+    meanings={"name": "option", "value": "given, or Kafka's default"},
+    name="OPTION",
+)
 HEALTH = view(
     "partition records snapshots updates tombstones rejects missing bytes share_partitions "
     "updates_per_snapshot bytes_per_finished misplaced needed_from prunable pinned_by",

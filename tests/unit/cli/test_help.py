@@ -20,7 +20,7 @@ from tests.support.command import sharelag, sharelag_process
 EXAMPLES = {name: text for some in SECTIONS.values() for name, text in some.items()}
 #: Examples that need a cluster, a file of somebody's or a standard input, or that take long.
 NOT_RUN = {"doctor", "capture", "requests", "check", "report", "export", "mcp", "demo", "simulate"}
-NOT_RUN |= {"consumed", "dlq", "metrics", "peek"}
+NOT_RUN |= {"consumed", "dlq", "lint", "metrics", "peek"}
 INSTALL = (Path(__file__).parents[3] / "docs" / "install.md").read_text()
 
 

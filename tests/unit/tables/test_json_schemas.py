@@ -50,6 +50,7 @@ PRINTED = {
     "health-findings": ["health", "--findings"],
     "settings": ["settings", "--group", "billing"],
     "settings-lint": ["settings", "--consumer-config", str(CONSUMER)],
+    "lint": ["lint", "kafka-share-groups.sh", "--list"],
     "check": ["check", "--rules", str(example("rules.yaml"))],
     "doctor-rights": [
         *("doctor", "--rights", "--group", "billing", "--topic", "orders"),
@@ -83,6 +84,10 @@ def schema(name: str) -> dict[str, object]:
 
 
 def printed(*arguments: str) -> list[dict[str, object]]:
+    if arguments[0] == "lint":  # the command that is checked ends the line
+        arguments = ("lint", "-o", "json", *arguments[1:])
+        answer = CliRunner().invoke(cli, list(arguments))
+        return [json.loads(line) for line in answer.stdout.splitlines()]
     source = [] if ALONE & set(arguments) else ["--capture", str(CAPTURE)]
     answer = CliRunner().invoke(cli, [*arguments, *source, "-o", "json"])
     return [json.loads(line) for line in answer.stdout.splitlines()]

@@ -1,0 +1,34 @@
+"""`sharelag lint`: a command line of Kafka's tools, checked before it is run."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from sharelag.cli.options import OUTPUT, VERBOSE, with_options
+from sharelag.cli.output import start_local, write
+from sharelag.tables import views
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@with_options(OUTPUT, VERBOSE)
+@click.argument("line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND...")
+def lint(output: str, line: tuple[str, ...]) -> int:
+    """Check a command of Kafka's tools for share groups; it is not run.
+
+    The tools are kafka-share-groups.sh and kafka-console-share-consumer.sh. Write the command
+    after lint as it is, or in quotes. A row is an option with its value, or with
+    Kafka's default; the exit code is 1 when Kafka 4.3.1 would refuse the command.
+    """
+    from sharelag.metrics.linted import linted_arrow
+    from sharelag.model.kafka_commands import check_command
+    from sharelag.tables.lines import each_row, lines
+
+    start_local()
+    words = shlex.split(line[0]) if len(line) == 1 else line
+    checked = check_command(words)
+    write(lines(each_row(linted_arrow(checked)), output, views.LINTED.columns))
+    if not checked.problems:
+        click.echo(f"sharelag: {checked.tool.name} accepts it", err=True)
+    return int(bool(checked.problems))

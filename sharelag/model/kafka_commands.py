@@ -1,0 +1,286 @@
+"""Command lines of Kafka's tools for share groups, checked as Kafka 4.3.1 checks them. No I/O.
+
+``ShareGroupCommandOptions``, ``ShareGroupCommand`` and ``ConsoleShareConsumerOptions`` decide what
+is refused; tests ask them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from sharelag.errors import InputError
+from sharelag.model.settings import Problem
+
+Given = Mapping[str, Sequence[str | None]]
+
+
+class Rule(NamedTuple):
+    """What a tool refuses."""
+
+    breaks: Callable[[Given], bool]
+    option: str
+    why: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool: options without a value, with one, with one that may be left out, and its rules."""
+
+    name: str
+    flags: frozenset[str]
+    valued: frozenset[str]
+    optional: frozenset[str] = frozenset()
+    #: Options that only go with one of others.
+    only_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    #: Options that may be given several times.
+    repeatable: frozenset[str] = frozenset()
+    #: Defaults of KIP-932 that releases do not have.
+    of_the_kip: Mapping[str, str] = field(default_factory=dict)
+    #: Options of KIP-932 while under discussion that no release has, and what stands for them.
+    drafts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def options(self) -> frozenset[str]:
+        """All of its options."""
+        return self.flags | self.valued | self.optional
+
+
+def _has(*names: str) -> Callable[[Given], bool]:
+    return lambda given: all(name in given for name in names)
+
+
+def _lacks(name: str, *others: str) -> Callable[[Given], bool]:
+    return lambda given: name in given and not any(other in given for other in others)
+
+
+_ACTIONS = ("list", "describe", "delete", "delete-offsets", "reset-offsets")
+_TO = ("to-datetime", "to-earliest", "to-latest")
+_SERVER = Rule(
+    lambda given: "bootstrap-server" not in given,
+    "bootstrap-server",
+    "it is required",
+    "add --bootstrap-server HOST:PORT",
+)
+
+
+def _several(names: tuple[str, ...]) -> Callable[[Given], bool]:
+    return lambda given: sum(name in given for name in names) > 1
+
+
+SHARE_GROUPS = Tool(
+    "kafka-share-groups.sh",
+    frozenset(
+        {
+            *_ACTIONS,
+            *("all-topics", "all-groups", "dry-run", "execute", "to-earliest", "to-latest"),
+            *("members", "offsets", "verbose", "help", "version"),
+        }
+    ),
+    frozenset({"bootstrap-server", "group", "topic", "timeout", "command-config", "to-datetime"}),
+    frozenset({"state"}),
+    {
+        **dict.fromkeys(("members", "offsets", "verbose"), frozenset({"describe"})),
+        "state": frozenset({"describe", "list"}),
+    },
+    (
+        _SERVER,
+        Rule(
+            _lacks("describe", "group", "all-groups"),
+            "describe",
+            "it needs --group or --all-groups",
+        ),
+        Rule(
+            lambda given: "describe" in given and _several(("members", "offsets", "state"))(given),
+            "describe",
+            "it takes one of --members, --offsets and --state",
+        ),
+        Rule(
+            lambda given: "describe" in given and any(given.get("state", [None])),
+            "state",
+            "it takes no value with --describe",
+            "a state to filter by goes with --list",
+        ),
+        Rule(
+            _lacks("delete", "group", "all-groups"), "delete", "it needs --group or --all-groups"
+        ),
+        Rule(_has("delete", "topic"), "topic", "--delete deletes whole groups",
+             "--delete-offsets deletes those of a topic"),
+        Rule(
+            lambda given: "delete-offsets" in given and not _has("group", "topic")(given),
+            "delete-offsets",
+            "it needs --group and --topic",
+        ),
+        Rule(_has("reset-offsets", "dry-run", "execute"), "reset-offsets",
+             "--dry-run and --execute do not go together"),
+        Rule(
+            _lacks("reset-offsets", "dry-run", "execute"),
+            "reset-offsets",
+            "it needs --dry-run or --execute",
+            "add --dry-run first; sharelag plan-reset says what would come again",
+        ),
+        Rule(_lacks("reset-offsets", "group"), "reset-offsets", "it needs --group"),
+        Rule(
+            lambda given: "reset-offsets" in given and _several(_TO)(given),
+            "reset-offsets",
+            "it takes one of --to-datetime, --to-earliest and --to-latest",
+        ),
+        Rule(_has("group", "all-groups"), "group", "it does not go with --all-groups"),
+        Rule(_has("group", "list"), "group", "it does not go with --list"),
+        Rule(_has("topic", "list"), "topic", "it does not go with --list"),
+        Rule(_has("topic", "describe"), "topic", "it does not go with --describe"),
+        Rule(
+            lambda given: sum(name in given for name in _ACTIONS) != 1,
+            "action",
+            "exactly one is needed",
+            "choose one of " + ", ".join(f"--{name}" for name in _ACTIONS),
+        ),
+        Rule(
+            _lacks("reset-offsets", *_TO),
+            "reset-offsets",
+            "it needs --to-datetime, --to-earliest or --to-latest",
+        ),
+        Rule(
+            _lacks("reset-offsets", "topic", "all-topics"),
+            "reset-offsets",
+            "it needs --topic or --all-topics",
+        ),
+    ),
+    {"timeout": "30000"},
+    frozenset({"group", "topic"}),
+    {"timeout": "5000"},
+)  # fmt: skip
+
+CONSOLE = Tool(
+    "kafka-console-share-consumer.sh",
+    frozenset({"reject-message-on-error", "enable-systest-events", "help", "version"}),
+    frozenset(
+        {
+            *("topic", "consumer-property", "command-property", "consumer-config"),
+            *("command-config", "formatter", "property", "formatter-property"),
+            *("formatter-config", "max-messages", "timeout-ms", "bootstrap-server"),
+            *("key-deserializer", "value-deserializer", "group"),
+        }
+    ),
+    rules=(
+        Rule(lambda given: "topic" not in given, "topic", "it is required", "add --topic TOPIC"),
+        _SERVER,
+        *(
+            Rule(_has(old, new), old, f"it is the old name of --{new}, which is also given")
+            for old, new in (
+                ("property", "formatter-property"),
+                ("consumer-property", "command-property"),
+                ("consumer-config", "command-config"),
+            )
+        ),
+    ),
+    defaults={
+        "group": "console-share-consumer",
+        "formatter": "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
+    },
+    repeatable=frozenset(
+        {"property", "formatter-property", "consumer-property", "command-property"}
+    ),
+    of_the_kip={"group": "share"},
+    drafts={
+        "release": "records are accepted: write a consumer, or use kafka-verifiable-share-consumer",
+        "reject": "--reject-message-on-error rejects those that cannot be formatted",
+    },
+)
+TOOLS = {tool.name: tool for tool in (SHARE_GROUPS, CONSOLE)}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A command line: its options with their values, and what is wrong with it."""
+
+    tool: Tool
+    given: Given
+    problems: tuple[Problem, ...]
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """Options that have a default and were not given."""
+        return {name: value for name, value in self.tool.defaults.items() if name not in self.given}
+
+
+def check_command(words: Sequence[str]) -> Checked:
+    """Check a command line.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The name of the tool, with or without a folder, and its arguments.
+
+    Raises
+    ------
+    InputError
+        It is a command of another tool.
+    """
+    name = words[0].rpartition("/")[2] if words else ""
+    tool = TOOLS.get(name if name.endswith(".sh") else f"{name}.sh")
+    if tool is None:
+        raise InputError(f"unknown tool {name!r}: choose one of {', '.join(TOOLS)}")
+    given, wrong = _parsed(tool, list(words[1:]))
+    if {"help", "version"} & given.keys() and not wrong:
+        return Checked(tool, given, ())
+    for option, others in tool.only_with.items():
+        if option in given and not others & given.keys():
+            needed = " or ".join(f"--{other}" for other in sorted(others))
+            wrong.append(_problem(given, option, f"it only goes with {needed}"))
+    for option, values in given.items():
+        if option in tool.valued - tool.repeatable and len(values) > 1:
+            wrong.append(_problem(given, option, "it is given more than once"))
+    broken = [rule for rule in tool.rules if rule.breaks(given)]
+    found = [_problem(given, rule.option, rule.why, rule.hint) for rule in broken]
+    return Checked(tool, given, (*wrong, *found))
+
+
+def _problem(given: Given, option: str, why: str, hint: str = "") -> Problem:
+    values = [value for value in given.get(option, ()) if value is not None]
+    return Problem(f"--{option}" if option != "action" else option, " ".join(values), why, hint)
+
+
+def _parsed(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], list[Problem]]:
+    """Read arguments as Kafka's option parser does: no abbreviations, one dash or two."""
+    given: dict[str, list[str | None]] = {}
+    wrong: list[Problem] = []
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            continue  # Kafka ignores what is not an option
+        name, equals, value = word.lstrip("-").partition("=")
+        if name not in tool.options:
+            wrong.append(_unknown(tool, name))
+        elif name in tool.flags:
+            given.setdefault(name, []).append(None)
+            if equals:
+                wrong.append(Problem(f"--{name}", value, "it takes no value"))
+        else:
+            given.setdefault(name, [])
+            is_next = bool(words) and not words[0].startswith("-")
+            if equals:
+                given[name].append(value)
+            elif is_next:
+                given[name].append(words.pop(0))
+            elif name in tool.optional:
+                given[name].append(None)
+            else:
+                wrong.append(Problem(f"--{name}", "", "it needs a value"))
+    return given, wrong
+
+
+def _unknown(tool: Tool, name: str) -> Problem:
+    if name in tool.drafts:
+        why = "an option of KIP-932 while under discussion, which no release has"
+        return Problem(f"--{name}", "", why, tool.drafts[name])
+    near = get_close_matches(name, tool.options, 1)
+    hint = f"did you mean --{near[0]}?" if near else ""
+    return Problem(f"--{name}", "", f"{tool.name} has no such option", hint)

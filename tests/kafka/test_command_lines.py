@@ -1,0 +1,81 @@
+"""Kafka's tools refuse the command lines that we say they refuse, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS, Tool, check_command
+from tests.support.kafka.oracles import Oracle
+
+#: Files that a command line names have to exist: no random one names any.
+FILES = {"command-config", "consumer-config", "formatter-config"}
+VALUES = {
+    "timeout": "5000",
+    "timeout-ms": "100",
+    "max-messages": "3",
+    "to-datetime": "1999-12-31T23:57:00.000",
+    "formatter": "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
+    "bootstrap-server": "localhost:9092",
+    "key-deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
+    "value-deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
+    "property": "print.offset=true",
+    "formatter-property": "print.offset=true",
+    "consumer-property": "client.id=c",
+    "command-property": "client.id=c",
+    "state": "Stable",
+}
+
+
+#: What people also type.
+ODD = ["-execute", "-group=x", "--exec", "-e", "--no-such", "word", "--group"]
+
+
+@pytest.fixture(scope="module", name="kafka")
+def command_lines() -> Iterator[Oracle]:
+    with Oracle("CommandLines") as oracle:
+        yield oracle
+
+
+def random_line(random: Random, tool: Tool) -> list[str]:
+    names = sorted(tool.options - FILES - {"help", "version"})
+    chosen = random.sample(names, random.randint(1, 6))
+    if random.random() < 0.8:
+        chosen.append("bootstrap-server")
+    if tool is CONSOLE and random.random() < 0.7:
+        chosen.append("topic")
+    words: list[str] = []
+    for name in dict.fromkeys(chosen):
+        value = VALUES.get(name, "x")
+        if name in tool.flags or (name in tool.optional and random.random() < 0.5):
+            words.append(f"--{name}")
+        else:
+            words += [f"--{name}={value}"] if random.random() < 0.3 else [f"--{name}", value]
+    if random.random() < 0.1:
+        words.append(random.choice(ODD))
+    return words
+
+
+@pytest.mark.parametrize("tool", [SHARE_GROUPS, CONSOLE], ids=lambda tool: tool.name)
+def test_random_command_lines(kafka: Oracle, tool: Tool, cases: Any) -> None:
+    random = Random(tool.name)
+    lines = [random_line(random, tool) for _ in range(cases(1500, 20_000))]
+    kind = "groups" if tool is SHARE_GROUPS else "console"
+    answers = kafka.ask_many([{"tool": kind, "args": line} for line in lines])
+    seen = set()
+    for line, theirs in zip(lines, answers, strict=True):
+        ours = check_command([tool.name, *line])
+        # Whether there is exactly one action is looked at after this, before a cluster is reached.
+        refused = any(one.name != "action" for one in ours.problems)
+        assert refused == theirs["refused"], (" ".join(line), [str(one) for one in ours.problems])
+        seen.add(refused)
+    assert seen == {True, False}
+
+
+def test_a_console_consumer_without_a_group(kafka: Oracle) -> None:
+    line = ["--bootstrap-server", "b:1", "--topic", "t"]
+    theirs = kafka.ask({"tool": "console", "args": line})
+    assert theirs == {"refused": False, "group": CONSOLE.defaults["group"]}

@@ -1,0 +1,82 @@
+"""`sharelag lint`: what is wrong with a command line of Kafka's tools, before it is run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sharelag.errors import InputError
+from sharelag.model.kafka_commands import check_command
+from tests.support.command import sharelag
+
+_S1 = ("kafka-share-groups.sh", "--bootstrap-server", "localhost:9092", "--group", "S1")
+_DATETIME = ("--to-datetime", "1999-12-31T23:57:00.000")
+
+
+def linted(*words: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    done = sharelag("lint", "-o", "json", *words)
+    return done.returncode, {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.row("CLI-01")
+def test_a_reset_that_says_neither_dry_run_nor_execute_is_flagged() -> None:
+    """GL-19: the commands of the KIP, as they stand there."""
+    fine = [
+        ("kafka-share-groups.sh", "--bootstrap-server", "localhost:9092", "--list"),
+        (*_S1, "--topic", "T1", "--delete-offsets"),
+        (*_S1, "--topic", "T1", "--reset-offsets", *_DATETIME, "--execute"),
+        (*_S1, "--topic", "T1", "--reset-offsets", "--to-earliest", "-execute"),
+    ]
+    for words in fine:
+        code, rows = linted(*words)
+        assert (code, [row["problem"] for row in rows.values()]) == (0, [None] * len(rows)), words
+        # In quotes, and with the folder of the tool.
+        assert linted(f"/opt/kafka/bin/{' '.join(words)}") == (code, rows)
+    code, rows = linted(*_S1, "--topic", "T1", "--reset-offsets", "--to-earliest")
+    assert code == 1
+    assert rows["--reset-offsets"]["problem"] == "it needs --dry-run or --execute"
+    assert "--dry-run first" in rows["--reset-offsets"]["hint"]
+    assert rows["--group"] == {"name": "--group", "value": "S1", "problem": None, "hint": None}
+    assert rows["--timeout"]["value"] == "30000"
+    assert rows["--timeout"]["hint"] == "not given: Kafka's default; 5000 in KIP-932"
+
+
+@pytest.mark.row("CLI-08")
+def test_a_console_consumer_without_a_group_has_one_of_kafka() -> None:
+    """KIP-932 calls it ``share``; Kafka 4.3.1 has another, by its own class (tests/kafka)."""
+    tool = ("kafka-console-share-consumer.sh", "--bootstrap-server", "b:1", "--topic", "T1")
+    code, rows = linted(*tool)
+    assert code == 0
+    assert rows["--group"] == {
+        "name": "--group",
+        "value": "console-share-consumer",
+        "problem": None,
+        "hint": "not given: Kafka's default; share in KIP-932",
+    }
+    assert rows["--formatter"]["value"] == "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
+    code, rows = linted(*tool, "--group", "g", "--max-messages", "3", "--timeout-ms", "9")
+    assert (code, rows["--group"]["value"], rows["--group"]["hint"]) == (0, "g", None)
+    # What becomes of records: only rejecting those that cannot be shown is left of the drafts.
+    assert linted(*tool, "--reject-message-on-error")[0] == 0
+    for draft in ("--release", "--reject"):
+        code, rows = linted(*tool, draft)
+        assert code == 1
+        assert rows[draft]["problem"].startswith("an option of KIP-932 while under discussion")
+        assert rows[draft]["hint"]
+
+
+def test_what_else_is_wrong_is_said_of_the_option() -> None:
+    code, rows = linted(*_S1, "--list", "--topci", "t", "--describe", "--state", "Stable")
+    assert code == 1
+    assert rows["--group"]["problem"] == "it does not go with --list"
+    assert rows["--topci"]["hint"] == "did you mean --topic?"
+    assert rows["--state"]["problem"] == "it takes no value with --describe"
+    assert rows["action"]["problem"] == "exactly one is needed"
+    said = sharelag("lint", *_S1, "--describe")
+    assert said.returncode == 0
+    assert "sharelag: kafka-share-groups.sh accepts it" in said.stderr
+    with pytest.raises(InputError, match=r"unknown tool 'kafka-topics\.sh': choose one of kafka-"):
+        check_command(["kafka-topics.sh", "--list"])
+    assert not check_command(["kafka-share-groups.sh", "--help"]).problems
