@@ -66,8 +66,8 @@ capture-data: test-parts ## record data/captures again from real brokers: an hou
 screenshots: test-parts ## pictures of notebooks, dashboards, widgets and reports in docs/: five minutes
 	@$(BIN)/python -m tests.support.notebooks.screenshots
 
-lab: $(READY) ## the notebooks in JupyterLab, beginning with the first
-	@$(BIN)/jupyter lab --LabApp.expose_app_in_browser=True notebooks/00_start_here.ipynb
+lab: $(READY) ## copies of the notebooks in JupyterLab, of which the first has been run; ARGS="--port 9000"
+	@$(BIN)/python -m tools.lab out/lab $(ARGS)
 
 pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
 	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True \
