@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from sharelag.sources.files.segments import read_segments
 from sharelag.sources.inputs import KafkaInput, SegmentsInput
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
+from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import engine
 from tests.support.command import sharelag
@@ -77,9 +80,11 @@ def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_an_error(
     whole = segment.read_bytes()
     count = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows
     segment.write_bytes(whole[:-5])
-    assert (
-        0 < pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows < count
-    )
+    cut = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW)
+    decoded = decode_arrow(cut)
+    # What is left of the batch is one reject.
+    assert decoded.rejects.num_rows == 1
+    assert 0 < decoded.records.num_rows < count
     segment.write_bytes(whole[:-5] + bytes(5))
     with pytest.raises(InputError, match=r"\.log: the batch after offset \d+ is corrupt"):
         list(read_segments(folder, STATE_TOPIC))
@@ -93,3 +98,59 @@ def test_other_folders_than_log_directories_are_an_error(tmp_path: Path) -> None
         answer = sharelag("lag", "--segments", str(folder))
         assert (answer.returncode, len(answer.stderr.splitlines())) == (1, 1)
         assert message in answer.stderr
+
+
+def test_a_directory_that_is_copied_while_the_broker_writes(tmp_path: Path) -> None:
+    """Each copy has the first records of the log, and at most one reject a partition: a tail."""
+    with KafkaBroker(properties={"log.segment.bytes": "1048576"}) as broker:
+        servers = broker.bootstrap_servers
+        create_topics(servers, {"copied": 2})
+        set_group_config(servers, "copied", **{"share.auto.offset.reset": "earliest"})
+        records = numbered(3_000, 2)
+        copies: list[Path] = []
+        done = Event()
+
+        def work() -> None:
+            try:
+                for begin in range(0, len(records), 300):
+                    produce(servers, "copied", records[begin : begin + 300], batch=20)
+                    share_consume(servers, "copied", ["copied"], accept, until=300)
+            finally:
+                done.set()
+
+        worker = Thread(target=work)
+        worker.start()
+        while not done.wait(0.5):
+            copies.append(copied(broker.log_dir, tmp_path / f"copy-{len(copies)}"))
+        worker.join()
+        source = KafkaInput(client_config(servers))
+        live = pa.Table.from_batches(kafka.read_topic(source.config, STATE_TOPIC), schemas.RAW)
+    by_place = {
+        (row["partition"], row["offset"]): (row["key"], row["value"]) for row in live.to_pylist()
+    }
+    seen = 0
+    for copy in copies:
+        if not any(copy.glob(f"{STATE_TOPIC}-*/*.log")):
+            continue
+        raw = pa.Table.from_batches(read_segments(copy, STATE_TOPIC), schemas.RAW)
+        found = decode_arrow(raw)
+        partitions = [row["record_partition"] for row in found.rejects.to_pylist()]
+        assert len(partitions) == len(set(partitions))
+        for row in raw.to_pylist():
+            place = (row["partition"], row["offset"])
+            assert not row["key"] or by_place[place] == (row["key"], row["value"])
+        if found.records.num_rows:
+            seen += 1
+            assert sharelag("windows", "--segments", str(copy)).returncode == 0
+    assert seen >= 2
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """Copy what is there while it changes, as a backup does: files may go meanwhile."""
+    for place in [*folder.glob(f"{STATE_TOPIC}-*"), *folder.glob("*checkpoint")]:
+        for file in place.glob("*") if place.is_dir() else [place]:
+            target = to / file.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                shutil.copy(file, target)
+    return to

@@ -68,8 +68,9 @@ def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
     ------
     pyarrow.RecordBatch
         `sharelag.schemas.RAW`, each partition in log order from its log start offset on, as the
-        broker would return them. Control records are left out, and an incompletely written batch
-        ends a partition.
+        broker would return them. Control records are left out. A batch that is not written to its
+        end ends a segment: what there is of it is one row, with an empty key, so that it becomes
+        a reject.
 
     Raises
     ------
@@ -143,8 +144,10 @@ def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
     octets = segment.read_bytes()
     records = MemoryRecords(octets)
     at, begin = start, 0
-    while (batch := next_batch(records, f"{segment}: the batch after offset {at}")) is not None:
+    while not _is_allocated_ahead(octets, begin):
         what = f"{segment}: the batch after offset {at}"
+        if (batch := next_batch(records, what)) is None:
+            break
         end = begin + _BEFORE + int.from_bytes(octets[begin + 8 : begin + _BEFORE], "big")
         at = batch.next_offset
         wanted = not batch.is_control_batch and at > start
@@ -158,6 +161,13 @@ def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
                     record.timestamp_type,
                 )
         begin = end
+    if begin < len(octets) and not _is_allocated_ahead(octets, begin):
+        yield b"", octets[begin:], at, None, None
+
+
+def _is_allocated_ahead(octets: bytes, begin: int) -> bool:
+    """Whether all that follows is zeros, as brokers with ``log.preallocate`` leave them."""
+    return not any(octets[begin : begin + _BEFORE]) and not octets[begin:].strip(b"\0")
 
 
 def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
