@@ -16,6 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 import sharelag
+from sharelag.model import SharePartition
+from sharelag.wire import state_partition
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import sharelag as command_line
 from tests.support.kafka.cluster import KafkaCluster
@@ -285,3 +287,29 @@ def test_the_leader_that_a_member_was_sent_to_is_known_by_the_log_of_requests(
     found = {row for row in named if row[2] == by_log["orders", row[0]]}
     assert {partition for partition, *_ in found} == moved
     assert {leader for _, leader, _ in found} == {3}
+
+
+@pytest.mark.row("CFG-22")
+def test_the_number_of_state_partitions_is_that_of_the_topic_else_kafkas_default(
+    cluster: KafkaCluster,
+) -> None:
+    """50 without metadata; the cluster here was made with 12."""
+    name = "share.coordinator.state.topic.num.partitions"
+    said = command_line("settings", "--set", f"{name}=50", "-o", "json")
+    (row,) = [json.loads(line) for line in said.stdout.splitlines()]
+    assert (row["default"], row["problem"]) == ("50", None)
+    keys = [SharePartition("billing", "A" * 22, number) for number in range(2000)]
+    assert {state_partition(key) for key in keys} == set(range(50))
+    bench = sharelag.open(cluster.bootstrap_servers, engine="local")
+    placed = {
+        SharePartition(row["group_id"], row["topic_id"], row["partition"]): row["state_partition"]
+        for row in bench.brokers().table.to_pylist()
+    }
+    assert placed == {key: state_partition(key, 12) for key in placed}
+    assert placed != {key: state_partition(key) for key in placed}
+    # Kafka has written their records there.
+    windows = bench.windows().table.to_pylist()
+    assert placed == {
+        SharePartition(row["group_id"], row["topic_id"], row["partition"]): row["record_partition"]
+        for row in windows
+    }
