@@ -28,9 +28,9 @@ def answer_of(result: Result, summary: Iterable[str] = ()) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``question``, ``as_of`` (ISO 8601; null: simulated or unknown), ``source``, ``engine``,
-        ``summary``, ``rows``, ``rows_left_out``, ``columns`` (what each means, and its unit),
-        ``unknown`` and ``notes`` (sentences), ``schema_version``.
+        ``question``, ``as_of`` (ISO 8601; of a simulation: of the state it begins with),
+        ``source``, ``engine``, ``summary``, ``rows``, ``rows_left_out``, ``columns`` (what each
+        means, and its unit), ``unknown`` and ``notes`` (sentences), ``schema_version``.
     """
     table = result.table
     if table.num_rows > MOST_ROWS and result.order in table.schema.names:

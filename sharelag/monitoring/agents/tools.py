@@ -63,9 +63,9 @@ class Tools:
         self._one_at_a_time = Lock()
 
     def groups(self) -> dict[str, Any]:
-        """List the share groups with their lag, its age and what it consists of, worst first."""
-        result = self._now().lag(by="group")
-        return answer_of(replace(result, table=result.table.sort_by([("lag", "descending")])))
+        """List the share groups, worst first: level, lag, age, rates, what becomes of it, cause."""
+        result = self._now().overview()
+        return answer_of(result, (result.title,))
 
     def lag(self, group: AnyGroup = None) -> dict[str, Any]:
         """Give the lag of each share partition and its terms.
@@ -111,6 +111,8 @@ class Tools:
         seeds: Seeds = 7,
     ) -> dict[str, Any]:
         """Simulate a group with one change against the group as it is, from its state now.
+
+        ``as_of`` says when that state was; all that follows it is simulated.
 
         Give at least one of members, assignor and lock_seconds. Differences come with intervals
         at 95 % confidence; where an interval contains 0 the runs do not show a difference.
@@ -167,15 +169,16 @@ class Tools:
                 f"these runs have about {work:.2g} record batches, polls and timeline rows, more "
                 f"than {MOST_WORK:.2g}: choose fewer seconds, seeds or variants"
             )
+        begin = bench.lag(group)
         found = compare(tried, seeds=range(seeds), baseline="as it is")
         result = Result(
             f"What if {group} were run otherwise?",
             pa.Table.from_pylist(list(found.rows(SHOWN))),
             {},
-            None,
+            begin.as_of,
             bench.describe(),
             engine=SIMULATED,
-            unknown=tuple(_unknown(found)),
+            unknown=(*begin.unknown, *_unknown(found)),
             notes=(
                 *found.sentences(),
                 *(f"assumed: {sentence}" for sentence in scenario.assumed),

@@ -16,6 +16,7 @@ from sharelag.monitoring.agents import tools
 from sharelag.monitoring.agents.answers import MOST_ROWS, answer_of
 from sharelag.monitoring.agents.server import server_of
 from sharelag.sources.recorded import folder_of, samples
+from sharelag.tables.level import rank
 from sharelag.workbench.bench import Workbench
 from tests.support.stories import causes_of
 from tests.support.widgets.samples import HOSTILE
@@ -45,6 +46,13 @@ def test_it_finds_the_cause_of_each_story(name: str) -> None:
         assert next((found for one, found in causes if one == group), None) == cause
     assert found["as_of"] is not None
     assert found["schema_version"] == 1
+    groups = asked(name, "groups")["rows"]  # the first look names the same ones
+    assert {row["group_id"]: row["cause"] for row in groups} == {
+        row["group_id"]: next((cause for one, cause in causes if one == row["group_id"]), None)
+        for row in groups
+    }
+    ranks = [rank(row["level"]) for row in groups]
+    assert ranks == sorted(ranks, reverse=True)
 
 
 def test_an_agents_way_over_the_wire() -> None:
@@ -89,7 +97,7 @@ def test_an_agents_way_over_the_wire() -> None:
 def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
     found = asked("slow", "what_if", group="slow", members=6, seconds=60, seeds=5)
     assert found["engine"] == "what-if"
-    assert found["as_of"] is None
+    assert found["as_of"] == asked("slow", "lag")["as_of"]  # of the state that it begins with
     rows = {(row["measure"], row["variant"]): row for row in found["rows"]}
     assert {variant for _, variant in rows} == {"as it is", "6 members"}
     assert rows["lag_p95", "6 members"]["winner"]
