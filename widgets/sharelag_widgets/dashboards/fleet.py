@@ -24,7 +24,11 @@ MEASURES = ("lag", "age_ms", "unread", "window_available", "window_unknown", "dr
 
 
 class FleetView(Dashboard):
-    """All share groups: sums, every share partition as a cell, and the parts of the lag."""
+    """The share partitions of all groups together: sums, a cell each, and the parts of the lag.
+
+    `Now` leads from the worst group to what would help; here, share partitions of many groups are
+    picked and compared.
+    """
 
     TITLE = "Fleet"
     HELP = {

@@ -23,7 +23,10 @@ _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 
 
 
 class GroupView(GroupDashboard):
-    """One group: causes, lag over time, what it consists of, forecast, members."""
+    """One group, each of its share partitions apart: over time, forecast, rates; and its members.
+
+    `Now` has the story of a group as a whole.
+    """
 
     TITLE = "Share group"
     HELP = {
