@@ -40,8 +40,9 @@ _NO_LEADER = of_kind(Kind.LEADERS)
 _FIRST_ATTEMPT = 2.0
 #: Seconds that an attempt lasts at least.
 _LEAST = 0.5
-#: Seconds after which a client that waits for an answer looks again at who may give it.
-_LOOK_AGAIN = 0.25
+#: Seconds after which a client that waits for an answer looks again at who may give it; each time
+#: the pause grows, up to the most.
+_LOOK_AGAIN, _SLOWER, _MOST_PAUSE = 0.1, 1.25, 1.0
 #: After these errors another attempt may find the new leader.
 _MOVING = (NoLeaderError, BrokerUnreachableError)
 _NO_TOPIC = {
@@ -118,7 +119,8 @@ class Connection:
         # The client itself gives up in time, and then knows who of several brokers answered.
         begun = time.monotonic()
         deadline = begun + self.within + _LEAST
-        looks_again = begun + _LOOK_AGAIN
+        pause = _LOOK_AGAIN
+        looks_again = begun + pause
         while not future.done():
             # Not poll(0.05): it would sleep although the answer has arrived.
             wait([future], timeout=0.05)
@@ -126,7 +128,8 @@ class Connection:
             self._raise_if_refused(what)
             if looks_again < time.monotonic() < deadline and not future.done():
                 self._look_again()
-                looks_again = time.monotonic() + _LOOK_AGAIN
+                pause = min(pause * _SLOWER, _MOST_PAUSE)
+                looks_again = time.monotonic() + pause
             if time.monotonic() > deadline:
                 self._lose(begun)
                 raise unreachable(self.config, latest(self._heard))
@@ -174,6 +177,27 @@ class Connection:
                     cause = latest(self._heard) or error.args[0]
                     raise unreachable(self.config, cause) from error
 
+    def leaders(self, topic: str) -> dict[int, Any]:
+        """Return the leader of each partition as any broker knows it, None: there is none.
+
+        The description of a topic comes from the broker that is named as controller alone; this
+        comes from whichever answers, and does not say why a topic is missing.
+
+        Raises
+        ------
+        BrokerUnreachableError
+            No broker answers, or the topic is not among those that we may see.
+        """
+        try:
+            # A request without names: it can never create a topic.
+            found = self.admin.list_topics(timeout=self.within)
+        except KafkaException as error:
+            raise unreachable(self.config, latest(self._heard) or error.args[0]) from error
+        if topic not in found.topics:
+            raise unreachable(self.config, latest(self._heard))
+        partitions = found.topics[topic].partitions.values()
+        return {one.id: found.brokers.get(one.leader) for one in partitions}
+
     def _look_again(self) -> None:
         """Let the client learn again who may be asked.
 
@@ -183,7 +207,7 @@ class Connection:
         """
         # The answer that is waited for says what is wrong with the brokers.
         with suppress(KafkaException):
-            self.admin.list_topics(timeout=_LOOK_AGAIN)
+            self.admin.list_topics(timeout=LEAST)
 
     def _raise_if_refused(self, what: str) -> None:
         if wrong := refused(self._heard):

@@ -92,8 +92,7 @@ def offset_ranges(
 def _offset_ranges(
     connection: Connection, topic: str, only: Collection[int] | None
 ) -> dict[int, tuple[int, int]]:
-    description = connection.result(_describe(connection, [topic])[topic], topic)
-    there = {p.id: p.leader for p in description.partitions}
+    there = _leaders(connection, topic)
     leaders = {Partition(topic, p): there[p] for p in chosen(topic, there, only)}
     first = ask_offsets(connection, dict.fromkeys(leaders, OffsetSpec.earliest()))
     end = ask_offsets(connection, dict.fromkeys(leaders, OffsetSpec.latest()))
@@ -112,6 +111,18 @@ def _offset_ranges(
         error.answered = ranges
         raise error
     return ranges
+
+
+def _leaders(connection: Connection, topic: str) -> dict[int, Any]:
+    """Return the leader of each partition; None where there is none.
+
+    Half of the time is for the description, which says what is wrong with a topic.
+    """
+    try:
+        described = _describe(connection, [topic], connection.within / 2)[topic]
+        return {p.id: p.leader for p in connection.result(described, topic).partitions}
+    except BrokerUnreachableError:
+        return connection.leaders(topic)
 
 
 def chosen(topic: str, there: Collection[int], only: Collection[int] | None) -> list[int]:
@@ -270,10 +281,12 @@ def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partiti
     return [Partition(name, p.id) for name, found in described.items() for p in found.partitions]
 
 
-def _describe(connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
+def _describe(
+    connection: Connection, topics: Sequence[str], within: float | None = None
+) -> dict[str, Any]:
     collection = TopicCollection(list(topics))
     answers: dict[str, Any] = connection.admin.describe_topics(
-        collection, request_timeout=connection.within
+        collection, request_timeout=within or connection.within
     )
     connection.asked_together()
     return answers

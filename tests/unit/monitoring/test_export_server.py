@@ -117,7 +117,7 @@ def test_200_slow_clients_slow_no_scrape(sends: bytes, now: Gathered, injected: 
         seconds = _fastest(port)
         assert seconds < MOST_SECONDS
         assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
-    took = {"seconds for a scrape": round(seconds, 2)}
+    took = {"seconds for a scrape": round(seconds, 3)}
     injected("clients", "a client that sends slowly, beside 199 others", 200, measured=took)
 
 
