@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from sharelag.quick import QuickReading
@@ -86,6 +88,27 @@ def test_who_holds_what_at_random_moments_is_what_the_members_say(run: Run) -> N
     assert ends >= {"accept", "release", "reject"}
     # The broker writes that a lock has expired, by its own clock: that may come first in the log.
     assert ends & {"lock expired", "state written"}
+
+
+def test_memberships_and_batching_are_those_of_the_members(run: Run) -> None:
+    requests = Requests(RequestLog(run.log))
+    members = requests.table("memberships").to_pylist()
+    named = requests.table("requests").select(["member_id", "client_id"]).to_pylist()
+    clients = {row["member_id"]: row["client_id"] for row in named}
+    assert {clients[row["member_id"]] for row in members} == set(run.ledger.given)
+    for member in {row["member_id"] for row in members}:
+        spans = [row for row in members if row["member_id"] == member]
+        # Each joined in this log, was given partitions of the topic, and left in good order.
+        assert spans[0]["since"] == spans[0]["joined"]
+        assert all(row["until"] == after["since"] for row, after in pairwise(spans))
+        assert {row["ended_by"] for row in spans[:-1]} <= {"changed"}
+        assert spans[-1]["ended_by"] == "left"
+        assert any(row["assigned_partitions"] for row in spans)
+        assert all(row["subscribed_topic_names"] == [TOPIC] for row in spans)
+    batched = requests.table("batching")
+    given = sum(len(records) for records in run.ledger.given.values())
+    assert pc.sum(batched.column("acquired_offsets")).as_py() == given
+    assert pc.sum(batched.column("whole_runs")).as_py() > 0
 
 
 def test_a_broker_keeps_kafkas_rules(run: Run) -> None:
