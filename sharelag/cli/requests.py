@@ -16,6 +16,7 @@ _TABLES = (
     *("held", "holds", "memberships", "batching", "findings", "errors"),
     *("requests", "acquisitions", "acknowledgements"),
     *("heartbeats", "state_calls", "offset_calls", "descriptions"),
+    "listings",
     *("described_members", "current_leaders", "rejects"),
 )
 

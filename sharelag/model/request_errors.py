@@ -45,6 +45,7 @@ ANSWERS: dict[str, frozenset[str]] = {
         "AlterShareGroupOffsets": _OF_CHANGES,
         "DeleteShareGroupOffsets": _OF_CHANGES,
         "DeleteGroups": _OF_GROUPS | {"NON_EMPTY_GROUP", "INVALID_GROUP_ID"},
+        "ListGroups": _BY_COORDINATORS | {"UNKNOWN_SERVER_ERROR"},
         "InitializeShareGroupState": _OF_STATE,
         "ReadShareGroupState": _OF_STATE,
         "WriteShareGroupState": _OF_STATE,

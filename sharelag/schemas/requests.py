@@ -126,6 +126,17 @@ DESCRIPTIONS = pa.schema(
     ]
 )
 
+#: One group as a coordinator listed it, or one coordinator that answered with an error.
+LISTINGS = pa.schema(
+    [
+        *_LINE,
+        ("group_id", pa.string()),  # null: the coordinator could not list its groups
+        ("type", pa.string()),  # Share, Consumer, Classic or Streams; null: the client is older
+        ("group_state", pa.string()),
+        ("error_code", pa.int16()),
+    ]
+)
+
 #: One member of a group as the coordinator described it.
 DESCRIBED_MEMBERS = pa.schema(
     [
@@ -219,6 +230,7 @@ REQUEST_TABLES = {
     "state_calls": STATE_CALLS,
     "offset_calls": OFFSET_CALLS,
     "descriptions": DESCRIPTIONS,
+    "listings": LISTINGS,
     "described_members": DESCRIBED_MEMBERS,
     "current_leaders": CURRENT_LEADERS,
     "rejects": LINE_REJECTS,

@@ -190,6 +190,7 @@ REQUESTS = {
     "descriptions": view(
         "timestamp group_id group_state group_epoch assignment_epoch assignor_name members"
     ),
+    "listings": view("timestamp broker group_id type group_state error_code"),
     "described_members": view(
         "timestamp group_id member_id client_id client_host rack_id member_epoch "
         "assigned_partitions"

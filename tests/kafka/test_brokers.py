@@ -313,3 +313,23 @@ def test_the_number_of_state_partitions_is_that_of_the_topic_else_kafkas_default
         SharePartition(row["group_id"], row["topic_id"], row["partition"]): row["record_partition"]
         for row in windows
     }
+
+
+@pytest.mark.row("ADM-09")
+def test_the_coordinators_list_what_kafkas_tool_prints(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    """By the logs of requests of three brokers, each of which lists the groups that it has."""
+    address = ("--bootstrap-server", cluster.brokers[0].bootstrap_servers)
+    done = cluster.brokers[0].run_tool("org.apache.kafka.tools.GroupsCommand", *address, "--list")
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[-2] for line in done.stdout.splitlines()[1:]} == {"Share"}
+    found: dict[str, str] = {}
+    for number, broker in enumerate(cluster.brokers):
+        log = tmp_path / f"{number}.log"
+        log.write_bytes(broker.request_log.read_bytes())
+        said = command_line("requests", str(log), "--show", "listings", "-o", "json")
+        rows = [json.loads(line) for line in said.stdout.splitlines()]
+        assert not any(row["error_code"] for row in rows)
+        found |= {row["group_id"]: row["type"] for row in rows}
+    assert found == dict.fromkeys(GROUPS, "Share")

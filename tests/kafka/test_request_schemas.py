@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sharelag.wire.requests import APIS, Api, Part
+from sharelag.wire.requests.lines import LIST_GROUPS
 
 
 def kafkas(jar: zipfile.ZipFile, name: str) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def ours(parts: tuple[Part, ...]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [*APIS, LIST_GROUPS], ids=lambda api: api.name)
 def test_a_request_has_kafkas_fields(kafka_jars: Path, api: Api) -> None:
     with zipfile.ZipFile(next(kafka_jars.glob("kafka-clients-*.jar"))) as jar:
         request, response = (kafkas(jar, f"{api.name}{end}") for end in ("Request", "Response"))

@@ -14,6 +14,7 @@ from sharelag.workbench.requests import Requests
 #: A topic id as Kafka prints it.
 TOPIC = "dT2wXpNqQqOaoMFN5C6PcA"
 KEYS = {
+    "ListGroups": 16,
     "DeleteGroups": 42,
     "ShareGroupHeartbeat": 76,
     "ShareGroupDescribe": 77,

@@ -26,8 +26,32 @@ DELETE_GROUPS = Api(
     (Part("GroupsNames", "[]string"),),
     (Part("Results", "[]struct", (Part("GroupId", "string"), Part("ErrorCode", "int16"))),),
 )
+#: Lists groups of all kinds, those of one coordinator.
+LIST_GROUPS = Api(
+    "ListGroups",
+    16,
+    "0-5",
+    (
+        Part("StatesFilter", "[]string", versions="4+"),
+        Part("TypesFilter", "[]string", versions="5+"),
+    ),
+    (
+        Part("ThrottleTimeMs", "int32", versions="1+"),
+        Part("ErrorCode", "int16"),
+        Part(
+            "Groups",
+            "[]struct",
+            (
+                Part("GroupId", "string"),
+                Part("ProtocolType", "string"),
+                Part("GroupState", "string", versions="4+"),
+                Part("GroupType", "string", versions="5+"),
+            ),
+        ),
+    ),
+)
 #: The kinds of requests that are read; all others are skipped.
-READ = {api.key: api for api in (*OF_CLIENTS, *OF_BROKERS, DELETE_GROUPS)}
+READ = {api.key: api for api in (*OF_CLIENTS, *OF_BROKERS, DELETE_GROUPS, LIST_GROUPS)}
 _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendTimeMs")
 #: A duration in milliseconds that no request takes: 31 years.
 _LONGEST = 1e12

@@ -77,6 +77,8 @@ def _of_kind(one: Completed) -> Iterable[tuple[str, pa.RecordBatch]]:
     elif name == "ShareGroupDescribe":
         yield "descriptions", log.descriptions()
         yield "described_members", log.described_members()
+    elif name == "ListGroups":
+        yield "listings", log.listings()
     elif name in _OFFSET_CALLS:
         call, columns = _OFFSET_CALLS[name]
         row, values = columns(log)
@@ -287,6 +289,24 @@ class _Log:
         }
         return self.made(schemas.DESCRIPTIONS, groups.row, columns)
 
+    def listings(self) -> pa.RecordBatch:
+        """Groups of coordinators, and a row without one for each that answered with an error."""
+        _, groups = self.response.into("groups")
+        errors = self.response.of("errorCode")
+        failed = pa.array(np.flatnonzero(pc.not_equal(errors, 0).to_numpy(zero_copy_only=False)))
+
+        def beside(values: pa.Array) -> pa.Array:
+            return pa.concat_arrays([values, pa.nulls(len(failed), values.type)])
+
+        row = pa.concat_arrays([groups.row, failed.cast(groups.row.type)])
+        columns = {
+            "group_id": beside(groups.of("groupId")),
+            "type": beside(_capital(groups.of("groupType"))),
+            "group_state": beside(groups.of("groupState")),
+            "error_code": errors.take(row),
+        }
+        return self.made(schemas.LISTINGS, row, columns)
+
     def described_members(self) -> pa.RecordBatch:
         _, groups = self.response.into("groups")
         parent, members = groups.into("members")
@@ -374,6 +394,11 @@ _OFFSET_CALLS = {
 def _column(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name).combine_chunks()
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _capital(values: pa.Array) -> pa.Array:
+    """Return types of groups as Kafka's tools print them; null where they are not told."""
+    return pc.if_else(pc.equal(values, ""), None, pc.utf8_capitalize(values))
 
 
 def _only_where(condition: pa.Array, values: pa.Array) -> pa.Array:

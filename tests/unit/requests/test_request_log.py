@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +31,7 @@ from tests.support.request_lines import (
 )
 
 #: Requests about share groups alone.
-SHARED = {name: key for name, key in KEYS.items() if name != "DeleteGroups"}
+SHARED = {name: key for name, key in KEYS.items() if "Share" in name}
 RUN = ("first_offset", "last_offset")
 
 
@@ -111,6 +112,34 @@ def test_a_summary_is_what_was_answered(tmp_path: Path) -> None:
     )
     names = ("call", "state_epoch", "leader_epoch", "start_offset", "delivery_complete_count")
     assert rows(log.table("state_calls"), *names) == [("summary", 2, 1, 2, 2)]
+
+
+@pytest.mark.row("ADM-09")
+def test_groups_of_all_types_are_listed_beside_the_coordinators_that_failed(
+    tmp_path: Path,
+) -> None:
+    """Three valid ones and an error are three rows and one row."""
+    kinds = {"g": "Share", "c": "Consumer", "old": "Classic"}
+    groups = [
+        {"groupId": name, "protocolType": "x", "groupState": "Stable", "groupType": kind}
+        for name, kind in kinds.items()
+    ]
+    asked = {"statesFilter": [], "typesFilter": []}
+    log = log_of(
+        tmp_path,
+        line("ListGroups", 0, asked, {"errorCode": 0, "groups": groups}, version=5),
+        line("ListGroups", 1, asked, {"errorCode": 14, "groups": []}, version=5),
+    )
+    listed = rows(log.table("listings"), "group_id", "type", "error_code")
+    assert listed == [("g", "Share", 0), ("c", "Consumer", 0), ("old", "Classic", 0),
+                      (None, None, 14)]  # fmt: skip
+    (file,) = log.log.files
+    done = sharelag("requests", str(file), "--show", "listings", "-o", "json")
+    printed = [json.loads(text) for text in done.stdout.splitlines()]
+    assert [(row["group_id"], row["type"], row["error_code"]) for row in printed] == listed
+    errors = sharelag("requests", str(file), "--show", "errors", "-o", "json")
+    (said,) = [json.loads(text) for text in errors.stdout.splitlines()]
+    assert (said["api"], said["error_name"]) == ("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS")
 
 
 @pytest.mark.row("RPC-04")
