@@ -20,6 +20,7 @@ from sharelag.reports.verdict import verdict
 from sharelag.sources.recorded import folder_of, samples
 from sharelag.workbench import charts
 from tests.support.stories import causes_of
+from tests.support.widgets.panels import view_of
 
 SAMPLES = sorted(samples())
 RULES = parse_rules(
@@ -72,8 +73,17 @@ def test_the_same_cause_everywhere(name: str) -> None:
     assert of(map(json.loads, lines)) == python
 
     assert explained.as_of is not None
-    dashboard = charts.cause_records(explained.table, explained.as_of)
-    assert of(dashboard.to_pylist()) == python
+    chart = charts.cause_records(explained.table, explained.as_of)
+    assert of(chart.to_pylist()) == python
+
+    dashboard = bench.dashboard()
+    for row in view_of(dashboard.table).rows.to_pylist():
+        wanted = first.get(row["group_id"])
+        assert row["cause"] == (wanted and wanted.replace("_", " "))
+    mine = [
+        one["cause"] for one in explained.table.to_pylist() if one["group_id"] == dashboard.group
+    ]
+    assert [card["cause"] for card in dashboard.cards.cards] == mine
 
     report = verdict(read(capture=folder, engine="local"))
     mine = [group | one for group in report["groups"] for one in group["causes"]]
