@@ -241,7 +241,7 @@ def test_hostile_names_are_text(opened: Watched) -> None:
         # later.
         cells = board.locator(".sl-table th").evaluate_all("all => all.map(one => one.offsetWidth)")
         assert max(cells, default=0) < 500 or len(cells) < 4, (title, cells)
-    assert "<img src=x onerror" in boards.nth(3).locator(".sharelag-result").inner_text()
+    assert "<img src=x onerror" in boards.nth(3).locator(".sl-cards").inner_text()
     opened.assert_quiet()
 
 

@@ -3,7 +3,7 @@
 import { announcer, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { watchTheme } from "../shared/theme.js";
 
-const CHANGING = ["label", "labels", "index"];
+const CHANGING = ["label", "labels", "index", "disabled"];
 let finders = 0;
 
 /** Build it, and keep it up to date; returns what ends it. */
@@ -25,6 +25,7 @@ function render({ model, el }) {
       words.textContent = get("label");
       list.replaceChildren(...get("labels").map((value) => make("option", { value })));
       input.placeholder = chosen() || "none";
+      input.disabled = get("disabled");
       if (document.activeElement !== input) input.value = chosen();
       trouble.mend();
       root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;

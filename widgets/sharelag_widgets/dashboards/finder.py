@@ -30,6 +30,7 @@ class Finder(anywidget.AnyWidget):
     label = traitlets.Unicode("").tag(sync=True)
     labels: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
     index = traitlets.Int(-1).tag(sync=True)  # of the chosen one; -1: none
+    disabled = traitlets.Bool(False).tag(sync=True)
     value = traitlets.Unicode(None, allow_none=True)
 
     @property
