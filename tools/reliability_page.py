@@ -35,6 +35,7 @@ def tables(kept: Mapping[str, Any]) -> str:
 
 
 def _lines(kept: Mapping[str, Any]) -> Iterator[str]:
+    bar = "\\|"
     rows = _by_fault(kept)
     unknown = {area for area, _ in rows} - AREAS.keys()
     if unknown:
@@ -45,10 +46,9 @@ def _lines(kept: Mapping[str, Any]) -> Iterator[str]:
             continue
         yield from (f"## {heading}", "", *_HEAD)
         for row in of_area:
-            yield (
-                f"| {row['fault']} | {row['times']:,} | {_happened(row)} | {row['lost']:,} "
-                f"| {row['wrong']:,} |"
-            )
+            numbers = f"{row['lost']:,} | {row['wrong']:,}"
+            fault = row["fault"].replace("|", bar)
+            yield f"| {fault} | {row['times']:,} | {_happened(row)} | {numbers} |"
         yield ""
     dates = sorted({test["as_of"] for test in kept.values()})
     failed = sorted(name for name, test in kept.items() if not test["passed"])
@@ -81,8 +81,8 @@ def _by_fault(kept: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 def _happened(row: Mapping[str, Any]) -> str:
     counted = [f"{count:,} {what}" for what, count in row["happened"].items() if count]
-    measured = [f"at most {value:,g} {what}" for what, value in row["most"].items()]
-    return ", ".join([*counted, *measured]).replace("|", "\\|")
+    measured = [f"at most {value:,g} {what}" for what, value in sorted(row["most"].items())]
+    return "; ".join([*counted, *measured]).replace("|", "\\|")
 
 
 def written(page: str, kept: Mapping[str, Any]) -> str:

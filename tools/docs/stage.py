@@ -51,6 +51,7 @@ SECTIONS: dict[str, list[str]] = {
         "docs/metrics.md",
         "docs/errors.md",
         "docs/benchmarks.md",
+        "docs/reliability.md",
         "docs/glossary.md",
     ],
     "Understand it": [

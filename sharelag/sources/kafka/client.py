@@ -154,26 +154,30 @@ class Connection:
         Only a metadata request without names can never create a topic.
         """
         # The client looks only every 50 ms for a connection to ask for metadata, but gives a
-        # request the connection at once. So this one, which anybody may send, opens it.
-        opened = self.admin.describe_cluster(request_timeout=self.within)
-        self.result(opened, "the list of topics")
+        # request the connection at once. So this one, which anybody may send, opens it. It is for
+        # the broker that is named as controller, and metadata come from any.
+        opened = self.admin.describe_cluster(request_timeout=self.within / 2)
+        with suppress(BrokerUnreachableError):
+            self.result(opened, "the list of topics")
+        return sorted(self._metadata().topics)
+
+    def _metadata(self) -> Any:
+        """Return what any broker knows of topics and brokers; nobody is named in the request."""
         begun = time.monotonic()
         deadline = begun + self.within
         while True:
             try:
                 # In slices: a refused password is reported only to a callback.
-                return sorted(
-                    self.admin.list_topics(
-                        timeout=max(0.1, min(1.0, deadline - time.monotonic()))
-                    ).topics
+                return self.admin.list_topics(
+                    timeout=max(0.1, min(1.0, deadline - time.monotonic()))
                 )
             except KafkaException as error:
-                self.admin.poll(0)
+                self.admin.poll(0.05)  # what failed at once is not asked again at once
                 self._raise_if_refused("the list of topics")
                 if error.args[0].code() not in _UNREACHABLE:
                     raise explain(error.args[0], "the list of topics", self.config) from error
                 if time.monotonic() > deadline:
-                    self.config.patience.lose(time.monotonic() - begun)
+                    self._lose(begun)
                     cause = latest(self._heard) or error.args[0]
                     raise unreachable(self.config, cause) from error
 
@@ -188,11 +192,7 @@ class Connection:
         BrokerUnreachableError
             No broker answers, or the topic is not among those that we may see.
         """
-        try:
-            # A request without names: it can never create a topic.
-            found = self.admin.list_topics(timeout=self.within)
-        except KafkaException as error:
-            raise unreachable(self.config, latest(self._heard) or error.args[0]) from error
+        found = self._metadata()
         if topic not in found.topics:
             raise unreachable(self.config, latest(self._heard))
         partitions = found.topics[topic].partitions.values()
