@@ -20,6 +20,7 @@ from tests.support.request_lines import (
     described,
     fetch,
     heartbeat,
+    line,
     log_of,
     state_call,
 )
@@ -34,6 +35,7 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
         acknowledge(3_000, "m1", -1, []),
         state_call("WriteShareGroupState", 3_500, startOffset=0, stateBatches=[batch]),
         described(4_000, "Stable", 1, members=3),
+        line("ListGroups", 4_050, {}, {"errorCode": 15, "groups": []}, version=5),
         heartbeat(4_100, "m0", 0, answered=1, subscribedTopicNames=["t"], assigned=[0, 1]),
         *[heartbeat(4_200 + n, "m0", 1) for n in range(20)],
         heartbeat(4_300, "m0", 1, answered=2, assigned=[1]),

@@ -397,7 +397,7 @@ def _column(table: pa.Table, name: str) -> pa.Array:
 
 
 def _capital(values: pa.Array) -> pa.Array:
-    """Return types of groups as Kafka's tools print them; null where they are not told."""
+    """Return types of groups as Kafka's tools print them; null where unknown."""
     return pc.if_else(pc.equal(values, ""), None, pc.utf8_capitalize(values))
 
 
