@@ -13,8 +13,8 @@ from sharelag.cli.output import start_local, write
 from sharelag.tables import views
 
 _TABLES = (
-    *("held", "holds", "memberships", "batching", "findings", "errors"),
-    *("requests", "acquisitions", "acknowledgements"),
+    *("held", "holds", "memberships", "sessions", "batching", "findings", "errors"),
+    *("session_partitions", "requests", "acquisitions", "acknowledgements"),
     *("heartbeats", "state_calls", "offset_calls", "descriptions"),
     "listings",
     *("described_members", "current_leaders", "rejects"),
@@ -30,9 +30,9 @@ _TABLES = (
     default="held",
     show_default=True,
     help="held: who holds which offsets locked at one moment; holds: all locks and how they ended; "
-    "memberships: who was a member, of what; batching: how much is acknowledged as it was "
-    "acquired; findings: what the checkers found; errors: which requests failed, how often, and "
-    "what to do; else a table of the log.",
+    "memberships: who was a member, of what; sessions: which partitions share sessions have; "
+    "batching: how much is acknowledged as it was acquired; findings: what the checkers found; "
+    "errors: which requests failed, how often, and what to do; else a table of the log.",
 )
 @click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable.")
 @click.option(

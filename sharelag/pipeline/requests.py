@@ -13,11 +13,12 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.batching import batching
 from sharelag.metrics.memberships import memberships
+from sharelag.metrics.sessions import sessions
 from sharelag.pipeline.meeting import meet
 from sharelag.pipeline.pieces import PIECE, pieces_frame
 from sharelag.replay.holds import holds_of
 from sharelag.schemas.arrow import for_spark
-from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES
+from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
 from sharelag.sources.files.request_log import RequestLog, read_piece
 from sharelag.sources.files.text_pieces import Piece
 from sharelag.wire.requests.tables import tables_of
@@ -27,6 +28,7 @@ _OF_HOLDS = ("requests", "acquisitions", "acknowledgements", "state_calls")
 _BY_GROUP: dict[str, tuple[pa.Schema, tuple[str, ...], Callable[..., pa.Table]]] = {
     "holds": (HOLDS, _OF_HOLDS, holds_of),
     "memberships": (MEMBERSHIPS, ("heartbeats",), memberships),
+    "sessions": (SESSIONS, ("requests", "session_partitions"), sessions),
     "batching": (BATCHING, ("acquisitions", "acknowledgements"), batching),
 }
 
@@ -40,8 +42,8 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
     log : RequestLog
         Its files must be accessible for all Spark workers.
     name : str
-        One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``, ``memberships`` or
-        ``batching``.
+        One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``, ``memberships``,
+        ``sessions`` or ``batching``.
     piece : int
         Bytes of a file that one task reads; a packed file is read by one task.
 

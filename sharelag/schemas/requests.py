@@ -63,6 +63,17 @@ ACKNOWLEDGEMENTS = pa.schema(
     ]
 )
 
+#: One partition that a ShareFetch names: of its share session from then on, or forgotten.
+SESSION_PARTITIONS = pa.schema(
+    [
+        *_LINE,
+        *SHARE_PARTITION_COLUMNS,
+        ("member_id", pa.string()),
+        ("session_epoch", pa.int32()),
+        ("forgotten", pa.bool_()),
+    ]
+)
+
 #: One heartbeat of a member.
 HEARTBEATS = pa.schema(
     [
@@ -207,6 +218,18 @@ MEMBERSHIPS = pa.schema(
     ]
 )
 
+#: A partition that a share session of a member with a broker has, from when to when.
+SESSIONS = pa.schema(
+    [
+        ("broker", pa.string()),
+        *SHARE_PARTITION_COLUMNS,
+        ("member_id", pa.string()),
+        ("since", INSTANT),  # of a session that began before the log: when it was named first
+        ("until", INSTANT),  # null: the log does not show that it ended
+        ("ended_by", pa.string()),  # forgotten, session closed, session opened anew; null: as above
+    ]
+)
+
 #: How much of what a member acquired at once it acknowledged at once.
 BATCHING = pa.schema(
     [
@@ -231,6 +254,7 @@ REQUEST_TABLES = {
     "offset_calls": OFFSET_CALLS,
     "descriptions": DESCRIPTIONS,
     "listings": LISTINGS,
+    "session_partitions": SESSION_PARTITIONS,
     "described_members": DESCRIBED_MEMBERS,
     "current_leaders": CURRENT_LEADERS,
     "rejects": LINE_REJECTS,

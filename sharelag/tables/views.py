@@ -204,6 +204,10 @@ REQUESTS = {
         "group_id member_id since until ended_by member_epoch subscribed_topic_names "
         "assigned_partitions heartbeats"
     ),
+    "session_partitions": view(
+        "timestamp broker group_id topic_id partition member_id session_epoch forgotten"
+    ),
+    "sessions": view("group_id member_id broker topic_id partition since until ended_by"),
     "batching": view(
         "group_id topic_id partition member_id acquired_runs acquired_offsets acknowledged_runs "
         "acknowledged_offsets whole_runs whole_ratio"

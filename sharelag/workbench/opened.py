@@ -102,8 +102,8 @@ class Opened:
         Parameters
         ----------
         name : str
-            One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``, ``memberships`` or
-            ``batching``.
+            One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``, ``memberships``,
+            ``sessions`` or ``batching``.
 
         Raises
         ------

@@ -19,6 +19,7 @@ from sharelag.metrics.request_checks import (
     partial_deletes_of_records,
 )
 from sharelag.metrics.request_errors import request_errors
+from sharelag.metrics.sessions import sessions
 from sharelag.reading.once import Once
 from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import Arrow
@@ -26,9 +27,14 @@ from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog
 from sharelag.tables.words import moment as time_words
 
+_WORKED_OUT = {
+    "memberships": memberships,
+    "sessions": sessions,
+    "batching": batching,
+    "errors": request_errors,
+}
 #: The names of its tables.
-NAMES = ("held", "holds", "memberships", "batching", "findings", "errors", *REQUEST_TABLES)
-_WORKED_OUT = {"errors": request_errors, "memberships": memberships, "batching": batching}
+NAMES = ("held", "holds", "findings", *_WORKED_OUT, *REQUEST_TABLES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

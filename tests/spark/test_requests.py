@@ -13,7 +13,7 @@ from sharelag.pipeline.collecting import collected
 from sharelag.pipeline.printed import consumed
 from sharelag.pipeline.requests import request_frame
 from sharelag.schemas.consumed import CONSUMED_TABLES
-from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES
+from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
 from sharelag.sources.files.consumed import ConsumedLog
 from tests.support.request_lines import (
     acknowledge,
@@ -44,6 +44,7 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
         fetch(9_000, "m2", 10)[:-80],
     )
     by_group = {"holds": HOLDS, "memberships": MEMBERSHIPS, "batching": BATCHING}
+    by_group["sessions"] = SESSIONS
     schemas = REQUEST_TABLES | by_group
     for name, schema in schemas.items():
         ours = log.table(name)
@@ -79,6 +80,7 @@ def ordered(table: pa.Table) -> pa.Table:
 
 def test_an_unknown_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match="unknown table 'locks': choose one of holds, memberships, batching, req"
+        InputError,
+        match="unknown table 'locks': choose one of holds, memberships, sessions, batching, req",
     ):
         request_frame(spark, log_of(tmp_path, "").log, "locks")

@@ -65,10 +65,11 @@ def fetch(
     partition: int = 0,
     fetch_error: int = 0,
     leader: tuple[int, int] = (0, 0),
+    forgotten: list[int] = (),  # type: ignore[assignment]
 ) -> str:
     """A ShareFetch of one partition: what it acquires, and what it acknowledges.
 
-    ``leader`` is the id and epoch of the current leader, zeros where there is nothing to say.
+    ``partition`` -1 names none. ``leader`` is the id and epoch of the current leader, zeros where there is nothing to say.
     """
     batches = [
         {"firstOffset": first, "lastOffset": last, "acknowledgeTypes": types}
@@ -93,7 +94,8 @@ def fetch(
             "groupId": "g",
             "memberId": member,
             "shareSessionEpoch": epoch,
-            "topics": [{"topicId": TOPIC, "partitions": [asked]}],
+            "topics": [{"topicId": TOPIC, "partitions": [] if partition < 0 else [asked]}],
+            "forgottenTopicsData": [{"topicId": TOPIC, "partitions": list(forgotten)}],
         },
         {
             "errorCode": 0,

@@ -47,7 +47,11 @@ COLUMNS = {
     "ended_by": Column(
         Format.TEXT,
         "accept, release, reject, gap, lock expired, session closed, acquired again, state "
-        "written or leader changed; of a member left, removed, joined again or changed",
+        "written or leader changed; of a member left, removed, joined again or changed; "
+        "of a session forgotten, session closed or session opened anew",
+    ),
+    "forgotten": Column(
+        Format.FLAG, "true: the session does not have the partition any more; false: it has it"
     ),
     "heartbeats": Column(Format.COUNT, "heartbeats without a change"),
     "acquired_runs": Column(Format.COUNT, "runs of offsets that the member acquired", "ACQUIRED"),

@@ -70,6 +70,8 @@ def _of_kind(one: Completed) -> Iterable[tuple[str, pa.RecordBatch]]:
         yield "current_leaders", log.current_leaders()
     if name == _FETCH:
         yield "acquisitions", log.acquisitions()
+        yield "session_partitions", log.named_partitions()
+        yield "session_partitions", log.forgotten_partitions()
     elif name == "ShareGroupHeartbeat":
         yield "heartbeats", log.heartbeats()
     elif name in _STATE_CALLS:
@@ -170,6 +172,31 @@ class _Log:
             "lock_ms": _positive(self.response.of("acquisitionLockTimeoutMs").take(row)),
         }
         return self.made(schemas.ACQUISITIONS, row, columns, self.answered)
+
+    def named_partitions(self) -> pa.RecordBatch:
+        at = placed(self.request)
+        return self._of_session(
+            at.partitions.row, at.topic, at.partitions.of("partitionIndex"), False
+        )
+
+    def forgotten_partitions(self) -> pa.RecordBatch:
+        _, topics = self.request.into("forgottenTopicsData")
+        parent, partitions = topics.into("partitions")
+        topic = topics.of("topicId").take(parent)
+        return self._of_session(partitions.row, topic, partitions.items, True)
+
+    def _of_session(
+        self, row: pa.Array, topic: pa.Array, partition: pa.Array, forgotten: bool
+    ) -> pa.RecordBatch:
+        columns = {
+            "group_id": self.asked("groupId", row),
+            "member_id": self.asked("memberId", row),
+            "topic_id": topic,
+            "partition": partition,
+            "session_epoch": self.asked("shareSessionEpoch", row),
+            "forgotten": pa.repeat(pa.scalar(forgotten), len(row)),
+        }
+        return self.made(schemas.SESSION_PARTITIONS, row, columns, self.handled)
 
     def acknowledgements(self) -> pa.RecordBatch:
         at = placed(self.request)
