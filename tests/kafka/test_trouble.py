@@ -40,8 +40,9 @@ from tests.support.kafka.workload import (
 )
 from tests.support.reliability import Inject
 
-#: Seconds after which a command that outlasts its timeout hangs; a busy machine takes a few.
-HANGS = 15.0
+#: Seconds after which a command that outlasts its timeout hangs, and what it takes undisturbed, so
+#: often: on a busy machine everything takes longer.
+HANGS, SO_OFTEN = 15.0, 4
 #: Requests a second, of five commands that ask at the same time, which would be a storm.
 STORM = 200
 Record = tuple[int, int, bytes | None, bytes | None]
@@ -155,7 +156,7 @@ class Story:
         self.wrong = [*asker.wrong, *exporter.wrong]
         print(f"{fault}: {dict(asker.happened)}, whole after {healed:.0f} s")
         assert not self.wrong, self.wrong[0]
-        assert asker.most_over < HANGS, fault
+        assert asker.most_over < HANGS + SO_OFTEN * max(asker.alone.values()), fault
         assert requests < STORM
 
     def kill(self, number: int) -> None:
