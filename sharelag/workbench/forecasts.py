@@ -1,4 +1,4 @@
-"""What becomes of the lag of a group, in the same words wherever it is told."""
+"""What becomes of the lag of a group, in the same words in every place that shows it."""
 
 from __future__ import annotations
 

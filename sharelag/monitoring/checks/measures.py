@@ -163,7 +163,7 @@ def _drain(facts: Facts) -> Floats:
     kind = facts.drain
     values = np.select(
         [kind == DRAINED, kind == DRAINS, kind == STEADY],
-        # What may drain is no alarm, unless it takes too long even at best.
+        # What may drain raises no alarm, unless it takes too long even at best.
         [0.0, facts.progress("drain_ms"), facts.progress("drain_low_ms")],
         np.nan,
     )

@@ -42,7 +42,9 @@ def start(settings: Mapping[str, str]) -> None:
     passing = Thread(target=_pass_on, args=(reader,), name="what Java writes", daemon=True)
     passing.start()
     try:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": writer})
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf, popen_kwargs={"stderr": writer}
+        )
     except BaseException:
         os.close(writer)
         passing.join(timeout=5)  # what Java said comes before what we say of it
