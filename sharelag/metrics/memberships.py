@@ -31,6 +31,7 @@ _REMOVED = [
     if error.name in ("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH")
 ]
 _JOINS, _LEAVES = 0, -1
+_ENDS = ["removed", "left", "joined again", "changed"]
 
 
 def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
@@ -93,22 +94,18 @@ def _after(events: _Ints, mine: _Ints) -> _Ints:
 
 def _spans(rows: pa.Table, kept: Mapping[str, pa.Array], found: _Events) -> pa.Table:
     until = found.until
-    ended = np.where(
-        until < 0,
-        None,
-        np.select(
-            [found.ends[until] & (integers(rows, "error_code")[until] != 0), found.ends[until]],
-            ["removed", "left"],
-            np.where(found.joins[until], "joined again", "changed"),
-        ).astype(object),
+    refused = integers(rows, "error_code")[until] != 0
+    why = np.select(
+        [found.ends[until] & refused, found.ends[until], found.joins[until]], [0, 1, 2], 3
     )
+    ended = pa.array(_ENDS).take(pa.array(why, mask=until < 0))
     taken = rows.take(pa.array(found.at))
     times = flat(rows.column("timestamp"))
     epochs = integers(rows, "answered_epoch")[found.at]
     columns = {name: flat(taken.column(name)) for name in ("group_id", "member_id")} | {
         "since": _at(times, np.where(found.is_over, -1, found.at)),
         "until": _at(times, until),
-        "ended_by": pa.array(ended, pa.string()),
+        "ended_by": ended,
         "joined": _at(times, found.joined),
         "member_epoch": pa.array(epochs, pa.int32(), mask=found.is_over),
         "heartbeats": pa.array(_beats(found, len(times))),

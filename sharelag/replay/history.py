@@ -295,7 +295,7 @@ def _rewritten(
         same &= values == np.append(values[:1], values[:-1])
     for name in ("finished", "archived", "released", "redelivered"):
         same &= getattr(history, name) == 0
-    return same
+    return np.asarray(same, bool)
 
 
 def _leader_changed(
