@@ -20,7 +20,7 @@ class Letter(NamedTuple):
     topic: str
     partition: int
     offset: int
-    count: int | None = 1
+    deliveries: int | None = 1
     message: str | None = REJECTED
     value: bytes | None = None
 
@@ -32,7 +32,7 @@ class Letter(NamedTuple):
             "partition": self.partition,
             "offset": self.offset,
             "group": self.group,
-            "delivery.count": self.count,
+            "delivery.count": self.deliveries,
             "message": self.message,
         }
         return [

@@ -16,12 +16,13 @@ from sharelag.metrics.dead_letter_ledger import (
     LIMIT,
     REJECTED,
     ledger_arrow,
-    sums_of,
     summary_words,
+    sums_of,
 )
 from sharelag.metrics.dead_letters import archived_arrow, counted_letters, letters_arrow
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.redrive import redrive_arrow
+from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
 from tests.support.records import KEY, decode, offsets, state_records
@@ -159,7 +160,7 @@ def test_letters_of_other_groups_and_topics() -> None:
 
 
 def test_a_batch_that_no_window_can_have_is_an_error() -> None:
-    records = decode(state_records([(-1, [(0, 1 << 60, 4, 1)])]))
+    records = decode(state_records([(-1, [StateBatch(0, 1 << 60, 4, 1)])]))
     with pytest.raises(InputError, match="3:101 has a batch of 1,152,921,504,606,846,977 offsets"):
         archived_arrow(records)
 
@@ -207,17 +208,17 @@ def expected(
     past = max(window["start_offset"], window["effective_start_offset"], LOG_START)
     said = {}
     for offset in known.keys() | letters.keys():
-        state, count, time = known.get(offset, (None, None, None))
+        state, told, time = known.get(offset, (None, None, 0))
         mine = letters[offset]
         if state == 4 or (state is not None and offset < past):
             status = ["missing", "written", "duplicate"][min(len(mine), 2)]
         elif state == 3:
-            status = "stuck" if now - (time or 0) > PATIENCE else "archiving"
+            status = "stuck" if now - time > PATIENCE else "archiving"
         elif len(mine) > 1:
             status = "duplicate"
         else:
             status = "passed" if offset < past else "unexpected"
-        count = mine[0].count if count is None else count
+        count = mine[0].deliveries if told is None else told
         reason = LIMIT if count is not None and count >= LIMIT_OF_GROUP else EITHER
         if mine and mine[0].message:
             reason = REJECTED if mine[0].message.startswith("Offset rejected") else LIMIT

@@ -124,7 +124,7 @@ def test_groups_of_all_types_are_listed_beside_the_coordinators_that_failed(
         {"groupId": name, "protocolType": "x", "groupState": "Stable", "groupType": kind}
         for name, kind in kinds.items()
     ]
-    asked = {"statesFilter": [], "typesFilter": []}
+    asked: dict[str, Any] = {"statesFilter": [], "typesFilter": []}
     log = log_of(
         tmp_path,
         line("ListGroups", 0, asked, {"errorCode": 0, "groups": groups}, version=5),
