@@ -1,10 +1,12 @@
-"""Progress bars of long work, on standard error and only where it is a terminal."""
+"""What long work says meanwhile, on standard error and only where it is a terminal."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +14,10 @@ if TYPE_CHECKING:
 
     from sharelag.whatif.compare import Progress
 
+#: Seconds after which work says that it goes on.
+_QUIET = 2.0
+#: Back to the beginning of the line, whose rest is removed.
+_LINE, _REST = "\r", "\x1b[K"
 #: Fewer records are read before a bar could be looked at.
 _SHOWN_FROM = 200_000
 
@@ -29,12 +35,50 @@ def simulation_bar() -> Iterator[Progress | None]:
 
 @contextmanager
 def reading_bar(source: Any) -> Iterator[Any]:
-    """Give the input, with a bar while many of its records are read in this process."""
-    if not sys.stderr.isatty() or source.size() < _SHOWN_FROM:
+    """Give the input, with a bar while many of its records are read in this process.
+
+    Where they are few, a line says after some seconds how long the answer has been waited for:
+    brokers may be slow, or Spark at work.
+    """
+    if not sys.stderr.isatty():
         yield source
+    elif source.size() < _SHOWN_FROM:
+        with _line("working on the answer"):
+            yield source
+    else:
+        with _bar("reading records") as bar:
+            yield _Counting(source, bar, bar.add_task("", total=source.size()))
+
+
+@contextmanager
+def _line(words: str) -> Iterator[None]:
+    """Show how long it takes, from some seconds on, and remove the line at the end."""
+    done = Event()
+    telling = Thread(target=_tell, args=(words, done), daemon=True)
+    telling.start()
+    try:
+        yield
+    finally:
+        done.set()
+        telling.join()
+
+
+def _tell(words: str, done: Event) -> None:
+    from sharelag.sources.spark import notice
+
+    begun, is_drawn = time.monotonic(), False
+    if done.wait(_QUIET):
         return
-    with _bar("reading records") as bar:
-        yield _Counting(source, bar, bar.add_task("", total=source.size()))
+    while not done.is_set():
+        if not notice.is_shown():  # else Spark's own line says what is waited for
+            seconds = time.monotonic() - begun
+            sys.stderr.write(f"{_LINE}{words}, {seconds:.0f} s{_REST}")
+            sys.stderr.flush()
+            is_drawn = True
+        done.wait(1)
+    if is_drawn:
+        sys.stderr.write(f"{_LINE}{_REST}")
+        sys.stderr.flush()
 
 
 def _bar(what: str) -> Bar:

@@ -13,6 +13,15 @@ def in_notebook() -> bool:
     return bool(getattr(shell, "kernel", None))
 
 
+#: The lines that a terminal shows now.
+_SHOWN: list[str] = []
+
+
+def is_shown() -> bool:
+    """Whether a terminal shows such a line now."""
+    return bool(_SHOWN)
+
+
 @contextmanager
 def notice(words: str) -> Iterator[None]:
     """Show a line during the ``with`` block in a notebook or terminal, never on standard output."""
@@ -21,11 +30,13 @@ def notice(words: str) -> Iterator[None]:
         with _displayed(line):
             yield
     elif sys.stderr.isatty():
-        _write(line)
+        _SHOWN.append(line)
+        _write(f"\r{line}\x1b[K")
         try:
             yield
         finally:
-            _write(f"\r{' ' * len(line)}\r")
+            _SHOWN.remove(line)
+            _write("\r\x1b[K")
     else:
         yield
 
