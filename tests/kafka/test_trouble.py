@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -226,9 +227,9 @@ def test_brokers_go_and_come_back(tmp_path: Path, injected: Inject) -> None:
         with story.follower, story.exporter, story.watcher:
             wait_until(lambda: "archiving into" in story.follower.text(), "it follows")
             for number in (1, 2, 3):
-                story.tell("a broker is killed (kill -9)", lambda n=number: story.kill(n))
+                story.tell("a broker is killed (kill -9)", partial(story.kill, number))
             for number in (1, 2, 3):
-                story.tell("a broker is stopped for 20 s (SIGSTOP)", lambda n=number: story.stop(n))
+                story.tell("a broker is stopped for 20 s (SIGSTOP)", partial(story.stop, number))
             story.tell("leaders move", story.move_leaders)
             story.tell("all brokers are restarted, one by one", story.restart_all)
             story.tell("two of three brokers are killed: no min ISR", story.lose_min_isr)

@@ -109,7 +109,7 @@ class Exporter(Bystander):
             return ""
         begun = time.monotonic()
         with urllib.request.urlopen(f"{found[0]}/metrics", timeout=30) as answer:
-            text = answer.read().decode()
+            text: str = answer.read().decode()
         self.slowest = max(self.slowest, round(time.monotonic() - begun, 2))
         sums = {
             int(partition): int(float(lag))
