@@ -162,7 +162,7 @@ class Connection:
         return sorted(self._metadata().topics)
 
     def _metadata(self) -> Any:
-        """Return what any broker knows of topics and brokers; nobody is named in the request."""
+        """Return what any broker knows of topics and brokers; the request names no topic."""
         begun = time.monotonic()
         deadline = begun + self.within
         while True:
