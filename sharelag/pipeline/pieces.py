@@ -17,7 +17,7 @@ _PIECES = pa.schema([("file", pa.string()), ("begin", pa.int64()), ("end", pa.in
 
 
 def pieces_frame(spark: SparkSession, files: Iterable[Path], size: int) -> DataFrame:
-    """Return a row a piece, each in a partition of its own."""
+    """Return a row a piece, each in a separate partition."""
     pieces = [vars(one) for file in files for one in pieces_of(file, size)]
     rows = pa.Table.from_pylist(pieces, schema=_PIECES)
     return frame_of(spark, rows).repartition(len(pieces))

@@ -36,7 +36,7 @@ _EVENTS = pa.schema(
     ]
 )
 _NOT_COUNTED = "NOT_PRESENT"
-#: Numbers with more digits than these are no offset, or no other number of Kafka.
+#: The most digits that offsets and other numbers of Kafka have.
 _DIGITS = {"partition": 9, "offset": 18, "count": 4, "time": 15}
 
 

@@ -68,9 +68,8 @@ def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
     ------
     pyarrow.RecordBatch
         `sharelag.schemas.RAW`, each partition in log order from its log start offset on, as the
-        broker would return them. Control records are left out. A batch that is not written to its
-        end ends a segment: what there is of it is one row, with an empty key, so that it becomes
-        a reject.
+        broker would return them. Control records are left out. The beginning of a batch that was
+        not written to its end is one row with an empty key, which becomes a reject.
 
     Raises
     ------
