@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.metrics.placement import FINDINGS
+from sharelag.metrics.settings_drift import SETTINGS_DRIFT
 from sharelag.metrics.settings_in_force import IN_FORCE, LINT
 from sharelag.metrics.skew import SKEW
 from sharelag.monitoring.check import CHECKED
@@ -101,6 +102,7 @@ def rows() -> dict[str, dict[str, Any]]:
         "health": properties(schemas.HEALTH),
         "health-findings": properties(FINDINGS),
         "settings": properties(IN_FORCE),
+        "settings-drift": properties(SETTINGS_DRIFT),
         "settings-lint": properties(LINT),
         "lint": properties(LINT),
         "check": properties(CHECKED),

@@ -22,8 +22,10 @@ from sharelag.cli.options import (
 from sharelag.cli.output import groups_in, note_settings, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.validate import flags, given_options
+from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import PROFILES
 from sharelag.tables import views
+from sharelag.tables.gaps import no_settings
 from sharelag.tables.words import terminal
 
 #: Options that say what to read of an input.
@@ -50,14 +52,24 @@ _OF_INPUT = ("group", "all_groups", "topic", "engine", "timeout")
     "--consumer-config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Check a consumer's properties file: what share consumers refuse or ignore.",
+    help="Check a consumer's properties file: what share consumers refuse or ignore. With an "
+    "input, also against the settings of --group, or of the file's group.id.",
 )
+@click.option(
+    "--before",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Show only what differs from an earlier capture.",
+)
+@click.option("--problems", is_flag=True, help="Show only settings with a problem.")
 def settings(
     output: str,
     engine: str,
     given: tuple[str, ...],
     kafka_version: str | None,
     consumer_config: Path | None,
+    before: Path | None,
+    problems: bool,
     **options: Any,
 ) -> int:
     """Show the settings in force for each group, where they come from, and what conflicts.
@@ -71,18 +83,32 @@ def settings(
         options
     )
     if consumer_config is not None:
-        if values or has_input or kafka_version:
-            raise click.UsageError("--consumer-config is checked alone: remove the other options.")
-        return _lint(consumer_config, output)
+        if values or kafka_version or before or problems:
+            raise click.UsageError(
+                "--consumer-config is checked without --set, --kafka-version, --before and "
+                "--problems: remove them."
+            )
+        ignored = given_options(_OF_INPUT)
+        if has_input:
+            ignored = given_options(("all_groups", "topic", "engine"))
+        if ignored:
+            raise click.UsageError(f"{flags(ignored)} with --consumer-config: remove them.")
+        return _lint(consumer_config, output, options if has_input else None)
+    if before is not None:
+        if values or kafka_version or problems:
+            raise click.UsageError(
+                "--before compares what is in force: remove --set, --kafka-version and --problems."
+            )
+        return _drift(before, output, engine, options)
     if values and not has_input:
         if ignored := given_options(_OF_INPUT):
             raise click.UsageError(f"{flags(ignored)} without an input: add one, or remove them.")
         found = check_given(values, kafka_version or "4.3.1")
-        _print(found, output)
+        _print(found, output, problems)
         return _status(found)
     if kafka_version:
         raise click.UsageError("--kafka-version is for --set without an input: remove it.")
-    found = _in_force(values, output, engine, options)
+    found = _in_force(values, output, engine, options, problems)
     return _status(found) if values else 0
 
 
@@ -90,11 +116,32 @@ def _status(found: Any) -> int:
     return int(found.column("problem").null_count < found.num_rows)
 
 
-def _in_force(given: dict[str, str], output: str, engine: str, options: dict[str, Any]) -> Any:
+def _in_force(
+    given: dict[str, str], output: str, engine: str, options: dict[str, Any], problems: bool
+) -> Any:
     from sharelag.metrics.settings_in_force import settings_in_force
-    from sharelag.workbench.engine import Answer, reading
+    from sharelag.workbench.engine import Answer
 
-    source, choice = source_of(options), choice_of(options)
+    source = source_of(options)
+    known, groups, rejected, engine = _known(source, engine, options)
+    brokers = source.nodes().num_rows or None
+    found = settings_in_force(known, sorted(groups), given, brokers)
+    answer = Answer(found, rejected, engine)
+    _print(answer.table, output, problems)
+    note_settings(known)
+    for group in sorted(groups - set(known.column("entity").to_pylist())):
+        click.echo(f"sharelag: {terminal(no_settings(group))}", err=True)
+    summarise(answer, source, None, "setting")
+    return answer.table
+
+
+def _known(
+    source: Any, engine: str, options: dict[str, Any]
+) -> tuple[Any, frozenset[str], int, str]:
+    """Return settings, the groups that they are of, undecodable records, and the engine."""
+    from sharelag.workbench.engine import reading
+
+    choice = choice_of(options)
     groups, rejected = choice.groups, 0
     # Of groups that are named nothing is read but their settings.
     engine = start("local" if groups and engine == "auto" else engine, source)
@@ -102,43 +149,81 @@ def _in_force(given: dict[str, str], output: str, engine: str, options: dict[str
         if not groups:  # those that have any state
             with reading(read, engine, None, choice, history=False) as begun:
                 groups, rejected = frozenset(groups_in(begun.table("lag"))), begun.counted.rejected
-        known = read.settings(sorted(groups), [])
-    answer = Answer(settings_in_force(known, sorted(groups), given), rejected, engine)
-    _print(answer.table, output)
-    note_settings(known)
-    for group in sorted(groups - set(known.column("entity").to_pylist())):
-        note = f"sharelag: no settings of share group {group!r} are known: a new group has these"
-        click.echo(terminal(note), err=True)
-    summarise(answer, source, None, "setting")
-    return answer.table
+        return read.settings(sorted(groups), []), groups, rejected, engine
 
 
-def _lint(path: Path, output: str) -> int:
-    import javaproperties
-
-    from sharelag.errors import InputError
-    from sharelag.metrics.settings_in_force import lint_rows
+def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> int:
+    from sharelag.metrics.settings_drift import settings_drift
+    from sharelag.sources.open import named_input
     from sharelag.tables.lines import lines, plain_rows
+    from sharelag.workbench.engine import Answer
+
+    earlier, source = named_input(capture=before), source_of(options)
+    then, old, _, _ = _known(earlier, engine, options)
+    now, new, rejected, engine = _known(source, engine, options)
+    found = settings_drift(then, now, old | new)
+    write(lines(plain_rows(found), output, views.SETTINGS_DRIFT.columns))
+    for settings in (then, now):
+        note_settings(settings)
+    summarise(Answer(found, rejected, engine), source, None, "changed setting")
+    return 0
+
+
+def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
+    from sharelag.metrics.settings_in_force import lint_rows
+    from sharelag.model.settings import unknown_properties
+    from sharelag.tables.lines import lines, plain_rows
+
+    properties = _properties(path)
+    unknown = unknown_properties(properties)
+    if len(unknown) == len(properties):
+        raise InputError(
+            f"{path} has no property of Kafka's consumers: give a consumer's properties file"
+        )
+    if options is None:
+        found = lint_rows(properties)
+    else:
+        groups = choice_of(options).groups or {properties.get("group.id", "")} - {""}
+        if len(groups) != 1:
+            raise click.UsageError(
+                "--consumer-config with an input is for one group: name it with --group."
+            )
+        (group,) = groups
+        settings = source_of(options).settings([group], [])
+        note_settings(settings)
+        found = lint_rows(properties, settings, group)
+    write(lines(plain_rows(found), output, views.LINT.columns))
+    if not found.num_rows:
+        click.echo(terminal(f"sharelag: share consumers accept every property of {path}"), err=True)
+    if others := [name for name in unknown if name not in found.column("name").to_pylist()]:
+        note = f"sharelag: not Kafka's own, so for its plug-ins or ignored: {', '.join(others)}"
+        click.echo(terminal(note), err=True)
+    return int(found.num_rows > 0)
+
+
+def _properties(path: Path) -> dict[str, str]:
+    import javaproperties
 
     try:
         with path.open("rb") as file:
-            found = lint_rows(javaproperties.load(file))
+            return dict(javaproperties.load(file))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise InputError(f"{path} is not a properties file: {error}") from error
-    write(lines(plain_rows(found), output, views.LINT.columns))
-    if not found.num_rows:
-        click.echo(f"sharelag: share consumers accept every property of {path}", err=True)
-    return int(found.num_rows > 0)
 
 
-def _print(table: Any, output: str) -> None:
+def _print(table: Any, output: str, problems: bool) -> None:
     from sharelag.tables.lines import lines, plain_rows
 
+    if problems:
+        table = table.filter(table.column("problem").is_valid())
     has_hints = table.column("hint").null_count < table.num_rows
     view = views.SETTINGS if has_hints else views.SETTINGS.without("hint")
-    write(lines(plain_rows(table), output, view.columns))
+    rows = plain_rows(table)
+    if output == "human":  # what is wrong comes first
+        rows.sort(key=lambda row: row["problem"] is None)
+    write(lines(rows, output, view.columns))
 
 
 def _values(given: tuple[str, ...]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_force, lint_consumer
 from sharelag.model.settings.catalogue import DEAD_LETTERS, Typed, catalogue
+from sharelag.model.settings.cautions import cautions
 from sharelag.model.settings.rules import value_in
 
 #: One property of a consumer that share consumers refuse or ignore.
@@ -25,7 +26,10 @@ _GIVEN = "given"
 
 
 def settings_in_force(
-    settings: pa.Table, groups: Iterable[str], given: Mapping[str, str] | None = None
+    settings: pa.Table,
+    groups: Iterable[str],
+    given: Mapping[str, str] | None = None,
+    brokers: int | None = None,
 ) -> pa.Table:
     """Return the settings of some groups and of their brokers, each checked with the others.
 
@@ -36,6 +40,8 @@ def settings_in_force(
     groups : iterable of str
     given : mapping of name to value, optional
         Values to check as if they were set.
+    brokers : int, optional
+        How many brokers the cluster has, where that is known.
 
     Returns
     -------
@@ -43,14 +49,14 @@ def settings_in_force(
         `IN_FORCE`: the groups' settings, then the brokers'.
     """
     found = each_in_force(settings, [*groups, ""])
-    brokers = found.pop("")
-    profile = "4.4" if any(one.name in brokers for one in DEAD_LETTERS) else "4.3.1"
+    theirs = found.pop("")
+    profile = "4.4" if any(one.name in theirs for one in DEAD_LETTERS) else "4.3.1"
     rows = [
         row
         for group, force in found.items()
         for row in _rows(force, given or {}, group, "group", profile)
     ]
-    rows += _rows(brokers, given or {}, None, "broker", profile)
+    rows += _rows(theirs, given or {}, None, "broker", profile, brokers)
     return pa.Table.from_pylist(rows, schema=IN_FORCE)
 
 
@@ -70,11 +76,23 @@ def check_given(given: Mapping[str, str], profile: str = "4.3.1") -> pa.Table:
     return pa.Table.from_pylist(list(_rows({}, given, None, None, profile)), schema=IN_FORCE)
 
 
-def lint_rows(properties: Mapping[str, object]) -> pa.Table:
-    """Return what share consumers refuse or ignore in a consumer's properties, as `LINT`."""
+def lint_rows(
+    properties: Mapping[str, object], settings: pa.Table | None = None, group: str = ""
+) -> pa.Table:
+    """Return what is wrong with a consumer's properties, as `LINT`.
+
+    Parameters
+    ----------
+    properties : mapping of name to value
+    settings : pyarrow.Table, optional
+        `sharelag.schemas.SETTINGS`, with those of the consumer's group.
+    group : str
+    """
+    force = {} if settings is None else each_in_force(settings, [group])[group]
+    known = {name: value for name, value in force.items() if value.source != "assumed"}
     rows = [
-        {"name": one.name, "value": one.value, "problem": one.why, "hint": one.hint}
-        for one in lint_consumer(properties)
+        {"name": one.name, "value": one.value or None, "problem": one.why, "hint": one.hint}
+        for one in lint_consumer(properties, known)
     ]
     return pa.Table.from_pylist(rows, schema=LINT)
 
@@ -85,13 +103,14 @@ def _rows(
     group: str | None,
     scope: str | None,
     profile: str = "4.3.1",
+    brokers: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     values: dict[str, object] = {
         name: one.value for name, one in force.items() if one.source != "assumed"
     }
     values = {name: value for name, value in values.items() if value is not None} | dict(given)
     problems: defaultdict[str, list[Problem]] = defaultdict(list)
-    for problem in check_all(values, profile):
+    for problem in (*check_all(values, profile), *cautions(values, brokers, profile)):
         problems[problem.name].append(problem)
     known = {setting.name: setting for setting in reversed(catalogue(profile))}
     names = [name for name in reversed(known) if name in force or name in given or problems[name]]
@@ -139,7 +158,9 @@ def _range(setting: Setting, values: Mapping[str, object], profile: str) -> str 
     if setting.kind == "bool":
         return "true, false"
     if setting.choices:
-        return ", ".join((*setting.choices, *(["by_duration:PT1H"] if setting.pattern else [])))
+        return ", ".join(
+            (*setting.choices, *(["by_duration:PnDTnHnMn.nS"] if setting.pattern else []))
+        )
     least = _bound(max, setting.least, setting.least_by, values, profile)
     greatest = _bound(min, setting.greatest, setting.greatest_by, values, profile)
     if least is None and greatest is None:

@@ -69,3 +69,8 @@ def of_ends(timeline: pa.Table) -> tuple[str, ...]:
         if lost
         else ()
     )
+
+
+def no_settings(group: str) -> str:
+    """No settings of a group are known, so Kafka's defaults within its brokers' are shown."""
+    return f"no settings of share group {group!r} are known: a new group has these"

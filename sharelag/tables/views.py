@@ -151,6 +151,10 @@ SETTINGS = view(
     "group_id name value source default range problem hint",
     meanings={"group_id": "share group; - for the brokers"},
 )
+SETTINGS_DRIFT = view(
+    "group_id name value_before value source_before source",
+    meanings={"group_id": "share group; - for the brokers"},
+)
 LINT = view("name value problem hint", meanings={"name": "of the consumer's property"})
 LINTED = view(
     "name value problem hint",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -30,6 +30,7 @@ from sharelag.schemas.arrow import as_table, beside, keys, rows_by_group
 from sharelag.tables import gaps, views
 from sharelag.tables.words import moment
 from sharelag.workbench import charts
+from sharelag.workbench.charts import text
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.explained import summarize_groups
 from sharelag.workbench.judged import headline, judged_groups
@@ -492,17 +493,34 @@ def health(
     )
 
 
-def settings(evidence: Evidence, given: Mapping[str, object], base: Result) -> Result:
-    """The settings in force of each group and of the brokers."""
-    groups = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
+def settings(
+    known: pa.Table,
+    groups: Sequence[str],
+    given: Mapping[str, object],
+    brokers: int | None,
+    base: Result,
+) -> Result:
+    """The settings in force of each group and of the brokers, of `sharelag.schemas.SETTINGS`."""
     values = {name: str(value) for name, value in given.items()}
-    table = settings_in_force(evidence.settings, groups, values)
+    described = set(known.column("entity").to_pylist())
     return replace(
         base,
-        title=f"Settings of {len(groups)} share groups and their brokers",
-        table=table,
+        title=f"Settings of {text.counted(len(groups), 'share group')} and their brokers",
+        table=settings_in_force(known, groups, values, brokers),
         columns=views.SETTINGS.columns,
         means=views.SETTINGS.means,
+        unknown=tuple(gaps.no_settings(group) for group in groups if group not in described),
+    )
+
+
+def drift_of_settings(table: pa.Table, base: Result) -> Result:
+    """The settings that are not as they were."""
+    return replace(
+        base,
+        title="Settings that changed",
+        table=table,
+        columns=views.SETTINGS_DRIFT.columns,
+        means=views.SETTINGS_DRIFT.means,
     )
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError, SetupError, ShareLagError, unknown_topic
 from sharelag.metrics.holders import with_holders
+from sharelag.metrics.settings_drift import settings_drift
 from sharelag.model import iso
 from sharelag.reading import Each, named
 from sharelag.replay.moment import Moment, parse_since, parse_time, with_zone
@@ -421,8 +422,30 @@ class Workbench(WithQueues, WithPlans):
         group : str, optional
         given : mapping of name to value, optional
             Values to check as if they were set, by Kafka's names.
+
+        Notes
+        -----
+        A group need not have any state: what a new group would have is shown.
         """
-        return answers.settings(self.evidence(group), given or {}, self._base())
+        known = self.reading.table("settings")
+        groups = [group] if group is not None else list(self.groups)
+        if group is not None and group not in self.groups:
+            known = self.source.settings(groups, [])
+        brokers = self.reading.table("nodes").num_rows or None
+        return answers.settings(known, groups, given or {}, brokers, self._base())
+
+    def settings_drift(self, before: Workbench, group: str | None = None) -> Result:
+        """The settings of groups and brokers that are not as they were in an earlier capture.
+
+        Parameters
+        ----------
+        before : Workbench
+            Of that capture, as `sharelag.open` gives it.
+        group : str, optional
+        """
+        groups = {*before.groups, *self.groups} if group is None else {group}
+        then, now = (bench.reading.table("settings") for bench in (before, self))
+        return answers.drift_of_settings(settings_drift(then, now, groups), self._base())
 
     def reconcile(self, described: str | None = None, true: bool = False) -> Result:
         """The lag in several ways, and why they differ.

@@ -19,6 +19,7 @@ from sharelag.model.settings import (
     lint_consumer,
 )
 from sharelag.model.settings.catalogue import Typed
+from sharelag.model.settings.consumer import CONSUMER, Property
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _values, settings
 from tests.support.cases import Cases
@@ -176,8 +177,71 @@ def test_what_share_consumers_refuse_is_found(oracle: Oracle) -> None:
     }
     for name, text in properties.items():
         refused = oracle.ask({"client": {name: text}})["refused"] is not None
-        found = lint_consumer({name: text})
-        assert refused == any(problem.why == "share consumers refuse it" for problem in found), name
+        assert refused == is_refused(name, text), name
+
+
+def is_refused(name: str, text: str) -> bool:
+    return any(
+        problem.why.startswith("share consumers refuse it")
+        for problem in lint_consumer({name: text})
+    )
+
+
+def test_the_properties_of_consumers_are_kafkas(oracle: Oracle) -> None:
+    theirs = oracle.ask({"properties": True})["properties"]
+    assert set(CONSUMER) == set(theirs)
+    for name, ours in CONSUMER.items():
+        assert ours.kind == theirs[name]["type"], name
+        said = theirs[name]["range"] or ""
+        assert ours.any_case == said.startswith("(case insensitive)") or name in UPPER_CASED
+        if ours.choices:
+            assert {*ours.choices} == {*said.partition("[")[2].rstrip("]").split(", ")}, name
+        bounds = "" if ours.least is None else f"[{ours.least},...{most(ours.greatest)}]"
+        assert ours.choices or bounds == said or ours.kind not in NUMBERS, (name, said)
+
+
+#: Compared in upper case, though its definition does not say so.
+UPPER_CASED = {"share.acquire.mode"}
+NUMBERS = {"int", "long", "short", "double"}
+
+
+def most(greatest: float | None) -> str:
+    return "" if greatest is None else f",{greatest}"
+
+
+def test_values_that_share_consumers_refuse_are_found(oracle: Oracle, cases: Cases) -> None:
+    random = Random("consumers")
+    checked = [name for name, one in CONSUMER.items() if one.kind in {*NUMBERS, "boolean"}]
+    checked += [name for name, one in CONSUMER.items() if one.choices]
+    names = [random.choice(checked) for _ in range(cases(1500, 20_000))]
+    drawn = [(name, a_text(random, CONSUMER[name])) for name in names]
+    answers = oracle.ask_many({"client": {name: text}} for name, text in drawn)
+    refused = [answer["refused"] is not None for answer in answers]
+    both = zip(drawn, refused, strict=True)
+    assert [(case, theirs) for case, theirs in both if is_refused(*case) != theirs] == []
+    assert 0.2 < sum(refused) / len(refused) < 0.8
+    reported = {
+        "share.acknowledgement.mode": ("Explizit", "EXPLICIT"),
+        "share.acquire.mode": ("foo",),
+        "max.poll.records": ("-1", "abc"),
+        "fetch.max.wait.ms": ("99999999999",),
+    }
+    for name, texts in reported.items():
+        assert all(is_refused(name, text) for text in texts)
+
+
+def a_text(random: Random, known: Property) -> str:
+    """A value at, near or beyond the bounds of a property, or no such value at all."""
+    if known.choices:
+        word = random.choice(known.choices)
+        return random.choice([word, word, word.upper(), word.lower(), f" {word} ", f"{word}x", ""])
+    if known.kind == "boolean":
+        return random.choice(["true", "FALSE", " true ", "yes", "1", ""])
+    edges = [int(known.least or 0), int(known.greatest or 60_000)]
+    near = random.choice(edges) + random.choice([0, 0, 1, -1])
+    wide = random.choice([2**15, 2**31, 2**63]) + random.choice([0, -1])
+    more = ["0.5", "1e3", "x", "", "1_0", f"+{abs(near)}", f" {near} "]
+    return random.choice([str(near)] * 6 + [str(wide), str(-wide), *more])
 
 
 @pytest.fixture(scope="module")

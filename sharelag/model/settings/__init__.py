@@ -8,7 +8,7 @@ from sharelag.model.settings.catalogue import (
     Setting,
     catalogue,
 )
-from sharelag.model.settings.clients import lint_consumer
+from sharelag.model.settings.clients import lint_consumer, unknown_properties
 from sharelag.model.settings.force import (
     Value,
     each_in_force,
@@ -33,4 +33,5 @@ __all__ = [
     "in_force",
     "lint_consumer",
     "parse",
+    "unknown_properties",
 ]

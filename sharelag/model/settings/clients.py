@@ -1,9 +1,13 @@
-"""Consumer properties that share consumers ignore or refuse."""
+"""Consumer properties that share consumers refuse or ignore, or that miss what was meant."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
+from sharelag.model.settings.catalogue import find
+from sharelag.model.settings.consumer import CONSUMER, refusal
+from sharelag.model.settings.force import Value
 from sharelag.model.settings.rules import Problem
 
 _GROUP = (
@@ -30,40 +34,104 @@ _NOT_FOR_SHARE_CONSUMERS = {
     "group.type": "the class of the consumer decides (KafkaShareConsumer): remove it",
 }
 _IGNORED = frozenset(["auto.commit.interval.ms", "group.type"])
+_UNKNOWN = "Kafka's consumers have no such property"
+_REFUSED = "share consumers refuse it"
 #: An early draft of KIP-932 let each consumer choose its lock duration.
 _LOCK_DURATION = "record.lock.duration.ms"
+_LOCK = f"share.{_LOCK_DURATION}"
+_MODE = "share.acknowledgement.mode"
+_WORK = "max.poll.interval.ms"
+#: How near an unknown name is to the property that was meant.
+_NEAR = 0.85
 
 
-def lint_consumer(properties: Mapping[str, object]) -> list[Problem]:
+def lint_consumer(
+    properties: Mapping[str, object], force: Mapping[str, Value] | None = None
+) -> list[Problem]:
     """Check a consumer's properties before it becomes a share consumer.
 
     Parameters
     ----------
     properties : mapping of name to value
         As in a properties file.
+    force : mapping of name to Value, optional
+        The settings in force for its group; without it, Kafka's defaults.
 
     Returns
     -------
     list of Problem
-        In the order of the properties; `Problem.hint` says what to use instead.
+        In the order of the properties; `Problem.hint` says what to use instead. Names that Kafka
+        does not know are among them where they are nearly those of a property: see
+        `unknown_properties` for the others.
 
     Notes
     -----
-    ``ShareConsumerConfig`` of Kafka 4.3.1, and the section on consumer configuration of KIP-932.
+    ``ConsumerConfig`` and ``ShareConsumerConfig`` of Kafka 4.3.1, and the section on consumer
+    configuration of KIP-932.
     """
+    texts = {name: str(value) for name, value in properties.items()}
     return [
-        problem for name, value in properties.items() if (problem := _problem(name, str(value)))
+        problem
+        for name, value in texts.items()
+        for problem in (_problem(name, value, force or {}), _meant(name, value, texts, force or {}))
+        if problem is not None
     ]
 
 
-def _problem(name: str, value: str) -> Problem | None:
+def unknown_properties(names: Iterable[str]) -> list[str]:
+    """Return the names that are no property of Kafka's consumers, in their order.
+
+    Kafka hands them to deserializers and other plug-ins, and ignores them otherwise.
+    """
+    return [
+        name
+        for name in names
+        if not (
+            name in CONSUMER or name in _NOT_FOR_SHARE_CONSUMERS or name.endswith(_LOCK_DURATION)
+        )
+    ]
+
+
+def _problem(name: str, value: str, force: Mapping[str, Value]) -> Problem | None:
+    """Return what Kafka refuses or ignores."""
+    refused = refusal(CONSUMER[name], value) if name in CONSUMER else ""
+    if refused and (name in _IGNORED or name not in _NOT_FOR_SHARE_CONSUMERS):
+        return Problem(name, value, f"{_REFUSED}: {refused}")
     if name in _NOT_FOR_SHARE_CONSUMERS:
-        why = (
-            "has no effect on share consumers" if name in _IGNORED else "share consumers refuse it"
-        )
-        return Problem(name, value, why, _NOT_FOR_SHARE_CONSUMERS[name])
+        why = "has no effect on share consumers" if name in _IGNORED else _REFUSED
+        hint = _NOT_FOR_SHARE_CONSUMERS[name]
+        now = force.get(f"share.{name}")
+        if now is not None and now.value is not None:
+            hint += f" (now {now.value})"
+        if name == "enable.auto.commit" and value.strip().lower() == "false":
+            hint = (
+                f"for acknowledgements of your own, set {_MODE}=explicit: without it, the next "
+                "poll accepts what the last one returned"
+            )
+        return Problem(name, value, why, hint)
     if name.endswith(_LOCK_DURATION):
-        return Problem(
-            name, value, "moved to group config", _GROUP.format(f"share.{_LOCK_DURATION}")
-        )
-    return None
+        return Problem(name, value, "moved to group config", _GROUP.format(_LOCK))
+    near = [] if name in CONSUMER else get_close_matches(name, CONSUMER, 1, _NEAR)
+    # The value may be a password under a misspelt name, and is not shown.
+    return Problem(name, "", _UNKNOWN, f"did you mean {near[0]}?") if near else None
+
+
+def _meant(
+    name: str, value: str, properties: Mapping[str, str], force: Mapping[str, Value]
+) -> Problem | None:
+    """Return what Kafka accepts and will not do what was meant."""
+    if name != _WORK or refusal(CONSUMER[_WORK], value):
+        return None
+    lock = force.get(_LOCK)
+    duration = lock.value if lock is not None else getattr(find(_LOCK), "default", None)
+    if not isinstance(duration, int) or int(value) <= duration:
+        return None
+    whose = "Kafka's default" if lock is None else "in force for the group"
+    renewal = "" if properties.get(_MODE) == "explicit" else f" (needs {_MODE}=explicit)"
+    return Problem(
+        name,
+        value,
+        f"longer than {_LOCK} = {duration} ({whose}): locks may expire while a poll's records "
+        "are worked on, and others get them again",
+        f"take fewer records a poll, renew their locks{renewal}, or {_GROUP.format(_LOCK)}",
+    )

@@ -8,9 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from sharelag.model.settings.catalogue import Setting, Typed, catalogue, find
+from sharelag.model.settings.catalogue import (
+    CATALOGUE,
+    DEAD_LETTERS,
+    DRAFT,
+    Setting,
+    Typed,
+    catalogue,
+    find,
+)
+from sharelag.model.settings.consumer import CONSUMER
 
 _BITS = {"int": 32, "short": 16}
+#: How near an unknown name is to the setting that was meant.
+_NEAR = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +68,7 @@ def check(
     """
     setting = find(name, profile)
     if setting is None:
-        known = sorted({known.name for known in catalogue(profile)})
-        return [
-            Problem(name, str(value), f"Kafka {profile} has no such setting", _nearest(name, known))
-        ]
+        return [_unknown(name, str(value), profile)]
     typed, why = parse(setting, value)
     if why:
         return [Problem(name, str(value), why)]
@@ -169,6 +177,16 @@ def _conflicts(
     ]
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"did you mean {near[0]}?" if near else ""
+def _unknown(name: str, value: str, profile: str) -> Problem:
+    """Return what is wrong with a name that the catalogue of this version does not have."""
+    known = sorted({known.name for known in catalogue(profile)})
+    near = get_close_matches(name, known, 1, _NEAR)
+    hint = f"did you mean {near[0]}?" if near else ""
+    if any(one.name == name for one in (*CATALOGUE, *DEAD_LETTERS, *DRAFT)):
+        whose = "KIP-932's draft" if profile == "draft" else f"Kafka {profile}"
+        return Problem(name, value, f"{whose} has no such setting", hint)
+    if name in CONSUMER:
+        own = f"share.{name}"
+        hint = "consumers have it: check their file with --consumer-config"
+        hint += f"; the group's setting is {own}" if own in known else ""
+    return Problem(name, value, "not a setting of share groups or their brokers", hint)

@@ -70,8 +70,10 @@ COLUMNS = {
         Format.TEXT,
         "where it comes from: group, topic, broker or default; assumed: not known; given: --set",
     ),
+    "value_before": Column(Format.TEXT, "value of the setting at the earlier moment"),
+    "source_before": Column(Format.TEXT, "where it came from then"),
     "default": Column(Format.TEXT, "Kafka's default of the setting"),
     "range": Column(Format.TEXT, "what Kafka accepts, within the bounds that brokers set"),
-    "problem": Column(Format.TEXT, "what Kafka refuses or ignores"),
+    "problem": Column(Format.TEXT, "what Kafka refuses or ignores, or what will not work"),
     "hint": Column(Format.TEXT, "what to do instead"),
 }

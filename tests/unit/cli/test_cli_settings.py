@@ -197,6 +197,134 @@ def test_what_is_in_force_of_a_group_and_its_brokers() -> None:
     assert [one for one in everybody if one["group_id"] in ("billing", None)] == found
 
 
+def consumer(folder: Path, *properties: str) -> tuple[str, str]:
+    file = folder / "consumer.properties"
+    file.write_text("\n".join(properties))
+    return "--consumer-config", str(file)
+
+
+def test_what_a_consumer_refuses_or_misses_is_found_with_its_fix(tmp_path: Path) -> None:
+    given = consumer(
+        tmp_path,
+        "group.id=billing",
+        "share.acknowledgement.mode=EXPLICIT",
+        "share.acquire.mode=foo",
+        "enable.auto.commit=false",
+        "max.poll.interval.ms=60000",
+        "ssl.keystore.pasword=hunter2",
+        "schema.registry.url=http://r",
+    )
+    found = {one["name"]: one for one in rows(*given)}
+    assert list(found) == [
+        *("share.acknowledgement.mode", "share.acquire.mode", "enable.auto.commit"),
+        *("max.poll.interval.ms", "ssl.keystore.pasword"),
+    ]
+    mode = found["share.acknowledgement.mode"]["problem"]
+    assert mode.endswith("refuse it: 'EXPLICIT' is not one of implicit, explicit")
+    assert "set share.acknowledgement.mode=explicit" in found["enable.auto.commit"]["hint"]
+    assert "= 30000 (Kafka's default)" in found["max.poll.interval.ms"]["problem"]
+    typo = found["ssl.keystore.pasword"]
+    assert (typo["value"], typo["hint"]) == (None, "did you mean ssl.keystore.password?")
+    answer = sharelag("settings", *given)
+    assert "hunter2" not in answer.stdout + answer.stderr
+    assert answer.stderr.endswith("or ignored: schema.registry.url\n")
+
+
+def test_a_consumer_is_checked_with_the_settings_of_its_group(tmp_path: Path) -> None:
+    given = consumer(
+        tmp_path, "group.id=billing", "max.poll.interval.ms=60000", "auto.offset.reset=latest"
+    )
+    here = ("--capture", "demo")
+    locks = {
+        one["group_id"]: int(one["value"])
+        for one in rows(*here, "--engine", "local")
+        if one["name"] == "share.record.lock.duration.ms"
+    }
+    for group, lock in locks.items():
+        found = {one["name"]: one for one in rows(*given, *here, "--group", group)}
+        assert ("max.poll.interval.ms" in found) == (lock < 60_000)
+        assert "share.auto.offset.reset=... (now earliest)" in found["auto.offset.reset"]["hint"]
+    assert rows(*given, *here) == rows(*given, *here, "--group", "billing")
+    nameless = consumer(tmp_path, "max.poll.interval.ms=60000")
+    assert "name it with --group" in sharelag("settings", *nameless, *here).stderr
+
+
+@pytest.mark.parametrize("content", [b"", bytes(range(256)), b"hello world\n"])
+def test_what_is_no_consumers_file_is_not_accepted(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_bytes(content)
+    answer = sharelag("settings", "--consumer-config", str(file))
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "give a consumer's properties file" in answer.stderr
+
+
+def test_copies_of_the_state_topic_that_the_brokers_cannot_hold() -> None:
+    state = "share.coordinator.state.topic"
+    factor, least = f"{state}.replication.factor", f"{state}.min.isr"
+    demo = ("--capture", "demo", "--group", "billing", "--problems")  # of three brokers
+
+    def problems(*given: str) -> dict[str, str]:
+        arguments = [argument for one in given for argument in ("--set", one)]
+        return {one["name"]: one["problem"] for one in rows(*demo, *arguments)}
+
+    assert problems(f"{factor}=3", f"{least}=3") == {}
+    assert problems(f"{factor}=5") == {
+        factor: "more than the number of brokers, 3: the state topic cannot be created"
+    }
+    assert problems(f"{least}=4") == {
+        least: f"more than {factor} = 3: no write to the state topic succeeds"
+    }
+    # Without an input nobody knows how many brokers there are.
+    (alone,) = rows("--set", f"{factor}=5")
+    assert alone["problem"] is None
+
+
+def test_settings_of_others_are_not_said_to_be_missing_in_kafka() -> None:
+    names = ("share.acquire.mode", "auto.offset.reset", "offsets.topic.replication.factor")
+    given = [argument for name in names for argument in ("--set", f"{name}=1")]
+    found = {one["name"]: one for one in rows(*given)}
+    assert {found[name]["problem"] for name in names} == {
+        "not a setting of share groups or their brokers"
+    }
+    assert "--consumer-config" in found["share.acquire.mode"]["hint"]
+    assert "share.auto.offset.reset" in found["auto.offset.reset"]["hint"]
+    assert found["offsets.topic.replication.factor"]["hint"] is None
+
+
+def test_what_is_wrong_comes_first_for_people() -> None:
+    limit = "share.delivery.count.limit"
+    arguments = ("settings", "--capture", "demo", "--engine", "local", "--set", f"{limit}=11")
+    shown = [line.split() for line in sharelag(*arguments).stdout.splitlines() if line[:1] != " "]
+    wrong = [line[1] == limit for line in shown[1:]]
+    assert sum(wrong) > 1
+    assert wrong == sorted(wrong, reverse=True)
+    only = sharelag(*arguments, "--problems").stdout
+    assert only.count(limit) >= sum(wrong)
+    assert "heartbeat" not in only
+
+
+def test_what_differs_from_an_earlier_capture() -> None:
+    both = ("--before", str(CAPTURE), "--engine", "local")
+    now, then = (
+        {(one["group_id"], one["name"]): one for one in rows("--capture", where, *both[2:])}
+        for where in ("demo", str(CAPTURE))
+    )
+    found = {(one["group_id"], one["name"]): one for one in rows("--capture", "demo", *both)}
+    differing = {
+        key
+        for key in now.keys() & then.keys()
+        if any(now[key][name] != then[key][name] for name in ("value", "source"))
+    }
+    assert set(found) == differing != set()
+    for key, one in found.items():
+        assert (one["value_before"], one["source_before"]) == (
+            then[key]["value"],
+            then[key]["source"],
+        )
+        assert (one["value"], one["source"]) == (now[key]["value"], now[key]["source"])
+    assert rows("--capture", "demo", "--before", "demo") == []
+
+
 def test_a_value_is_checked_with_what_the_brokers_have() -> None:
     name = "share.heartbeat.interval.ms"
     here = ("--capture", str(CAPTURE), "--group", "billing", "--engine", "local")
@@ -217,7 +345,7 @@ def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
     assert "no settings of share group 'nobody' are known" in answer.stderr
     lines = list(csv.DictReader(io.StringIO(answer.stdout)))
     (wrong,) = (line for line in lines if line["problem"])
-    assert wrong["problem"] == "Kafka 4.3.1 has no such setting"
+    assert wrong["problem"] == "not a setting of share groups or their brokers"
     assert wrong["hint"] == "did you mean share.delivery.count.limit?"
     assert any(line["group_id"] == "nobody" for line in lines)
 
@@ -226,7 +354,9 @@ def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
     ("arguments", "said"),
     [
         (["--set", "x"], "--set takes NAME=VALUE"),
-        (["--consumer-config", __file__, "--set", "a=b"], "--consumer-config is checked alone"),
+        (["--consumer-config", __file__, "--set", "a=b"], "is checked without --set"),
+        (["--consumer-config", __file__, "--group", "g"], "--group with --consumer-config: remove"),
+        (["--capture", "demo", "--before", "demo", "--problems"], "--before compares what is in"),
         (["--capture", "x", "--kafka-version", "4.2"], "--kafka-version is for --set without"),
         (["--set", "a=1", "--group", "g", "--engine", "local"], "--group and --engine without"),
         (["--set", "a=1", "--topic", "t"], "--topic without an input: add one, or remove"),

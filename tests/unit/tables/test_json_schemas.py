@@ -49,6 +49,7 @@ PRINTED = {
     "health": ["health"],
     "health-findings": ["health", "--findings"],
     "settings": ["settings", "--group", "billing"],
+    "settings-drift": ["settings", "--before", "demo"],
     "settings-lint": ["settings", "--consumer-config", str(CONSUMER)],
     "lint": ["lint", "kafka-share-groups.sh", "--list"],
     "check": ["check", "--rules", str(example("rules.yaml"))],

@@ -453,9 +453,18 @@ def test_a_simulation_begins_where_the_group_is(poison: Workbench) -> None:
 def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     name = "share.delivery.count.limit"
     given = ("--set", f"{name}=1")
-    here = ("--capture", str(DEMO), "--engine", "local", "-o", "json")
-    printed = [json.loads(line) for line in command("settings", *here, *given).stdout.splitlines()]
-    assert demo.settings(given={name: 1}).table.to_pylist() == printed
+    here = ("settings", "--capture", str(DEMO), "--engine", "local", "-o", "json")
+
+    def printed(*arguments: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in command(*here, *arguments).stdout.splitlines()]
+
+    assert demo.settings(given={name: 1}).table.to_pylist() == printed(*given)
+    nobody = demo.settings("nobody")
+    assert nobody.table.to_pylist() == printed("--group", "nobody")
+    assert "no settings of share group 'nobody' are known" in "".join(nobody.unknown)
+    assert "Settings of 1 share group and" in demo.settings("billing").title
+    drift = demo.settings_drift(sharelag.open("slow", engine="local"))
+    assert drift.table.to_pylist() == printed("--before", "slow") != []
     of_one = demo.settings("billing").table
     assert set(of_one.column("group_id").to_pylist()) == {"billing", None}
     assert not of_one.column("problem").drop_null().to_pylist()

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
@@ -32,6 +33,9 @@ import org.apache.kafka.coordinator.share.ShareCoordinatorConfig;
  *
  * in:  {"client": {name: text, ...}}
  * out: {"refused": text | null}    whether a share consumer may have these properties
+ *
+ * in:  {"properties": true}
+ * out: {"properties": {name: {"type": s, "range": s | null}, ...}}    of consumers
  */
 public final class SettingsOracle {
     private static final ConfigDef BROKER = merged(
@@ -51,6 +55,7 @@ public final class SettingsOracle {
     public static void main(String[] args) throws Exception {
         Lines.serve(question -> question.has("list") ? list()
             : question.has("validate") ? validate(question)
+            : question.has("properties") ? properties()
             : question.has("client") ? client(question) : evaluate(question));
     }
 
@@ -106,6 +111,15 @@ public final class SettingsOracle {
         // The one setting that groups look up on the broker at every use.
         effective.put("share.assignment.interval.ms", String.valueOf(
             config.shareAssignmentIntervalMs().orElse(broker.group().shareGroupAssignmentIntervalMs())));
+        return answer;
+    }
+
+    private static ObjectNode properties() {
+        ObjectNode answer = Lines.JSON.createObjectNode();
+        ObjectNode properties = answer.putObject("properties");
+        new TreeMap<>(ConsumerConfig.configDef().configKeys()).forEach((name, key) -> properties.putObject(name)
+            .put("type", key.type.toString().toLowerCase())
+            .put("range", key.validator == null ? null : key.validator.toString()));
         return answer;
     }
 

@@ -1,0 +1,52 @@
+"""Settings that Kafka accepts and that do not work on the brokers that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sharelag.model.settings.rules import Problem, value_in
+
+_FACTOR = "share.coordinator.state.topic.replication.factor"
+_LEAST = "share.coordinator.state.topic.min.isr"
+
+
+def cautions(
+    values: Mapping[str, object], brokers: int | None, profile: str = "4.3.1"
+) -> Iterator[Problem]:
+    """Return what will go wrong with settings of brokers though Kafka accepts them.
+
+    Parameters
+    ----------
+    values : mapping of name to value
+        Those that are known; others have Kafka's defaults.
+    brokers : int, optional
+        How many there are; None: unknown.
+    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
+
+    Yields
+    ------
+    Problem
+
+    Notes
+    -----
+    ``AutoTopicCreationManager`` creates the state topic with the replication factor; a share
+    coordinator writes with ``acks=all``, which ``min.insync.replicas`` refuses on too few replicas.
+    """
+    factor, least = (value_in(name, values, profile) for name in (_FACTOR, _LEAST))
+    # What brokers hide from us is no reason to warn of Kafka's defaults.
+    if not isinstance(factor, int) or values.keys().isdisjoint((_FACTOR, _LEAST)):
+        return
+    if _FACTOR in values and brokers is not None and factor > brokers:
+        yield Problem(
+            _FACTOR,
+            str(factor),
+            f"more than the number of brokers, {brokers}: the state topic cannot be created",
+            f"set it to at most {brokers}, or add brokers",
+        )
+    if isinstance(least, int) and least > factor:
+        yield Problem(
+            _LEAST,
+            str(least),
+            f"more than {_FACTOR} = {factor}: no write to the state topic succeeds",
+            f"set it below {_FACTOR}, so that one replica may be away",
+        )
