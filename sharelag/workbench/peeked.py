@@ -19,14 +19,15 @@ from sharelag.model import DeliveryState, iso
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.record import TopicRecord, record_at
 from sharelag.tables.words import terminal
+from sharelag.workbench import json_text
 
 #: Names of fields of JSON to hide, ``card.number`` for one within another, or a function that
 #: takes what was read from JSON and returns what may be shown.
 Mask: TypeAlias = Iterable[str] | Callable[[Any], Any]
 
 FORMS = ("auto", "text", "json", "hex")
-_HIDDEN = "***"
 _NO_FIELDS = "(hidden: it has no fields of JSON, so none can be masked)"
+_NONE_MASKED = "(hidden: it has none of the fields to mask)"
 #: Bytes in a line of hexadecimal digits.
 _HEX_LINE = 32
 
@@ -76,10 +77,13 @@ class PeekedRecord:
             *_indented(self._shown(record.key, form)),
         ]
         for name, value in record.headers:
-            shown = " ".join(self._shown(value, form).splitlines())
+            shown = " ".join(self._shown(value, form, indent=None).splitlines())
             lines.append(f"header {name}, {_size(value)}: {shown}")
         lines += [f"value, {_size(record.value)}:", *_indented(self._shown(record.value, form))]
-        lines += [f"to be masked, but there is no such field: {name}" for name in self.not_found]
+        lines += [
+            f"no field {name!r} to mask: check its spelling, upper and lower case matter"
+            for name in self.not_found
+        ]
         return "\n".join(map(terminal, lines))
 
     def fields(self, form: str = "auto") -> dict[str, Any]:
@@ -98,7 +102,10 @@ class PeekedRecord:
             "value_bytes": None if record.value is None else len(record.value),
             "key": None if record.key is None else self._shown(record.key, form),
             "headers": [
-                {"name": name, "value": None if value is None else self._shown(value, form)}
+                {
+                    "name": name,
+                    "value": None if value is None else self._shown(value, form, indent=None),
+                }
                 for name, value in record.headers
             ],
             "value": None if record.value is None else self._shown(record.value, form),
@@ -112,11 +119,9 @@ class PeekedRecord:
             return ()
         record = self.record
         held = [record.key, record.value, *(value for _, value in record.headers)]
-        read = [json.loads(one) for one in held if one is not None and _can_be(one, "json")]
+        read = [json_text.parse(one) for one in held if one is not None and _can_be(one, "json")]
         return tuple(
-            name
-            for name in self.mask
-            if not any(_without(one, name.split(".")) != one for one in read)
+            name for name in self.mask if not any(json_text.has(one, name) for one in read)
         )
 
     def __str__(self) -> str:
@@ -125,20 +130,26 @@ class PeekedRecord:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.text())}</pre>"
 
-    def _shown(self, data: bytes | None, form: str) -> str:
+    def _shown(self, data: bytes | None, form: str, indent: int | None = 2) -> str:
         if data is None:
             return "null"
         if form == "auto":
             form = next(one for one in ("json", "text", "hex") if _can_be(data, one))
-        masked = callable(self.mask) or bool(tuple(self.mask))
-        if masked and not (
-            _can_be(data, "json") and (callable(self.mask) or _has_fields(json.loads(data)))
-        ):
-            return _NO_FIELDS
-        if masked or form == "json":
+        if callable(self.mask):
+            if not _can_be(data, "json"):
+                return _NO_FIELDS
+            return json.dumps(self.mask(json.loads(data)), indent=indent, ensure_ascii=False)
+        if names := tuple(self.mask):
+            if not (_can_be(data, "json") and json_text.has_fields(json_text.parse(data))):
+                return _NO_FIELDS
+            found = json_text.parse(data)
+            if not any(json_text.has(found, name) for name in names):
+                return _NONE_MASKED
+            return json_text.text(json_text.without(found, names), indent)
+        if form == "json":
             if not _can_be(data, "json"):
                 raise InputError("key, header or value is not JSON: choose the form text or hex")
-            return json.dumps(_masked(json.loads(data), self.mask), indent=2, ensure_ascii=False)
+            return json_text.text(json_text.parse(data), indent)
         if form == "text":
             return data.decode("utf-8", "backslashreplace")
         return "\n".join(
@@ -203,37 +214,12 @@ def _state(window: dict[str, Any], offset: int) -> tuple[str, int | None]:
     return ("unread" if offset >= window["window_end_offset"] else "not persisted"), None
 
 
-def _masked(found: Any, mask: Mask) -> Any:
-    if callable(mask):
-        return mask(found)
-    for name in mask:
-        found = _without(found, name.split("."))
-    return found
-
-
-def _without(found: Any, path: list[str]) -> Any:
-    """The same with a field hidden, in each item of a list."""
-    if isinstance(found, list):
-        return [_without(one, path) for one in found]
-    if not isinstance(found, dict) or path[0] not in found:
-        return found
-    inner = _HIDDEN if len(path) == 1 else _without(found[path[0]], path[1:])
-    return found | {path[0]: inner}
-
-
-def _has_fields(found: Any) -> bool:
-    """Whether all of it stands under names: a bare number may be what is to be hidden."""
-    if isinstance(found, list):
-        return bool(found) and all(map(_has_fields, found))
-    return isinstance(found, dict)
-
-
 def _can_be(data: bytes, form: str) -> bool:
     if form == "hex":
         return True
     try:
         if form == "json":
-            json.loads(data)
+            json_text.text(json_text.parse(data))
         else:
             data.decode()
     except (ValueError, RecursionError):

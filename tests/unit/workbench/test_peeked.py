@@ -45,7 +45,10 @@ def test_a_field_is_masked_however_deep_and_in_any_form(found: Any, form: str) -
 
 def test_a_name_that_matches_nothing_is_told() -> None:
     said = peeked(json.dumps({"Card": {"number": CARD}}).encode(), ["card.number"])
-    assert said.text().splitlines()[-1] == ("to be masked, but there is no such field: card.number")
+    last = said.text().splitlines()[-1]
+    assert last == "no field 'card.number' to mask: check its spelling, upper and lower case matter"
+    assert said.fields()["value"] == "(hidden: it has none of the fields to mask)"
+    assert CARD not in said.text("hex")
     assert said.fields()["not_found"] == ["card.number"]
 
 
@@ -54,3 +57,40 @@ def test_without_a_mask_it_is_as_it_is() -> None:
     assert peeked(b"a\x1b[31m").text().splitlines()[-1] == "  a\\x1b[31m"
     assert peeked(b"\xff").fields()["value"] == "ff"
     assert peeked(None).fields()["value"] is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"card.number": "%s"}',
+        '[{"a": {"card.number": {"deep": "%s"}}, "card": {"number": 1}}]',
+        '{"card": {"number": 1}, "card": {"number": "%s"}}',
+        '{"card": {"number": "%s", "number": "%s"}}',
+    ],
+)
+def test_names_with_dots_and_names_that_are_there_twice_are_masked(written: str) -> None:
+    value = written.replace("%s", CARD)
+    said = peeked(value.encode(), ["card.number", "a.card.number"])
+    assert CARD not in said.text()
+    assert "***" in said.fields()["value"]
+
+
+def test_json_is_shown_as_it_was_written() -> None:
+    value = (
+        '{"a":1,"a":2,"price":1.10,"big":12345678901234567890123,"e":1E400,"n":NaN,"l":[],"o":{}}'
+    )
+    shown = peeked(value.encode()).fields()["value"]
+    assert shown.replace("\n", "").replace(" ", "") == value
+    assert shown.splitlines()[:3] == ["{", '  "a": 1,', '  "a": 2,']
+    deep = "[" * 500 + "]" * 500
+    assert peeked(deep.encode()).fields()["value"] == deep
+    assert peeked(deep.encode(), ["a"]).fields()["value"] == HIDDEN
+    nested = {"x": [1, {"y": "\u00fc\u202e"}], "z": None, "t": True}
+    again = peeked(json.dumps(nested).encode()).fields()["value"]
+    assert again == json.dumps(nested, indent=2, ensure_ascii=False)
+
+
+def test_json_in_a_header_is_one_line_without_gaps() -> None:
+    record = TopicRecord("orders", 0, 7, None, None, None, None, (("card", b'{"a": {"b": 1}}'),))
+    said = PeekedRecord(record, "billing", "available", 3)
+    assert 'header card, 15 bytes: {"a": {"b": 1}}' in said.text().splitlines()
