@@ -142,4 +142,5 @@ def _given_back(row: Mapping[str, Any]) -> float:
         return sum(parts)
     before = BINS * max((since - begin) / (end - begin), 0.0)
     # Of the part of the span in which it became the first, as much as lies after that.
-    return sum(count * min(max(place + 1 - before, 0.0), 1.0) for place, count in enumerate(parts))
+    later = (count * min(max(place + 1 - before, 0.0), 1.0) for place, count in enumerate(parts))
+    return float(sum(later))
