@@ -34,7 +34,7 @@ from sharelag.schemas import Arrow
 DRAINED = "drained"  # no record is left to deliver
 DRAINS = "drains"
 NEVER = "never"  # more arrive than are finished, by more than chance
-STEADY = "steady"  # as many arrive as are finished, as far as chance lets one say
+UNCERTAIN = "uncertain"  # arrivals and completions differ by no more than chance
 STALLED = "stalled"  # there is lag, but nothing was finished for a long time
 # there is lag, but nothing was finished lately: no forecast, and no alarm yet
 PAUSED = "paused"
@@ -44,7 +44,8 @@ DRAINS_OF = {
     DRAINED: "nothing is left to do",
     DRAINS: "more is finished than arrives",
     NEVER: "more arrives than is finished, so the lag grows",
-    STEADY: "about as much arrives as is finished: the lag may or may not go away",
+    UNCERTAIN: "arrivals and finished records differ by no more than chance: the lag may or may "
+    "not go away",
     STALLED: "nothing is being finished",
     PAUSED: "nothing was finished lately, so earlier rates allow no forecast",
     NOBODY: "the group has no members, so nothing will be finished",
@@ -147,9 +148,9 @@ def drain_columns(
     """Return the forecast columns of `sharelag.schemas.PROGRESS`.
 
     If records may be missing in the span, the drain time is an upper bound, and nothing counts as
-    stalled, steady or as never draining. A lag that does not drain at the mean rates is steady, and
-    not growing, if it may drain at rates within the confidence interval, which gives the lower
-    bound, or if the rates are equal.
+    stalled, uncertain or as never draining. A lag that does not drain at the mean rates is
+    uncertain, and not growing, if it may drain at rates within the confidence interval, which gives
+    the lower bound, or if the rates are equal.
 
     Parameters
     ----------
@@ -187,14 +188,14 @@ def drain_columns(
     drains = moves & np.isfinite(point) & foretold
     lasts = moves & ~np.isfinite(point) & found.whole & foretold
     never = lasts & ~np.isfinite(low) & (found.arrival > found.completion * (1 + _SAME))
-    steady = lasts & ~never
+    uncertain = lasts & ~never
     verdicts = [(old.idle, DRAINED), (nobody, NOBODY), (stalled, STALLED), (paused, PAUSED)]
-    verdicts += [(drains, DRAINS), (never, NEVER), (steady, STEADY)]
+    verdicts += [(drains, DRAINS), (never, NEVER), (uncertain, UNCERTAIN)]
     named = np.select([where for where, _ in verdicts], [name for _, name in verdicts], UNKNOWN)
     columns: dict[str, pa.Array] = {"drain": pa.array(named, pa.string())}
     for name, length, is_known in (
         ("drain_ms", np.rint(point), drains),
-        ("drain_low_ms", np.floor(low), drains | steady),
+        ("drain_low_ms", np.floor(low), drains | uncertain),
         ("drain_high_ms", np.ceil(high), drains),
     ):
         is_known = old.idle | (is_known & np.isfinite(length))

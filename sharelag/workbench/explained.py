@@ -113,7 +113,7 @@ def _state(
         parts.append(f"oldest {duration(max(ages))}")
     ahead = forecasts.forecast(progress)
     # What is empty or not known is told otherwise, and the rates of who has left foretell nothing.
-    if not nobody and ahead.kind not in (DRAINED, NOBODY, UNKNOWN):
+    if not nobody and group["lag"] != 0 and ahead.kind not in (DRAINED, NOBODY, UNKNOWN):
         parts.append(ahead.sentence())
     return ", ".join(parts)
 

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sharelag.durations import duration
-from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, PAUSED, STALLED, STEADY, UNKNOWN
+from sharelag.metrics.rates import (
+    DRAINED,
+    DRAINS,
+    NEVER,
+    NOBODY,
+    PAUSED,
+    STALLED,
+    UNCERTAIN,
+    UNKNOWN,
+)
 
 #: Columns of `sharelag.schemas.PROGRESS` that a forecast needs.
 COLUMNS = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms", "arrival_rate", "completion_rate")
@@ -21,6 +30,8 @@ class Forecast(NamedTuple):
 
     def sentence(self) -> str:
         """Return it in a row of facts: ``gone in 3.4 s (1.3 s to never)``."""
+        if self.kind == UNCERTAIN:
+            return "uncertain whether it drains"
         return f"gone {self.words} ({self.interval})" if self.interval else self.words
 
 
@@ -43,7 +54,7 @@ def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
         growing = [row for row in rows if row["drain"] == NEVER]
         more = sum(row["arrival_rate"] - row["completion_rate"] for row in growing)
         return Forecast(NEVER, f"grows {more:.3g}/s")
-    for kind in (STALLED, PAUSED, UNKNOWN, STEADY):
+    for kind in (STALLED, PAUSED, UNKNOWN, UNCERTAIN):
         if kind in kinds:
             return Forecast(kind, kind)
     slowest = max((row for row in rows if row["drain"] == DRAINS), key=lambda row: row["drain_ms"])

@@ -16,7 +16,7 @@ from sharelag.metrics.ends import PARTITION
 from sharelag.metrics.facts import Bools, Facts, Floats
 from sharelag.metrics.finders import poison_records
 from sharelag.metrics.imbalance import imbalance_arrow
-from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, STEADY
+from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, UNCERTAIN
 from sharelag.monitoring.checks.past import Then
 from sharelag.monitoring.checks.rules import Rule
 from sharelag.schemas.arrow import beside, flat, keys
@@ -162,12 +162,12 @@ def _places(facts: Facts, chosen: Bools) -> tuple[NDArray[Any], NDArray[Any], ND
 def _drain(facts: Facts) -> Floats:
     kind = facts.drain
     values = np.select(
-        [kind == DRAINED, kind == DRAINS, kind == STEADY],
+        [kind == DRAINED, kind == DRAINS, kind == UNCERTAIN],
         # What may drain raises no alarm, unless it takes too long even at best.
         [0.0, facts.progress("drain_ms"), facts.progress("drain_low_ms")],
         np.nan,
     )
-    never = np.isin(kind, [NEVER, STALLED, NOBODY]) | ((kind == STEADY) & np.isnan(values))
+    never = np.isin(kind, [NEVER, STALLED, NOBODY]) | ((kind == UNCERTAIN) & np.isnan(values))
     return np.where(never, np.inf, values)
 
 

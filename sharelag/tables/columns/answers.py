@@ -30,9 +30,9 @@ COLUMNS = {
     ),
     "drain": Column(
         Format.TEXT,
-        "drained, drains, never (more arrives than is finished), steady (about as much arrives as "
-        "is finished), stalled (nothing is finished), paused (nothing was finished lately), nobody "
-        "(the group has no members), or unknown",
+        "drained, drains, never (more arrives than is finished), uncertain (arrivals and finished "
+        "records differ by no more than chance), stalled (nothing is finished), paused (nothing "
+        "was finished lately), nobody (the group has no members), or unknown",
     ),
     "drain_ms": Column(Format.DURATION, "time until the lag is gone at these rates", "ABOUT"),
     "drain_low_ms": Column(Format.DURATION, "lower bound of drain_ms (95 % confidence)", "FROM"),

@@ -19,7 +19,7 @@ from sharelag.metrics.rates import (
     NOBODY,
     PAUSED,
     STALLED,
-    STEADY,
+    UNCERTAIN,
     UNKNOWN,
 )
 from sharelag.schemas import Arrow
@@ -62,7 +62,7 @@ _URGENCY = {
     STALLED: 6,
     NEVER: 5,
     PAUSED: 4,
-    STEADY: 3,
+    UNCERTAIN: 3,
     DRAINS: 2,
     UNKNOWN: 1,
     DRAINED: 0,
@@ -81,8 +81,8 @@ def drain_records(progress: Arrow) -> pa.Table:
     -------
     pyarrow.Table
         `DRAIN_FORECAST`: first those whose group has no members, then stalled ones, those that
-        grow, those of which nothing was finished lately, steady ones, those that drain (the longest
-        first), unknown and drained ones.
+        grow, those of which nothing was finished lately, uncertain ones, those that drain (the
+        longest first), unknown and drained ones.
     """
     schemas.require(progress, schemas.PROGRESS, "progress")
     table = as_table(progress)
@@ -234,7 +234,9 @@ def _words(one: dict[str, Any]) -> str:
     kind = one["drain"] or UNKNOWN
     words = f"{kind}, {DRAINS_OF.get(kind, '')}"
     low = one["drain_low_ms"]
-    return words + (f" (at best in {text.span(low)})" if kind == STEADY and low is not None else "")
+    return words + (
+        f" (at best in {text.span(low)})" if kind == UNCERTAIN and low is not None else ""
+    )
 
 
 def _title(records: pa.Table) -> str:
@@ -246,7 +248,7 @@ def _title(records: pa.Table) -> str:
         (STALLED, "nothing is finished in"),
         (NEVER, "at these rates it never drains in"),
         (PAUSED, "nothing was finished lately in"),
-        (STEADY, "about as much arrives as is finished in"),
+        (UNCERTAIN, "it is uncertain whether the lag goes away in"),
     ):
         if counts[kind]:
             return (

@@ -81,13 +81,13 @@ def test_arrivals_win() -> None:
         None,
     )
     even = one(lag(), seen, [end(100 - 360, HOUR)])
-    assert (even["drain"], even["drain_ms"], even["drain_high_ms"]) == ("steady", None, None)
+    assert (even["drain"], even["drain_ms"], even["drain_high_ms"]) == ("uncertain", None, None)
     assert even["drain_low_ms"] > 0  # if it goes as well as it can
     # Some more arrives, by no more than chance; and exactly as much, without any chance.
     more = one(lag(), seen, [end(100 - 361, HOUR)])
-    assert (more["drain"], more["arrival_rate"] > more["completion_rate"]) == ("steady", True)
+    assert (more["drain"], more["arrival_rate"] > more["completion_rate"]) == ("uncertain", True)
     exact = one(lag(), [observed([36] * BINS)], [end(100 - 360, HOUR)])
-    assert (exact["drain"], exact["drain_low_ms"]) == ("steady", None)
+    assert (exact["drain"], exact["drain_low_ms"]) == ("uncertain", None)
     assert one(lag(), [seen[0] | {"breaks": 1}], [end(100 - 720, HOUR)])["drain"] == "unknown"
     gains = one(lag(), [seen[0] | {"breaks": 1}], [end(28, HOUR)])
     assert (gains["drain"], gains["completion_rate"]) == ("drains", 0.1)  # at least so fast
@@ -195,7 +195,7 @@ def test_a_group_that_has_never_fetched_has_nothing_to_do_in_an_empty_log() -> N
 
 def test_what_takes_longer_than_anybody_waits_has_no_time() -> None:
     far = one(lag(2**53), [observed([1] * BINS)], [end(100, HOUR)])
-    assert (far["drain"], far["drain_ms"]) == ("steady", None)
+    assert (far["drain"], far["drain_ms"]) == ("uncertain", None)
     near = one(lag(10**9), [observed([10**6] * BINS)], [end(100, HOUR)])
     assert (near["drain"], near["drain_ms"]) == ("drains", 360_000_000)
 
@@ -212,7 +212,7 @@ def test_a_drain_lasts_as_long_as_working_it_off_second_by_second(
         waiting += arrive - finish
         seconds += 1
     if finish <= arrive:
-        drain = "never" if finish < arrive else "steady"
+        drain = "never" if finish < arrive else "uncertain"
         assert (line["drain"], line["drain_ms"]) == (drain, None)
     else:
         assert line["drain"] == "drains"
@@ -254,7 +254,7 @@ def test_the_interval_follows_from_the_parts_of_the_span(
         assert ours["low"] <= ours["point"] <= ours["high"]
     grows = expected["point"] is None and expected["low"] is None
     assert line["drain"] == (
-        "never" if grows else "steady" if expected["point"] is None else "drains"
+        "never" if grows else "uncertain" if expected["point"] is None else "drains"
     )
 
 

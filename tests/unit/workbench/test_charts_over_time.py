@@ -13,7 +13,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
-from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, STEADY, UNKNOWN
+from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, UNCERTAIN, UNKNOWN
 from sharelag.workbench import charts
 from sharelag.workbench.charts import text
 from tests.support.charts import (
@@ -339,7 +339,7 @@ PROGRESS = pa.Table.from_pylist(
             2, DRAINS, drain_ms=120_000, drain_low_ms=60_000, arrival_rate=2.0, completion_rate=2.5
         ),
         progress_row(
-            3, STEADY, drain_low_ms=90_000, arrival_rate=4.0, completion_rate=2.0, breaks=1
+            3, UNCERTAIN, drain_low_ms=90_000, arrival_rate=4.0, completion_rate=2.0, breaks=1
         ),
         progress_row(4, STALLED, arrival_rate=4.0, completion_rate=0.0),
         progress_row(5, UNKNOWN),
@@ -363,7 +363,7 @@ def test_the_forecast_has_its_interval_and_one_without_a_time_is_a_sentence() ->
     assert facts[1] == "Not known: the forecast of 1 share partition."
     assert facts[2:] == [
         "t-4: stalled, nothing is being finished.",
-        "t-3: steady, about as much arrives as is finished: the lag may or may not go away (at best in 1m\u00a030s).",
+        "t-3: uncertain, arrivals and finished records differ by no more than chance: the lag may or may not go away (at best in 1m\u00a030s).",
         "t-5: unknown, too little is known about what arrived and what was finished.",
         "t-0: drained, nothing is left to do.",
     ]
