@@ -112,7 +112,7 @@ def _state(
     if ages and max(ages):
         parts.append(f"oldest {duration(max(ages))}")
     ahead = forecasts.forecast(progress)
-    # What is empty or not known is told otherwise, and the rates of who has left foretell nothing.
+    # What is empty or not known has other words, and the rates of who has left foretell nothing.
     if not nobody and group["lag"] != 0 and ahead.kind not in (DRAINED, NOBODY, UNKNOWN):
         parts.append(ahead.sentence())
     return ", ".join(parts)
