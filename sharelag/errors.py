@@ -104,8 +104,7 @@ def unknown_group(
             f"{said}: check the spelling, and that the group has consumed "
             "(kafka-share-groups.sh --list)"
         )
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return f"{said}: its groups are {', '.join(names[:_NAMED])}{more}{meant(group, names)}"
+    return f"{said}: its groups are {listed(names)}{meant(group, names)}"
 
 
 def unknown_column(column: object, known: Iterable[str], where: str) -> str:
@@ -115,12 +114,25 @@ def unknown_column(column: object, known: Iterable[str], where: str) -> str:
     return said + meant(column, names)
 
 
-def unknown_topic(topic: object, known: Iterable[str | None], group: str) -> str:
-    """Say that a share group has no state of a topic, and which one may have been meant."""
+def unknown_topic(topic: object, known: Iterable[str | None], group: str, where: str = "") -> str:
+    """Say that a share group has no state of a topic, and which one may have been meant.
+
+    ``known`` are the topics of the group, or with ``where`` those that are there.
+    """
     names = sorted(name for name in set(known) if name)
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    there = f": its topics are {', '.join(names[:_NAMED])}{more}" if names else ""
+    there = f": its topics are {listed(names)}" if names else ""
+    if where:
+        return f"there is no topic {topic!r} {where}{meant(topic, names)}"
     return f"share group {group!r} has no state of topic {topic!r}{there}{meant(topic, names)}"
+
+
+def listed(names: Sequence[str], most: int = _NAMED) -> str:
+    """Return the first names, and how many more there are; they can be anything.
+
+    What would act on a terminal, or could be read as several names, is escaped.
+    """
+    shown = ", ".join(name if name.isprintable() else repr(name)[1:-1] for name in names[:most])
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def unknown_name(name: str, known: Iterable[str], where: str) -> str:

@@ -6,6 +6,7 @@ with one line that says what to do, 2 wrong usage; `check` has 0 to 3, as monito
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ import click
 
 from sharelag.cli.grouped import Grouped
 from sharelag.cli.output import Later, exit_code, leave, one_line
+from sharelag.tables.words import terminal
 from sharelag.version import __version__
 
 
@@ -23,6 +25,9 @@ def main() -> None:
     # A terminal that lacks a character of a name shows its number instead of nothing at all.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.meta_path.insert(0, Later())
+    # Warnings of our own modules, where nobody has set up logging.
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Warning())
     try:
         status = cli(standalone_mode=False, prog_name="sharelag")
         sys.stdout.flush()
@@ -36,9 +41,16 @@ def main() -> None:
     ) as error:  # the last line of defence: one line for people, the traceback on request
         if {"-v", "--verbose"} & set(sys.argv):
             traceback.print_exc()
-        click.echo(f"sharelag: {one_line(error)}", err=True)
+        click.echo(f"sharelag: {terminal(one_line(error))}", err=True)
         sys.exit(exit_code(error))
     leave(status if isinstance(status, int) else 0)
+
+
+class _Warning(logging.Formatter):
+    """A warning on standard error: one line, with the prefix that all others have there."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"sharelag: {terminal(record.getMessage())}"
 
 
 #: Commands and the modules that they are in; a module is imported when its command is used.

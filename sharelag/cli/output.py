@@ -25,7 +25,7 @@ from sharelag.errors import (
     unknown_group,
 )
 from sharelag.model import iso
-from sharelag.tables.words import decode_command
+from sharelag.tables.words import decode_command, terminal
 
 
 def start(engine: str, source: Any) -> str:
@@ -147,7 +147,7 @@ def require_rows(
             "sharelag: nothing was written in that time, or it has been pruned since", err=True
         )
     for sentence in said:
-        click.echo(f"sharelag: {sentence}", err=True)
+        click.echo(f"sharelag: {terminal(sentence)}", err=True)
 
 
 def _only_rejects(generation: int | None, rejected: int) -> str:
@@ -170,7 +170,7 @@ def groups_in(table: Any) -> set[str]:
 def note(unknown: Iterable[str]) -> None:
     """Print on standard error what is not known, in sentences."""
     for sentence in unknown:
-        click.echo(f"sharelag: not known: {sentence}", err=True)
+        click.echo(f"sharelag: not known: {terminal(sentence)}", err=True)
 
 
 def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
@@ -264,7 +264,6 @@ def note_requests(log: Any, as_of: Any) -> None:
 
 def note_metrics(metrics: Any, table: Any) -> None:
     """Print how members acknowledged records, and what brokers' metrics do not tell."""
-    from sharelag.tables.words import terminal
     from sharelag.workbench.broker_metrics import unknown_of
 
     if metrics is None:

@@ -1,12 +1,12 @@
-"""Lines of ``kafka-acls.sh`` that grant rights, for a POSIX shell."""
+"""Lines of ``kafka-acls.sh`` that grant rights, for bash."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from sharelag.model.rights import Right
+from sharelag.tables.words import shell_word
 
 #: Who a grant is for when the client settings do not tell.
 SOMEBODY = "User:YOU"
@@ -47,4 +47,4 @@ def _line(
     else:
         # With an equals sign: a name may begin with a dash.
         words.append(f"--{resource_type.lower()}={name}")
-    return shlex.join(words)
+    return " ".join(map(shell_word, words))

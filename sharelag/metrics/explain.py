@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from sharelag.metrics.in_flight import measured_by
 from sharelag.metrics.known_causes import known_causes
 from sharelag.model import milliseconds
 from sharelag.tables.level import rank
+from sharelag.tables.words import shell_word
 
 #: Maximum number of partitions listed by name.
 _NAMED = 20
@@ -197,6 +197,6 @@ def _row(
         if np.isnan(since).all()
         else datetime.fromtimestamp(float(np.nanmin(since)) / 1000, UTC),
         "summary": cause.summary,
-        "advice": cause.advice.replace(OF_GROUP, f"--group {quote(key[0])}"),
+        "advice": cause.advice.replace(OF_GROUP, f"--group {shell_word(key[0])}"),
         "evidence": [{"name": name, "value": value} for name, value in [*where.items(), *shown]],
     }

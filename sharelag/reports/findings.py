@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from shlex import quote
 from typing import Any
 
 from sharelag.metrics.causes import OF_GROUP
 from sharelag.tables.level import rank
+from sharelag.tables.words import shell_word
 from sharelag.workbench.judged import CLUSTER
 
 
@@ -84,7 +84,7 @@ def _of_any_group(one: Mapping[str, Any]) -> str | None:
     advice, group = one.get("advice"), one.get("group_id")
     if advice is None or group is None:
         return advice
-    return str(advice).replace(f"--group {quote(group)}", OF_GROUP)
+    return str(advice).replace(f"--group {shell_word(group)}", OF_GROUP)
 
 
 def ranges(partitions: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from numbers import Integral
+from shlex import quote
 
 #: What is not known: in a cell, and in a sentence.
 MISSING, NOT_KNOWN = "-", "not known"
@@ -64,6 +65,23 @@ def label(text: str) -> str:
             is_plain = character.isprintable() or character == "\n"
             kept.append(character if is_plain else _escaped(character))
     return "".join(kept)
+
+
+def shell_word(text: str) -> str:
+    r"""Quote a text for a command line of bash; control characters become ``$'a\012'``.
+
+    What is printed for people to copy must survive `terminal`, and still mean the same.
+    """
+    if text.isprintable():
+        return quote(text)
+    safe = {"\\": "\\\\", "'": "\\'"}
+    kept = (safe.get(c, c) if c.isprintable() else _octal(c) for c in text)
+    return f"$'{''.join(kept)}'"
+
+
+def _octal(character: str) -> str:
+    # Three digits, whatever follows, and bytes of UTF-8, whatever the locale.
+    return "".join(f"\\{byte:03o}" for byte in character.encode(errors="surrogatepass"))
 
 
 def _escaped(character: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput
 from sharelag.sources.recorded import folder_of, samples
+from sharelag.tables.words import shell_word
 
 #: By cause: what follows ``sharelag``; of other causes, what each record changed.
 _COMMANDS = {
@@ -53,10 +54,10 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
     if cause["cause"] in _OF_RECORD and offset and "--bootstrap-server" in source:
         place = f"{cause['topic']}:{cause['partition']}:{offset}"
         return " ".join(
-            ["sharelag peek", source, shlex.quote(cause["group_id"]), shlex.quote(place)]
+            ["sharelag peek", source, shell_word(cause["group_id"]), shlex.quote(place)]
         )
     words = _COMMANDS.get(cause["cause"], _OTHERS).format(more=(members or 1) + 2)
-    parts = [words, source, f"--group {shlex.quote(cause['group_id'])}"]
+    parts = [words, source, f"--group {shell_word(cause['group_id'])}"]
     if cause["topic"] and words.split()[0] in _OF_TOPIC:
         partition = "" if cause["partition"] is None else f":{cause['partition']}"
         parts.append(f"--topic {shlex.quote(cause['topic'] + partition)}")

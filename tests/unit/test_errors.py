@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import sharelag
-from sharelag.errors import InputError, unknown_group
+from sharelag.errors import InputError, unknown_group, unknown_topic
 from sharelag.monitoring.check import check
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.sources.inputs import CaptureInput
@@ -59,3 +62,24 @@ def test_every_way_to_ask_for_an_unknown_group_says_what_was_meant() -> None:
     rules = parse_rules("version: 1\nrules: [{name: a, measure: lag, groups: [biling], warn: 1}]")
     (row,) = check(CaptureInput(CAPTURE), rules, "local").table.to_pylist()
     assert meant in row["summary"]
+
+
+def test_names_in_messages_cannot_act_on_a_terminal() -> None:
+    names = ["\x1b[31mred", "line\nbreak", "plain"]
+    for said in (
+        unknown_group("x", names),
+        unknown_group("\x1b[32mgreen", names, "in a capture"),
+        unknown_topic("t\r", names, "g\n"),
+    ):
+        assert said.isprintable()
+        assert "\\x1b[31mred, line\\nbreak, plain" in said
+
+
+def test_warnings_of_a_command_have_its_prefix_and_one_line() -> None:
+    code = (
+        "import logging, sys; from sharelag.cli import main; import sharelag.cli as c\n"
+        "c.cli = lambda **_: logging.getLogger('sharelag.x').warning('of %s', 'a\\nb') or 0\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "sharelag: of a\\nb\n"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from sharelag import schemas
-from sharelag.errors import AuthorizationError, TopicMissingError
+from sharelag.errors import AuthorizationError, TopicMissingError, listed
 from sharelag.model.settings import CATALOGUE, DEAD_LETTERS, effective
 from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
@@ -101,25 +101,27 @@ def _of_brokers(connection: Connection) -> list[_Reported]:
     described = connection.result(
         connection.admin.describe_cluster(request_timeout=connection.within), "the cluster"
     )
-    # librdkafka accepts one broker per request.
-    return [
-        values
-        for node in described.nodes
-        for _, values in _described(connection, ResourceType.BROKER, "broker", [str(node.id)])
-    ]
+    nodes = [str(node.id) for node in described.nodes]
+    return [values for _, values in _described(connection, ResourceType.BROKER, "broker", nodes, 1)]
 
 
 def _described(
-    connection: Connection, kind: ResourceType, scope: str, names: Iterable[str]
+    connection: Connection,
+    kind: ResourceType,
+    scope: str,
+    names: Iterable[str],
+    at_once: int = _ENTITIES_A_REQUEST,
 ) -> Iterator[tuple[str, _Reported]]:
-    """Return name and settings of each existing entity; settings are None if not authorized."""
+    """Return name and settings of each existing entity; settings are None if not authorized.
+
+    Of brokers librdkafka accepts one per request.
+    """
     wanted = sorted(
         {name for name in names if name}
     )  # "" is not a valid name, and the client does not accept it
-    for begin in range(0, len(wanted), _ENTITIES_A_REQUEST):
-        resources = [
-            ConfigResource(kind, name) for name in wanted[begin : begin + _ENTITIES_A_REQUEST]
-        ]
+    refused = []
+    for begin in range(0, len(wanted), at_once):
+        resources = [ConfigResource(kind, name) for name in wanted[begin : begin + at_once]]
         requested = connection.admin.describe_configs(resources, request_timeout=connection.within)
         for resource, future in requested.items():
             try:
@@ -132,14 +134,16 @@ def _described(
             except TopicMissingError:
                 continue  # deleted since it was listed
             except AuthorizationError:
-                what = "the cluster" if scope == "broker" else f"{scope} {resource.name!r}"
-                _LOG.warning(
-                    "the settings of %s %r are unknown: grant DESCRIBE_CONFIGS on %s",
-                    scope,
-                    resource.name,
-                    what,
-                )
+                refused.append(resource.name)
                 yield resource.name, None
+    if refused:
+        _LOG.warning(
+            "the settings of %s%s %s are unknown: grant DESCRIBE_CONFIGS on %s",
+            scope,
+            "s" * (len(refused) > 1),
+            listed(refused),
+            "the cluster" if scope == "broker" else "them" if len(refused) > 1 else "it",
+        )
 
 
 def _values(entries: Mapping[str, Any]) -> _Values:

@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 
 from sharelag import schemas
+from sharelag.errors import ClusterError, listed
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.client import (
     Connection,
@@ -102,6 +103,7 @@ def _first_records(
     found: dict[_Position, _First] = {}
     left = [at for at in wanted if at[:2] in ends]
     heard: list[KafkaError] = []
+    silent: dict[str, ClusterError] = {}
     isolation = {"isolation.level": "read_committed"} if read_committed else {}
     client = consumer(config, error_cb=heard.append, **FRUGAL, **isolation)
     try:
@@ -115,11 +117,21 @@ def _first_records(
                     pending[topic, partition] = offset
                 else:
                     later.append((topic, partition, offset))
-            found |= _one_round(client, config, heard, pending)
+            found |= _one_round(client, config, heard, pending, silent)
             left = later
     finally:
         client.close()
+    _warn(silent)
     return found
+
+
+def _warn(silent: Mapping[str, ClusterError]) -> None:
+    """Say once for each kind of error which topics cannot be read."""
+    for kind in {type(error): None for error in silent.values()}:
+        topics = [topic for topic, error in silent.items() if type(error) is kind]
+        more = f" (and {listed(topics[1:])} likewise)" if len(topics) > 1 else ""
+        its = "their" if len(topics) > 1 else "its"
+        _LOG.warning("%s%s; continuing without %s timestamps", silent[topics[0]], more, its)
 
 
 def _one_round(
@@ -127,15 +139,19 @@ def _one_round(
     config: ClientConfig,
     heard: Sequence[KafkaError],
     pending: dict[tuple[str, int], int],
+    silent: dict[str, ClusterError],
 ) -> dict[_Position, _First]:
-    """Return the first record of each partition from its position on; empties ``pending``."""
+    """Return the first record of each partition from its position on; empties ``pending``.
+
+    Adds to ``silent`` the topics that cannot be read, and why.
+    """
     found: dict[_Position, _First] = {}
     client.assign([Partition(*place, offset) for place, offset in pending.items()])
     for messages in until_done(client, config, heard, lambda: not pending, _AT_ONCE):
         for message in messages:
             place, error = (message.topic(), message.partition()), message.error()
             if error and error.code() != KafkaError._PARTITION_EOF:
-                for hidden in _hidden(error, place, pending, config):
+                for hidden in _hidden(error, place, pending, config, silent):
                     del pending[hidden]
             elif place in pending and message.offset() >= pending[place]:
                 kind, time = message.timestamp()
@@ -150,13 +166,14 @@ def _hidden(
     place: tuple[str, int],
     pending: Mapping[tuple[str, int], int],
     config: ClientConfig,
+    silent: dict[str, ClusterError],
 ) -> list[tuple[str, int]]:
     """Return the partitions that cannot be read because of this error."""
     if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return []  # the client looks for the coordinator of its group although it never joins it
     if error.code() not in _HIDDEN:
         raise explain(error, place[0], config)
-    _LOG.warning("%s; continuing without its timestamps", explain(error, place[0], config))
+    silent.setdefault(place[0], explain(error, place[0], config))
     # An error of a whole topic has no partition.
     return [p for p in pending if p[0] == place[0] and place[1] in (p[1], -1)]
 
