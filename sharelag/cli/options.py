@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import reduce
@@ -288,14 +287,12 @@ def moment_of(options: Options) -> Moment:
 
 def choice_of(options: Options) -> Choice:
     """Which groups and topics, and as which generation of the format their records are read."""
-    from sharelag.replay.moment import Choice
+    from sharelag.replay.moment import Choice, parse_topics
 
     if options["group"] and options["all_groups"]:
         raise click.UsageError("choose --group or --all-groups, not both.")
-    topics: dict[str, frozenset[int]] = {}
-    for text in options["topic"]:
-        name, _, numbers = text.partition(":")
-        if not name or (numbers and not re.fullmatch(r"\d+(,\d+)*", numbers)):
-            raise click.UsageError(f"--topic takes TOPIC or TOPIC:0,1,2, not {text!r}.")
-        topics[name] = topics.get(name, frozenset()) | {int(n) for n in numbers.split(",") if n}
+    try:
+        topics = parse_topics(options["topic"])
+    except InputError as error:
+        raise click.UsageError(f"--topic: {error}.") from None
     return Choice(frozenset(options["group"]), topics, options["generation"])

@@ -63,7 +63,7 @@ def peek(
         raise click.UsageError("A record is text or JSON: choose -o human or -o json.")
     source = source_of(options)
     with reading_bar(source) as read:
-        bench = open_workbench(read, engine=start(engine, source))
+        bench = open_workbench(read, engine=start(engine, source), groups=group)
         record = bench.peek(
             group, found["topic"], int(found["partition"]), int(found["offset"]), mask=mask
         )

@@ -13,14 +13,16 @@ from sharelag.cli.options import (
     OUTPUT,
     TIMEOUT,
     VERBOSE,
+    Duration,
+    flag,
     source_of,
     with_options,
 )
 from sharelag.cli.output import start, write
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.cli.validate import flags
 
 if TYPE_CHECKING:
+    from sharelag.workbench.resets import Target
     from sharelag.workbench.result import Result
 
 _SIMULATE = click.option(
@@ -36,12 +38,24 @@ _MEMBERS = click.option(
 
 @click.command("plan-reset")
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--group", required=True, help="The share group.")
-@click.option("--topic", help="Only this topic.")
+@click.option("--group", required=True, metavar="GROUP", help="The share group.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    help="Only this topic, or these partitions of it; repeatable. The group of a running cluster "
+    "need not have any state of it.",
+)
 @click.option("--to-earliest", is_flag=True, help="To the start of each log.")
 @click.option("--to-latest", is_flag=True, help="To the end of each log.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="OFFSET", help="To one offset.")
-@click.option("--shift-by", type=int, metavar="N", help="By N offsets; backwards if negative.")
+@click.option(
+    "--shift-by",
+    type=int,
+    metavar="N",
+    help="By N offsets from the first unfinished one, within the log; backwards if negative.",
+)
 @click.option(
     "--to-datetime",
     metavar="TIME",
@@ -49,7 +63,10 @@ _MEMBERS = click.option(
     "zone it is UTC, as for Kafka's command.",
 )
 @click.option(
-    "--by-duration", metavar="DURATION", help="To what was written so long before: 30m, 2h."
+    "--by-duration",
+    type=Duration(),
+    metavar="DURATION",
+    help="To what was written so long before: 30m, 2h.",
 )
 @click.option(
     "--local-offsets",
@@ -64,7 +81,7 @@ def plan_reset(
     output: str,
     engine: str,
     group: str,
-    topic: str | None,
+    topics: tuple[str, ...],
     local_offsets: str | None,
     simulate: bool,
     members: int | None,
@@ -73,7 +90,7 @@ def plan_reset(
     """Show what a reset of a group's start offsets would do. It writes nothing.
 
     For each share partition: the new start offset and lag, what would be delivered again, what
-    would be skipped, and how long the new lag takes at the present rates; then Kafka's command.
+    would be skipped; with --simulate how long the new lag takes; then Kafka's command.
     """
     from sharelag.workbench import open_workbench
 
@@ -81,23 +98,32 @@ def plan_reset(
     chosen = {name: options.pop(name) for name in _TARGETS}
     given = [name for name, value in chosen.items() if value not in (None, False)]
     if len(given) != 1:
-        raise click.UsageError(f"Choose one of {flags(_TARGETS)}.")
+        *others, last = map(flag, _TARGETS)
+        raise click.UsageError(f"choose one of {', '.join(others)} or {last}.")
+    to, shift_by = _target(given[0], chosen[given[0]])
     source = source_of(options)
     with reading_bar(source) as read:
-        bench = open_workbench(read, engine=start(engine, source))
-        to, shift_by = _target(given[0], chosen[given[0]], bench)
-        how = {"local_offsets": local_offsets, "simulate": simulate, "members": members}
-        result = bench.plan_reset(group, to, shift_by=shift_by, topic=topic, **how)
+        bench = open_workbench(read, engine=start(engine, source), groups=group)
+        result = bench.plan_reset(
+            group,
+            to,
+            shift_by=shift_by,
+            topic=topics,
+            local_offsets=local_offsets,
+            simulate=simulate,
+            members=members,
+        )
     _print(result, output)
 
 
 @click.command("plan-delete")
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--group", required=True, help="The share group.")
+@click.option("--group", required=True, metavar="GROUP", help="The share group.")
 @click.option(
     "--topic",
     "topics",
     multiple=True,
+    metavar="TOPIC",
     help="Only the offsets of this topic; repeatable. Without it the group is deleted.",
 )
 @_SIMULATE
@@ -122,7 +148,7 @@ def plan_delete(
     _require_simulate(simulate, members)
     source = source_of(options)
     with reading_bar(source) as read:
-        bench = open_workbench(read, engine=start(engine, source))
+        bench = open_workbench(read, engine=start(engine, source), groups=group)
         result = bench.plan_delete(group, topics, simulate=simulate, members=members)
     _print(result, output)
 
@@ -153,15 +179,12 @@ def _in_utc(text: str) -> datetime | None:
 _TARGETS = ("to_earliest", "to_latest", "to_offset", "shift_by", "to_datetime", "by_duration")
 
 
-def _target(name: str, value: Any, bench: Any) -> tuple[str | int | datetime | None, int | None]:
+def _target(name: str, value: Any) -> tuple[Target, int | None]:
     """Return what a reset goes to, or by how many offsets."""
-    from sharelag.durations import parse_duration
     from sharelag.replay.moment import parse_time
 
     if name == "shift_by":
         return None, value
     if name == "to_datetime":
         return _in_utc(value) or parse_time(value), None
-    if name == "by_duration":
-        return bench.evidence().as_of - parse_duration(value), None
-    return (value if name == "to_offset" else name.removeprefix("to_")), None
+    return (value if name in ("to_offset", "by_duration") else name.removeprefix("to_")), None

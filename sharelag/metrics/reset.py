@@ -1,15 +1,17 @@
 """What a reset of start offsets would do, as ``kafka-share-groups.sh --reset-offsets`` does it.
 
-A reset gives each share partition a new start offset within its log and drops the state of all
-records: what lies from it on is delivered again, finished or not, with a delivery count of 1; what
-lies before it is never delivered again.
+A reset gives each share partition a new start offset and drops the state of all records: what lies
+from it on is delivered again, finished or not, with a delivery count of 1; what lies before it is
+never delivered again. ``kafka-share-groups.sh`` goes to offsets within the log;
+``Admin.alterShareGroupOffsets`` sets any offset, also beyond the end, and members then wait until
+the log gets there.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ from sharelag import schemas
 from sharelag.model import DeliveryState
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.tables.words import shell_word
 
 _FINISHED = pa.array([int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED)], pa.int8())
 _EARLIEST, _LATEST = "earliest", "latest"
@@ -28,7 +31,6 @@ _EARLIEST, _LATEST = "earliest", "latest"
 def plan_reset(
     lag: Arrow,
     windows: Arrow,
-    progress: Arrow,
     to: str | int | None = None,
     shift_by: int | None = None,
     at: Arrow | None = None,
@@ -38,12 +40,14 @@ def plan_reset(
 
     Parameters
     ----------
-    lag, windows, progress : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`, `WINDOWS` and `PROGRESS` of some share partitions.
+    lag, windows : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG` and `WINDOWS` of some share partitions; what has no window has no
+        state yet.
     to : "earliest", "latest" or int, optional
         The start of the log, its end, or one offset for all.
     shift_by : int, optional
-        Offsets from the present start offset, forwards or, if negative, backwards.
+        Offsets from the first unfinished one, forwards or, if negative, backwards; within the log.
+        Kafka writes start offsets late, so the first unfinished offset may lie beyond them.
     at : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.OFFSETS` of the moment to go back to.
     local : pyarrow.RecordBatch or pyarrow.Table, optional
@@ -53,42 +57,44 @@ def plan_reset(
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.RESET_PLAN`, in the order of ``lag``. New start offsets stay within the
-        log; they are null where its start, its end or the offset at a moment is unknown.
+        `sharelag.schemas.RESET_PLAN`, in the order of ``lag``; new start offsets are null where
+        the log's start, its end or the offset at a moment is unknown, and a new lag where the new
+        start offset is beyond the end, as Kafka's is. ``new_drain_ms`` is null: see
+        `sharelag.whatif.after_reset`.
     """
     table = as_table(lag)
-    start, end, first = (
-        _floats(table.column(name)) for name in ("start_offset", "end_offset", "log_start_offset")
+    past, end, first = (
+        _floats(table.column(name))
+        for name in ("effective_start_offset", "end_offset", "log_start_offset")
     )
-    target = _targets(table, start, end, first, to, shift_by, at)
-    new = np.clip(target, first, end)
+    new = _targets(table, past, end, first, to, shift_by, at)
+    new = np.where(np.isnan(first) | np.isnan(end), np.nan, new)
+    # What is no longer in the log is delivered to nobody.
+    from_here = np.fmax(new, first)
     mine = beside(keys(table, SHARE_PARTITION), windows, SHARE_PARTITION)
-    begin, finished_from, finished = _finished(mine, new, len(table))
+    begin, finished_from, finished = _finished(mine, from_here, len(table))
     window_end = np.fmax(_floats(table.column("window_end_offset")), begin)
-    again = np.where(new < begin, begin - new, 0) + finished_from
-    skipped = np.where(new > begin, new - begin - (finished - finished_from), 0)
-    unread = np.maximum(new - np.fmax(window_end, begin), 0)
-    drains = beside(keys(table, SHARE_PARTITION), progress, SHARE_PARTITION)
-    arrival, completion = (
-        _floats(drains.column(f"{name}_rate")) for name in ("arrival", "completion")
-    )
-    gain = np.where(completion > arrival, completion - arrival, np.nan)
+    again = np.where(from_here < begin, begin - from_here, 0) + finished_from
+    forwards = from_here - begin - (finished - finished_from)
+    skipped = np.where(np.isnan(begin), np.nan, np.where(from_here > begin, forwards, 0))
+    unread = np.maximum(from_here - np.fmax(window_end, begin), 0)
+    new_lag = np.where(new > end, np.nan, end - new)
     names = ("group_id", "topic", "topic_id", "partition", "start_offset", "lag")
     found = {name: table.column(name) for name in names} | {
         "new_start_offset": _whole(new),
-        "new_lag": _whole(end - new),
+        "new_lag": _whole(new_lag),
         "again": _whole(again),
         "skipped": _whole(skipped),
         "skipped_unread": _whole(np.where(np.isnan(skipped), np.nan, unread)),
         "remote": _whole(_remote(table, new, local)),
-        "new_drain_ms": _whole(np.where(end - new == 0, 0, 1000 * (end - new) / gain)),
+        "new_drain_ms": pa.nulls(len(table), pa.int64()),
     }
     return pa.table(found).select(schemas.RESET_PLAN.names).cast(schemas.RESET_PLAN)
 
 
 def _targets(
     table: pa.Table,
-    start: NDArray[np.float64],
+    past: NDArray[np.float64],
     end: NDArray[np.float64],
     first: NDArray[np.float64],
     to: str | int | None,
@@ -100,10 +106,11 @@ def _targets(
     if to == _LATEST:
         return end
     if shift_by is not None:
-        return start + shift_by
+        return np.asarray(np.clip(past + shift_by, first, end), np.float64)
     if at is not None:
         place = ("topic_id", "partition")
-        return _floats(beside(keys(table, place), at, place).column("end_offset"))
+        then = _floats(beside(keys(table, place), at, place).column("end_offset"))
+        return np.asarray(np.clip(then, first, end), np.float64)
     return np.full(len(table), float(to or 0))
 
 
@@ -155,7 +162,11 @@ def _whole(values: NDArray[np.float64]) -> pa.Array:
 
 
 def kafkas_commands(
-    group: str, topic: str | None, to: str | int | datetime | None, server: str | None = None
+    group: str,
+    topics: Sequence[str],
+    to: str | int | datetime | None,
+    server: str | None = None,
+    command_config: str | Path | None = None,
 ) -> list[str]:
     """Return the commands of Kafka that do it; empty where ``kafka-share-groups.sh`` has none.
 
@@ -168,21 +179,35 @@ def kafkas_commands(
         how = f"--to-{to}"
     else:
         return []
-    what = "--all-topics" if topic is None else f"--topic {shlex.quote(topic)}"
-    command = (
-        f"kafka-share-groups.sh --bootstrap-server {server or 'HOST:PORT'} "
-        f"--group {shlex.quote(group)} {what} --reset-offsets {how}"
-    )
+    command = f"{_begun(group, topics or None, server, command_config)} --reset-offsets {how}"
     return [f"{command} --dry-run", f"{command} --execute"]
 
 
-def kafkas_deletion(group: str, topics: Sequence[str], server: str | None = None) -> str:
+def kafkas_deletion(
+    group: str,
+    topics: Sequence[str],
+    server: str | None = None,
+    command_config: str | Path | None = None,
+) -> str:
     """Return the command of Kafka that deletes offsets of topics, or without any the group.
 
     ``kafka-share-groups.sh`` asks nothing before it does so, and has no dry run of it.
     """
-    what = " ".join(f"--topic {shlex.quote(topic)}" for topic in topics)
-    return (
-        f"kafka-share-groups.sh --bootstrap-server {server or 'HOST:PORT'} "
-        f"--group {shlex.quote(group)} " + (f"{what} --delete-offsets" if topics else "--delete")
-    )
+    action = "--delete-offsets" if topics else "--delete"
+    return f"{_begun(group, topics, server, command_config)} {action}"
+
+
+def _begun(
+    group: str,
+    topics: Sequence[str] | None,
+    server: str | None,
+    command_config: str | Path | None,
+) -> str:
+    """Return the begin of a command, for bash; ``topics`` None: all topics."""
+    words = ["kafka-share-groups.sh", "--bootstrap-server", server or "HOST:PORT"]
+    if command_config is not None:
+        words += ["--command-config", str(command_config)]
+    words += ["--group", group]
+    for topic in topics or ():
+        words += ["--topic", topic]
+    return " ".join(map(shell_word, words)) + (" --all-topics" if topics is None else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -59,6 +59,23 @@ class Choice:
     def everything(self) -> Choice:
         """Return the same of all groups and topics."""
         return Choice(generation=self.generation)
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int]]:
+    """Parse topics as Kafka's commands take them: ``orders``, or ``orders:0,2``.
+
+    Raises
+    ------
+    InputError
+        One is neither.
+    """
+    topics: dict[str, frozenset[int]] = {}
+    for text in texts:
+        name, colon, numbers = text.partition(":")
+        if not name or (colon and not re.fullmatch(r"\d+(,\d+)*", numbers)):
+            raise InputError(f"{text!r} is not a topic: give TOPIC or TOPIC:0,1,2")
+        topics[name] = topics.get(name, frozenset()) | {int(n) for n in numbers.split(",") if n}
+    return topics
 
 
 def parse_moment(text: str, alternative: str = "") -> Moment:

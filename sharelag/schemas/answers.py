@@ -79,6 +79,10 @@ EVENTS = pa.schema(
         ("happened_at", TIMESTAMP),  # the first of `occurrences` within a step
         ("event", pa.string()),
         ("occurrences", pa.int64()),  # records archived; else how often within the step
+        # of a new leader; of several within a step, before the first and of the last
+        ("leader_epoch_before", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("leader_id", pa.int32()),  # the broker, where it leads still; else null
         ("member_id", pa.string()),  # who joined or left; else null
     ]
 )
@@ -156,13 +160,14 @@ RESET_PLAN = pa.schema(
     [
         *NAMED_SHARE_PARTITION,
         ("start_offset", pa.int64()),
-        ("new_start_offset", pa.int64()),  # within the log; null: not known
+        ("new_start_offset", pa.int64()),  # null: not known
         ("lag", pa.int64()),
-        ("new_lag", pa.int64()),
+        ("new_lag", pa.int64()),  # null: not known, or the new start is beyond the log's end
         ("again", pa.int64()),  # finished offsets that would be delivered again
         ("skipped", pa.int64()),  # unfinished offsets that would never be delivered (again)
         ("skipped_unread", pa.int64()),  # those among them that lie beyond the window
-        ("new_drain_ms", pa.int64()),  # at the present rates; null: it would not drain, or unknown
+        # median of simulations at today's rates; null: not simulated, or not done in one of them
+        ("new_drain_ms", pa.int64()),
         # from the new start offset on, before the broker's own disk begins; null: not known
         ("remote", pa.int64()),
     ]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from statistics import median
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.model import Window
+from sharelag.schemas.arrow import beside, flat, keys
 from sharelag.whatif.comparison.size import size
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import simulate
@@ -19,29 +22,38 @@ from sharelag.whatif.simulate import simulate
 SEEDS = range(5)
 #: As `sharelag simulate`: of polls, record batches and timeline rows in one run.
 _MOST = 20e6
-_SHORTEST_MS, _LONGEST_MS = 600_000, 6 * 3_600_000
+_DURATIONS_MS = (600_000, 3_600_000, 6 * 3_600_000)
 
 
 class Drained(NamedTuple):
-    """When the lag of a group was gone, by runs."""
+    """When members were done with what had been in the logs at the begin, by runs."""
 
-    times_ms: tuple[float, ...]  # of the runs in which it was
+    #: By topic and partition, a time a run; None where it was not done.
+    times_ms: Mapping[tuple[str, int], tuple[int | None, ...]]
     runs: int
     duration_ms: int  # how long each run lasted
     members: int
 
+    def of_partition(self, topic: str, partition: int) -> int | None:
+        """Return the median of the runs; None where one was not done."""
+        times = [time for time in self.times_ms.get((topic, partition), ()) if time is not None]
+        return round(median(times)) if len(times) == self.runs else None
+
     def words(self) -> str:
-        """Return ``simulated with 3 members: drained in 3m to 3m 20s (5 of 5 runs)``."""
+        """Return ``simulated with 3 members: the new lag takes 3m to 3m 20s (5 of 5 runs)``."""
         people = f"{self.members} member{'s' * (self.members != 1)}"
-        if not self.times_ms:
+        by_run = zip(*self.times_ms.values(), strict=True)
+        whole = [[time for time in run if time is not None] for run in by_run]
+        done = [max(run, default=0) for run in whole if len(run) == len(self.times_ms)]
+        if not done:
             return (
-                f"simulated with {people}: not drained within {duration(self.duration_ms)} in any "
-                f"of {self.runs} runs"
+                f"simulated with {people}: the new lag is not done within "
+                f"{duration(self.duration_ms)} in any of {self.runs} runs"
             )
-        first, last = duration(min(self.times_ms)), duration(max(self.times_ms))
+        first, last = duration(min(done)), duration(max(done))
         span = first if first == last else f"{first} to {last}"
         return (
-            f"simulated with {people}: drained in {span} ({len(self.times_ms)} of {self.runs} runs)"
+            f"simulated with {people}: the new lag takes {span} ({len(done)} of {self.runs} runs)"
         )
 
 
@@ -72,7 +84,11 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
         replace(
             topic,
             starts=tuple(
-                replace(start, window=_begun(start.window, starts[topic.id, number]))
+                # Beyond the end of its log there is nothing to deliver, as at its end.
+                replace(
+                    start,
+                    window=_begun(start.window, min(starts[topic.id, number], start.end_offset)),
+                )
                 if (topic.id, number) in starts
                 else start
                 for number, start in enumerate(topic.starts)
@@ -86,7 +102,9 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
         first = replace(people[0], count=members, assigned=(), name="member")
         people = (first,)
     if not sum(one.count for one in people):
-        raise InputError("the group has no members now: say with how many, such as members=3")
+        raise InputError(
+            "the group has no members now: say with how many, such as --members 3 (members=3)"
+        )
     return replace(scenario, topics=tuple(topics), members=people)
 
 
@@ -97,14 +115,15 @@ def _begun(window: Window | None, start: int) -> Window:
     return Window(epoch, state, 0, start, 0, 0, 0)
 
 
-def drained(scenario: Scenario, expected_ms: float | None, seeds: Iterable[int] = SEEDS) -> Drained:
-    """Simulate until the lag should be gone, and say when it was.
+def drained(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
+    """Simulate until members are done with what is in the logs at the begin.
+
+    What arrives meanwhile takes its share of their time, and need not be done. Runs last 10
+    minutes, and where that is too short an hour, then 6 hours.
 
     Parameters
     ----------
     scenario : Scenario
-    expected_ms : float, optional
-        About how long it takes; runs last three times that, between 10 minutes and 6 hours.
     seeds : iterable of int
 
     Raises
@@ -112,14 +131,41 @@ def drained(scenario: Scenario, expected_ms: float | None, seeds: Iterable[int] 
     InputError
         It would take too long to simulate.
     """
-    wanted = 3 * expected_ms if expected_ms is not None else 3_600_000
-    duration_ms = round(min(max(wanted, _SHORTEST_MS), _LONGEST_MS))
-    lasting = replace(scenario, duration_ms=duration_ms)
-    if size(lasting) > _MOST:
+    seeds, found = list(seeds), None
+    for duration_ms in _DURATIONS_MS:
+        lasting = replace(scenario, duration_ms=duration_ms)
+        if size(lasting) > _MOST:
+            break
+        runs = [_done(lasting, simulate(lasting, seed).timeline) for seed in seeds]
+        times = {place: tuple(run.get(place) for run in runs) for place in _ends(scenario)}
+        people = sum(one.count for one in lasting.members)
+        found = Drained(times, len(seeds), duration_ms, people)
+        if all(None not in one for one in times.values()):
+            break
+    if found is None:
         raise InputError(
             "the group has too much work to be simulated here: give a scenario to sharelag "
             "simulate, with larger record batches"
         )
-    found = [simulate(lasting, seed).summary.column("drain_ms")[0].as_py() for seed in seeds]
-    times = tuple(time for time in found if time is not None)
-    return Drained(times, len(found), duration_ms, sum(one.count for one in lasting.members))
+    return found
+
+
+def _ends(scenario: Scenario) -> dict[tuple[str, int], int]:
+    return {
+        (topic.name, number): start.end_offset
+        for topic in scenario.topics
+        for number, start in enumerate(topic.starts)
+    }
+
+
+def _done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
+    """Return when the start offset first was where a log had ended at the begin."""
+    ends = _ends(scenario)
+    names, numbers = zip(*ends, strict=True)
+    wanted = {"topic": names, "partition": pa.array(numbers, pa.int32()), "end": [*ends.values()]}
+    place = ("topic", "partition")
+    end = flat(beside(keys(timeline, place), pa.table(wanted), place).column("end"))
+    passed = timeline.filter(pc.greater_equal(timeline.column("start_offset"), end))
+    first = passed.group_by(list(place)).aggregate([("time_ms", "min")])
+    rows = zip(*(first.column(name).to_pylist() for name in (*place, "time_ms_min")), strict=True)
+    return {(topic, number): time for topic, number, time in rows}

@@ -15,12 +15,15 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.reset import kafkas_deletion
 from sharelag.model.settings import in_force
 from sharelag.reading import Reading
+from sharelag.sources.inputs import Input
 from sharelag.tables import views
 from sharelag.whatif.after_reset import after_reset, drained
 from sharelag.whatif.scenario import Scenario
-from sharelag.workbench.resets import refused, reset_of
+from sharelag.workbench.resets import address_of, refused, reset_of
 from sharelag.workbench.result import Result
 
+#: Where nobody asked for a simulation.
+NOT_SIMULATED = "How long the new lag takes is not known: --simulate (simulate=True) simulates it."
 _RESET = "share.auto.offset.reset"
 #: ISO 8601 as durations are written here.
 _OF_ISO = str.maketrans({"p": "", "t": "", ",": "."})
@@ -62,7 +65,7 @@ def deletion_of(
         if found.source == "assumed"
         else ""
     )
-    return reset_of(reading, mine, to, None, None), words
+    return reset_of(reading, mine, group, to, None), words
 
 
 def deletion_answer(
@@ -72,8 +75,8 @@ def deletion_answer(
     topics: Sequence[str],
     begins: str,
     base: Result,
-    server: str | None = None,
-    simulated: str = "",
+    source: Input,
+    said: str = "",
 ) -> Result:
     """What a deletion would do, and how Kafka's own command does it."""
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
@@ -81,12 +84,13 @@ def deletion_answer(
         f"A deletion of {what} forgets the state of {plan.num_rows} share partitions. Members that "
         f"subscribe again begin where {begins} says."
     )
+    command = kafkas_deletion(group, topics, *address_of(source))
     notes = [
         f"Nothing was written. {gone}",
-        simulated,
+        said,
         refused(evidence, group),
         "" if topics else "Settings of the group stay: kafka-configs.sh deletes them.",
-        f"Kafka's command, which asks nothing: {kafkas_deletion(group, topics, server)}",
+        f"Kafka's command, which asks nothing: {command}",
     ]
     unknown = plan.column("new_start_offset").null_count
     gap = f"the new start offset in {unknown} of {plan.num_rows} share partitions"
@@ -101,14 +105,23 @@ def deletion_answer(
     )
 
 
-def simulated_words(scenario: Scenario, plan: pa.Table, members: int | None) -> str:
-    """Say when the lag would be gone after a reset, at today's rates.
+def simulated(scenario: Scenario, plan: pa.Table, members: int | None) -> tuple[pa.Table, str]:
+    """Simulate how long the new lag takes at today's rates.
+
+    Returns
+    -------
+    pyarrow.Table
+        The plan with ``new_drain_ms``: the median of the runs, null where one did not finish.
+    str
+        How long it takes in all, in words.
 
     Raises
     ------
     InputError
         The group has no members and none are given, or too much work to be simulated.
     """
-    expected = pc.max(plan.column("new_drain_ms")).as_py()
-    found = drained(after_reset(scenario, plan, members), expected)
-    return f"At today's rates, {found.words()}."
+    found = drained(after_reset(scenario, plan, members))
+    at = plan.schema.get_field_index("new_drain_ms")
+    times = [found.of_partition(row["topic"], row["partition"]) for row in plan.to_pylist()]
+    filled = plan.set_column(at, plan.schema.field(at), pa.array(times, pa.int64()))
+    return filled, f"At today's rates, {found.words()}."

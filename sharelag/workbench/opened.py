@@ -199,6 +199,19 @@ class Opened:
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(unknown_name(name, dir(type(self)), "a Workbench"))
 
+    def _state(self, group: str, *names: str) -> Evidence:
+        """The lag of a group and some more of its tables: what is not asked for is not read."""
+        reading = self.reading
+        tables = self._run(
+            "reading share groups", lambda: {name: reading.table(name) for name in ("lag", *names)}
+        )
+        found = Evidence(
+            reading.now, rejected=reading.counted.rejected, engine=reading.engine, lag_only=True,
+            **tables,
+        )  # fmt: skip
+        self._require(found, group)
+        return answers.of_group(found, group)
+
     def _require(self, evidence: Evidence, group: str | None) -> None:
         if group is not None and not isinstance(group, str):
             raise InputError(f"share groups have names: give a text, not {group!r}")
@@ -220,9 +233,14 @@ class Opened:
             engine=self.reading.engine,
             session=self._session,
         )
-        if not gathered:
-            return base
-        evidence = self.evidence()
+        return self._base_of(self.evidence(), base) if gathered else base
+
+    def _base_of(self, evidence: Evidence, base: Result | None = None) -> Result:
+        """What all results say that rest on this evidence."""
+        base = self._base(gathered=False) if base is None else base
+        if evidence.lag_only:
+            said = of_rejected(evidence.rejected, self.choice.generation)
+            return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=said)
         unknown = of_evidence(evidence, self.as_of is not None, self.choice.generation)
         unknown += unknown_of(evidence.measured, self.metrics)
         return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)

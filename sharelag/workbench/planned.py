@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,10 +19,10 @@ class WithPlans(Opened):
     def plan_reset(
         self,
         group: str,
-        to: str | int | datetime | None = None,
+        to: resets.Target = None,
         *,
         shift_by: int | None = None,
-        topic: str | None = None,
+        topic: str | Sequence[str] = (),
         local_offsets: str | Path | None = None,
         simulate: bool = False,
         members: int | None = None,
@@ -33,13 +32,15 @@ class WithPlans(Opened):
         Parameters
         ----------
         group : str
-        to : "earliest", "latest", int or datetime, optional
+        to : "earliest", "latest", int, datetime or timedelta, optional
             The start or the end of each log, one offset for all, or the first record that was
-            written at that time or later.
+            written at that time or later, or at most so long before.
         shift_by : int
-            In place of ``to``: so many offsets forwards or, if negative, backwards.
-        topic : str, optional
-            Only this one.
+            In place of ``to``: so many offsets forwards or, if negative, backwards, from the first
+            unfinished one.
+        topic : str or sequence of str
+            Only these, or with ``orders:0,2`` only these partitions. On a running cluster the group
+            need not have any state of them.
         local_offsets : str or pathlib.Path, optional
             What ``kafka-get-offsets.sh --time earliest-local`` printed: a file, to warn of reads
             from remote storage.
@@ -51,14 +52,19 @@ class WithPlans(Opened):
         Raises
         ------
         InputError
-            ``to`` is something else, or not exactly one of the two is given; a simulation has no
-            members, or would take too long.
+            ``to`` is something else, or not exactly one of the two is given; there is no such
+            topic or partition; a simulation has no members, or would take too long.
         """
-        evidence = self.evidence(group)
-        plan = resets.reset_of(self.reading, evidence, to, shift_by, topic, local_offsets)
-        said = self._simulated(group, plan, members) if simulate else ""
+        resets.require_target(to, shift_by)
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        whole = simulate or self.is_gathered
+        evidence = self.evidence(group) if whole else self._state(group, "windows", "groups")
+        plan = resets.reset_of(self.reading, evidence, group, to, shift_by, topics, local_offsets)
+        said = deletions.NOT_SIMULATED
+        if simulate:
+            plan, said = self._simulated(group, plan, members)
         return resets.reset_answer(
-            plan, evidence, group, to, topic, self._base(), self._server, said
+            plan, evidence, group, to, topics, self._base_of(evidence), self.source, said
         )
 
     def plan_delete(
@@ -93,17 +99,13 @@ class WithPlans(Opened):
         evidence = self.evidence(group)
         chosen = (topics,) if isinstance(topics, str) else tuple(topics)
         plan, begins = deletions.deletion_of(self.reading, evidence, group, chosen)
-        said = self._simulated(group, plan, members) if simulate else ""
+        said = deletions.NOT_SIMULATED
+        if simulate:
+            plan, said = self._simulated(group, plan, members)
         return deletions.deletion_answer(
-            plan, evidence, group, chosen, begins, self._base(), self._server, said
+            plan, evidence, group, chosen, begins, self._base(), self.source, said
         )
 
-    def _simulated(self, group: str, plan: pa.Table, members: int | None) -> str:
+    def _simulated(self, group: str, plan: pa.Table, members: int | None) -> tuple[pa.Table, str]:
         scenario = scenario_from(self.evidence(group), group)
-        return deletions.simulated_words(scenario, plan, members)
-
-    @property
-    def _server(self) -> str | None:
-        """The address of a running cluster, for commands of Kafka."""
-        config = getattr(self.source, "config", None)
-        return None if config is None else config.bootstrap_servers
+        return deletions.simulated(scenario, plan, members)

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError
+from sharelag import schemas
+from sharelag.errors import InputError, listed, unknown_topic
 from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reset import kafkas_commands, plan_reset
 from sharelag.reading import Reading
+from sharelag.replay.moment import Choice, parse_topics
+from sharelag.schemas.arrow import as_table, keys
 from sharelag.sources.files.printed_offsets import read_printed_offsets
+from sharelag.sources.inputs import Input, KafkaInput
+from sharelag.sources.kafka.config import ClientConfig
 from sharelag.tables import views
 from sharelag.tables.words import number
 from sharelag.workbench.result import Result
 
-_WANTED = "give to='earliest', 'latest', an offset or a datetime, or shift_by=N"
+_WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
+#: What a reset goes to: an offset for all, a time, or so long before the moment.
+Target: TypeAlias = str | int | datetime | timedelta | None
 
 
-def reset_of(
-    reading: Reading,
-    evidence: Evidence,
-    to: str | int | datetime | None,
-    shift_by: int | None,
-    topic: str | None,
-    local_offsets: str | Path | None = None,
-) -> pa.Table:
-    """Return `sharelag.schemas.RESET_PLAN` of the groups in the evidence.
+def require_target(to: Target, shift_by: int | None) -> None:
+    """Check what a reset is to go to, before anything is read.
 
     Raises
     ------
     InputError
-        The target is unknown, or the group has no state of the topic.
+        There is not exactly one target, or it is something else.
     """
     if (to is None) == (shift_by is None):
         raise InputError(f"one target is needed: {_WANTED}")
@@ -44,40 +47,124 @@ def reset_of(
         raise InputError(f"{to!r} is not an offset: {_WANTED}")
     if isinstance(to, datetime) and to.tzinfo is None:
         raise InputError(f"{to} has no time zone: append Z for UTC, or an offset such as +01:00")
-    lag = evidence.lag
-    if topic is not None:
-        lag = lag.filter(pc.equal(lag.column("topic"), topic))
-        if not lag.num_rows:
-            raise InputError(f"the group has no state of topic {topic!r}: check its name")
+    if isinstance(to, timedelta) and to < timedelta():
+        raise InputError(f"{to} is not a time before now: give a timedelta above 0")
+
+
+def reset_of(
+    reading: Reading,
+    evidence: Evidence,
+    group: str,
+    to: Target,
+    shift_by: int | None,
+    topics: Sequence[str] = (),
+    local_offsets: str | Path | None = None,
+) -> pa.Table:
+    """Return `sharelag.schemas.RESET_PLAN` of a group.
+
+    Parameters
+    ----------
+    reading : Reading
+    evidence : Evidence
+        Of the group alone: lag and windows.
+    group : str
+    to, shift_by
+        One target; see `require_target`.
+    topics : sequence of str
+        Only these, or with ``orders:0,2`` only these partitions, as Kafka's command has it. A
+        running cluster also has topics that the group has no state of.
+    local_offsets : str or pathlib.Path, optional
+
+    Raises
+    ------
+    InputError
+        There is no such topic or partition.
+    """
+    lag = _of_topics(reading, evidence, group, topics) if topics else evidence.lag
     windows = evidence.windows
     local = None if local_offsets is None else read_printed_offsets(local_offsets)
+    if isinstance(to, timedelta):
+        to = evidence.as_of - to
     if not isinstance(to, datetime):
-        return plan_reset(lag, windows, evidence.progress, to, shift_by, local=local)
+        return plan_reset(lag, windows, to, shift_by, local=local)
     ids = sorted(set(lag.column("topic_id").to_pylist()))
     # Kafka goes to the first record at that time or later; ends are those before a later one.
     at = reading.source.past_offsets(ids, [to - timedelta(milliseconds=1)])
-    return plan_reset(lag, windows, evidence.progress, at=at, local=local)
+    return plan_reset(lag, windows, at=at, local=local)
+
+
+def _of_topics(reading: Reading, evidence: Evidence, group: str, topics: Sequence[str]) -> pa.Table:
+    chosen = parse_topics(topics)
+    stateless = _without_state(reading, evidence.lag, group, list(chosen))
+    lag = Choice(topics=chosen).of(pa.concat_tables([evidence.lag, stateless]))
+    for name, partitions in chosen.items():
+        mine = lag.filter(pc.equal(lag.column("topic"), name)).column("partition").to_pylist()
+        if lacking := sorted(partitions - set(mine)):
+            raise InputError(
+                f"topic {name!r} has no partition {lacking[0]} here: its partitions are "
+                f"{listed([str(one) for one in sorted(mine)]) or 'none of these'}"
+            )
+    return lag
+
+
+def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence[str]) -> pa.Table:
+    """Return lag, unknown but for the ends, of partitions that a group has no state of.
+
+    Of a running cluster; nothing else is known to have all partitions.
+    """
+    source, there = reading.source, lag.column("topic").to_pylist()
+    ids = _topic_ids(source.config) if isinstance(source, KafkaInput) else {}
+    if unknown := [topic for topic in topics if topic not in ids and topic not in there]:
+        where = f"on the {source.describe()}" if ids else ""
+        raise InputError(unknown_topic(unknown[0], ids or there, group, where))
+    wanted = [ids[topic] for topic in topics if topic in ids]
+    if not wanted:
+        return lag.schema.empty_table()
+    place = ["topic_id", "partition"]
+    ends = source.offsets(wanted)
+    ends = ends.filter(pc.invert(pc.is_in(keys(ends, place), keys(lag, place))))
+    names = ("topic_id", "partition")
+    empty = {name: ends.column(name) for name in names}
+    empty["group_id"] = pa.repeat(pa.scalar(group), ends.num_rows)
+    no_runs = pa.repeat(pa.scalar([], schemas.WINDOWS.field("runs").type), ends.num_rows)
+    columns = [
+        no_runs if one.name == "runs" else empty.get(one.name, pa.nulls(ends.num_rows, one.type))
+        for one in schemas.WINDOWS
+    ]
+    return as_table(lag_arrow(pa.table(columns, schema=schemas.WINDOWS), ends))
+
+
+def _topic_ids(config: ClientConfig) -> dict[str, str]:
+    from sharelag.sources.kafka.topics import topic_ids
+
+    return topic_ids(config)
 
 
 def reset_answer(
     plan: pa.Table,
     evidence: Evidence,
     group: str,
-    to: str | int | datetime | None,
-    topic: str | None,
+    to: Target,
+    topics: Sequence[str],
     base: Result,
-    server: str | None = None,
+    source: Input,
     simulated: str = "",
 ) -> Result:
     """What a reset would do, and how Kafka's own command does it."""
-    commands = kafkas_commands(group, topic, to, server)
+    if isinstance(to, timedelta):
+        to = evidence.as_of - to
+    commands = kafkas_commands(group, topics, to, *address_of(source))
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
         simulated,
         refused(evidence, group),
+        _beyond(plan, to),
         *(f"Kafka's command: {command}" for command in commands),
         *_remote_reads(plan),
-        "" if commands else "kafka-share-groups.sh has no such reset: alterShareGroupOffsets has.",
+        ""
+        if commands
+        else "kafka-share-groups.sh cannot do this reset: Admin.alterShareGroupOffsets of Kafka's "
+        "Java client can.",
     ]
     unknown = plan.column("new_start_offset").null_count
     gap = f"the new start offset in {unknown} of {plan.num_rows} share partitions"
@@ -89,6 +176,27 @@ def reset_answer(
         order="new_lag",
         notes=tuple(note for note in notes if note),
         unknown=((gap,) if unknown else ()) + base.unknown,
+    )
+
+
+def address_of(source: Input) -> tuple[str | None, Path | None]:
+    """Return address and properties file of a running cluster, for commands of Kafka."""
+    if not isinstance(source, KafkaInput):
+        return None, None
+    return source.config.bootstrap_servers, source.config.command_config
+
+
+def _beyond(plan: pa.Table, to: Target) -> str:
+    """Warn of start offsets beyond the end of a log, which Kafka does not refuse."""
+    beyond = plan.filter(
+        pc.and_(plan.column("new_start_offset").is_valid(), plan.column("new_lag").is_null())
+    )
+    if not beyond.num_rows:
+        return ""
+    return (
+        f"Offset {to} is beyond the end of {beyond.num_rows} of {plan.num_rows} logs. Kafka does "
+        "not refuse that: until such a log is that long, its lag is not known to Kafka and nothing "
+        "of it is delivered."
     )
 
 

@@ -39,6 +39,8 @@ class ClientConfig:
 
     settings: Mapping[str, Any] = field(repr=False)  # by librdkafka's names
     timeout: float = 10.0  # seconds to wait for brokers
+    #: Where they were read from, for the commands of Kafka that we print.
+    command_config: Path | None = field(default=None, compare=False)
 
     @cached_property
     def patience(self) -> Patience:
@@ -113,7 +115,7 @@ def client_config(
     _require_texts(properties)
     settings = {"client.id": "sharelag"} | to_librdkafka(properties)
     _require_known(settings)
-    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout)
+    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, command_config)
 
 
 def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> ClientConfig:

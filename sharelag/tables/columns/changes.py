@@ -20,7 +20,7 @@ COLUMNS = {
         "offsets from the new start offset on that are in remote storage alone; null: not known",
     ),
     "new_drain_ms": Column(
-        Format.DURATION, "time until the new lag is gone, at the present rates", "NEW-DRAIN"
+        Format.DURATION, "time until the new lag is done, simulated at today's rates", "NEW-DRAIN"
     ),
     "record_timestamp": Column(Format.TIME, "when the state record was written", "TIME"),
     "record_kind": Column(
@@ -61,6 +61,9 @@ COLUMNS = {
         Format.TEXT,
         "new leader: another leader wrote than before; reset: the state was replaced; records "
         "archived; member joined; last member left",
+    ),
+    "leader_epoch_before": Column(
+        Format.ORDINAL, "leader epoch of the state before a new leader wrote", "EPOCH-BEFORE"
     ),
     "happened_at": Column(Format.TIME, "when it happened; of several, the first"),
     "occurrences": Column(Format.COUNT, "records archived, or how often it happened"),

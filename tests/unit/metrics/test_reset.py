@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -36,7 +37,7 @@ def random_history(random: Random) -> tuple[pa.Table, pa.Table]:
     return windows, pa.Table.from_batches([lag]) if isinstance(lag, pa.RecordBatch) else lag
 
 
-def counted(window: dict[str, Any], new: int) -> dict[str, int]:
+def counted(window: dict[str, Any], new: int) -> dict[str, int | None]:
     """Count offset by offset."""
     start = window["start_offset"]
     past = max(window["effective_start_offset"] or start, start)
@@ -44,11 +45,11 @@ def counted(window: dict[str, Any], new: int) -> dict[str, int]:
     for run in window["runs"]:
         if run["delivery_state"] in FINISHED:
             done |= set(range(run["first_offset"], run["last_offset"] + 1))
-    left = [offset for offset in range(start, new) if offset not in done]
+    left = [offset for offset in range(start, max(new, LOG_START)) if offset not in done]
     end = max(window["window_end_offset"], start)
     return {
-        "new_lag": LOG_END - new,
-        "again": sum(offset in done for offset in range(new, LOG_END)),
+        "new_lag": LOG_END - new if new <= LOG_END else None,
+        "again": sum(offset in done for offset in range(max(new, LOG_START), LOG_END)),
         "skipped": len(left),
         "skipped_unread": sum(offset >= end for offset in left),
     }
@@ -63,15 +64,13 @@ def test_random_windows_and_targets_are_counted_offset_by_offset() -> None:
             continue
         to: Any = random.choice(["earliest", "latest", random.randrange(110)])
         by = random.randrange(-60, 60) if random.random() < 0.3 else None
-        (row,) = plan_reset(
-            lag, windows, schemas.PROGRESS.empty_table(), None if by else to, by or None
-        ).to_pylist()
+        (row,) = plan_reset(lag, windows, None if by else to, by or None).to_pylist()
         ends: dict[Any, int] = {"earliest": LOG_START, "latest": LOG_END}
-        wanted = window["start_offset"] + by if by else ends.get(to, to)
-        new = min(max(wanted, LOG_START), LOG_END)
+        past = max(window["effective_start_offset"], LOG_START)
+        new = min(max(past + by, LOG_START), LOG_END) if by else ends.get(to, to)
         assert row["new_start_offset"] == new
         assert {name: row[name] for name in counted(window, new)} == counted(window, new)
-        assert row["new_drain_ms"] == (0 if new == LOG_END else None)
+        assert row["new_drain_ms"] is None
 
 
 @pytest.mark.row("CLI-05", "RPC-08")
@@ -116,7 +115,10 @@ def test_a_time_goes_to_the_first_record_then_or_later() -> None:
         ({"to": "begin"}, "unknown target 'begin'"),
         ({"to": -1}, "-1 is not an offset"),
         ({"to": datetime(2026, 11, 21)}, "has no time zone"),
-        ({"to": "latest", "topic": "ordres"}, "no state of topic 'ordres'"),
+        ({"to": timedelta(seconds=-1)}, "is not a time before now"),
+        ({"to": "latest", "topic": "poison-ordres"}, "; did you mean 'poison-orders'?"),
+        ({"to": "latest", "topic": "poison-orders:0,7"}, "'poison-orders' has no partition 7 here"),
+        ({"to": "latest", "topic": "poison-orders:"}, "give TOPIC or TOPIC:0,1,2"),
     ],
 )
 def test_what_is_no_reset_is_an_error(given: dict[str, Any], words: str) -> None:
@@ -140,13 +142,13 @@ def test_a_time_is_read_and_written_as_kafkas_command_has_it() -> None:
 
 
 def test_names_are_quoted_for_a_shell() -> None:
-    [dry, wet] = kafkas_commands("a b;$(x)", "it's", "latest", "b:9092")
+    [dry, wet] = kafkas_commands("a b;$(x)", ["it's"], "latest", "b:9092")
     assert "--group 'a b;$(x)'" in wet
     assert """--topic 'it'"'"'s'""" in wet
     assert (dry.endswith("--dry-run"), wet.endswith("--execute")) == (True, True)
     at = datetime(2026, 11, 21, 3, 10, 0, 5000, UTC)
-    assert "--to-datetime 2026-11-21T03:10:00.005 " in kafkas_commands("g", None, at)[0]
-    assert kafkas_commands("g", None, 5) == []
+    assert "--to-datetime 2026-11-21T03:10:00.005 " in kafkas_commands("g", [], at)[0]
+    assert kafkas_commands("g", [], 5) == []
 
 
 def test_the_terminal_says_the_same() -> None:
@@ -158,11 +160,13 @@ def test_the_terminal_says_the_same() -> None:
         [*line[:10], "-"] for line in lines
     ]
     assert "--reset-offsets --to-earliest --execute" in done.stderr
+    none = command("plan-reset", "--bootstrap-server", "nobody:1", "--group", "x")
+    assert (none.returncode, "choose one of" in none.stderr) == (2, True)
     both = command(
         "plan-reset", "--capture", "chapters", "--group", "x", "--to-earliest", "--to-latest"
     )
     assert both.returncode == 2
-    assert "Choose one of --to-earliest" in both.stderr
+    assert "choose one of --to-earliest, --to-latest" in both.stderr
 
 
 @pytest.mark.row("WIN-09")
@@ -187,3 +191,57 @@ def test_a_reset_into_remote_storage_is_warned_of(tmp_path: Path) -> None:
     local.write_text("orders:0\n")
     assert "'orders:0' is not TOPIC:PARTITION:OFFSET" in command(*given, *far).stderr
     assert "cannot read offsets from" in command(*given, *far[:-1], str(tmp_path / "gone")).stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "words"),
+    [
+        (["--by-duration", "PT30S"], 2, "PT30S"),
+        (["--to-datetime", "yesterday"], 1, "invalid time 'yesterday'"),
+        (["--to-offset", "5", "--shift-by", "5"], 2, "--shift-by, --to-datetime or --by-duration."),
+    ],
+)
+def test_a_wrong_target_is_told_before_anything_is_read(
+    given: list[str], status: int, words: str
+) -> None:
+    asked = ("plan-reset", "--bootstrap-server", "nobody.invalid:9092", "--group", "billing")
+    done = command(*asked, *given)
+    assert (done.returncode, words in done.stderr) == (status, True), done.stderr
+    assert "nobody.invalid" not in done.stderr
+
+
+def test_partitions_are_chosen_as_kafkas_command_has_them() -> None:
+    bench = sharelag.open("chapters", engine="local")
+    plan = bench.plan_reset("billing", "earliest", topic=["payments:0,2", "orders:1"])
+    found = [(row["topic"], row["partition"]) for row in plan.table.to_pylist()]
+    assert found == [("orders", 1), ("payments", 0), ("payments", 2)]
+    (dry, _) = [note for note in plan.notes if "Kafka's command" in note]
+    assert "--topic payments:0,2 --topic orders:1 --reset-offsets" in dry
+    past = bench.plan_reset("billing", timedelta(seconds=40), topic="payments")
+    at = bench.evidence().as_of - timedelta(seconds=40)
+    assert past.table == bench.plan_reset("billing", at, topic="payments").table
+
+
+def test_an_offset_beyond_the_end_is_taken_as_kafka_takes_it() -> None:
+    """Kafka sets it, knows no lag then, and delivers nothing before the log is that long."""
+    bench = sharelag.open("chapters", engine="local")
+    plan = bench.plan_reset("billing", 5000, topic="payments")
+    row, *_ = plan.table.to_pylist()
+    assert (row["new_start_offset"], row["new_lag"], row["again"]) == (5000, None, 0)
+    assert any("Offset 5000 is beyond the end of 4 of 4 logs" in note for note in plan.notes)
+    inside = bench.plan_reset("billing", 100, topic="payments")
+    assert not any("beyond the end" in note for note in inside.notes)
+
+
+def test_names_with_control_characters_stay_the_same_group_in_bash() -> None:
+    for name in ("line\nbreak", "\x1b[31mred\x1b[0m", "a'b\\n\tc1", "\u202e\u00fc\n9", "plain"):
+        (dry, _) = kafkas_commands(name, [], "latest", "b:9092", "/etc/a b.properties")
+        assert dry.isprintable()
+        said = subprocess.run(
+            ["bash", "-c", f"kafka-share-groups.sh() {{ printf '%s\\0' \"$@\"; }}; {dry}"],
+            capture_output=True,
+            check=True,
+        )
+        words = said.stdout.decode().split("\0")
+        assert words[words.index("--group") + 1] == name
+        assert words[words.index("--command-config") + 1] == "/etc/a b.properties"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import sharelag
 from sharelag import schemas
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.reset import kafkas_deletion
 from sharelag.whatif.after_reset import Drained, after_reset, drained
@@ -78,13 +80,24 @@ def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
     far = bench.plan_reset("billing", "earliest", simulate=True)
     (words,) = [note for note in far.notes if note.startswith("At today's rates")]
     found = re.fullmatch(
-        r"At today's rates, simulated with 8 members: drained in (.+) to (.+) \(5 of 5 runs\)\.",
+        r"At today's rates, simulated with 8 members: the new lag takes (.+) to (.+) \(5 of 5 runs\)\.",
         words,
     )
     assert found, words
+    first, last = (parse_duration(text.replace(" ", "")) for text in found.groups())
+    rows = far.table.to_pylist()
+    # 19,300 records by members that were busy half of their time: minutes, and not weeks.
+    assert timedelta(minutes=5) < first <= last < timedelta(hours=1)
+    longest = timedelta(milliseconds=max(row["new_drain_ms"] for row in rows))
+    assert all(row["new_drain_ms"] > 60_000 for row in rows)
+    assert first - timedelta(seconds=1) <= longest <= last + timedelta(seconds=1)
     near = bench.plan_reset("billing", "latest", simulate=True)
     (soon,) = [note for note in near.notes if note.startswith("At today's rates")]
-    assert soon != words
+    assert soon.endswith("the new lag takes 0 s (5 of 5 runs).")
+    assert near.table.column("new_drain_ms").to_pylist() == [0] * 4
+    asked = bench.plan_reset("billing", "earliest")
+    assert asked.table.column("new_drain_ms").to_pylist() == [None] * 4
+    assert any("--simulate (simulate=True) simulates it" in note for note in asked.notes)
     printed = command("plan-reset", "--capture", "demo", "--group", "billing", "--to-earliest",
                       "--simulate")  # fmt: skip
     assert words in printed.stderr
@@ -108,9 +121,10 @@ def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
     assert sum(one.count for one in after.members) == 3
     assert after.producers == scenario.producers
     # All of it comes again: more than what lags now.
-    some = drained(after, None, seeds=[1])
+    some = drained(after, seeds=[1])
     assert isinstance(some, Drained)
-    assert some.duration_ms == 3_600_000
+    assert some.duration_ms == 6 * 3_600_000  # an hour was too short for three members
+    assert all(time is not None for times in some.times_ms.values() for time in times)
 
 
 def test_a_group_without_members_has_to_be_told_with_how_many() -> None:
@@ -125,10 +139,15 @@ def test_a_group_without_members_has_to_be_told_with_how_many() -> None:
 @pytest.mark.parametrize(
     ("times", "words"),
     [
-        ((), "not drained within 10m 0s in any of 5 runs"),
-        ((1000.0,), "drained in 1 s (1 of 5 runs)"),
-        ((1000.0, 61_000.0), "drained in 1 s to 1m 1s (2 of 5 runs)"),
+        ([(None, None), (5, 6)], "the new lag is not done within 10m 0s in any of 2 runs"),
+        ([(None, 1000), (None, 500)], "the new lag takes 1 s (1 of 2 runs)"),
+        ([(1000, 2000), (61_000, 500)], "the new lag takes 2 s to 1m 1s (2 of 2 runs)"),
     ],
 )
-def test_words(times: Any, words: str) -> None:
-    assert Drained(times, 5, 600_000, 1).words() == f"simulated with 1 member: {words}"
+def test_words(times: list[Any], words: str) -> None:
+    found = Drained({("orders", n): one for n, one in enumerate(times)}, 2, 600_000, 1)
+    assert found.words() == f"simulated with 1 member: {words}"
+    done = [one for one in times[0] if one is not None]
+    median = sum(done) / 2 if len(done) == 2 else None
+    assert found.of_partition("orders", 0) == median
+    assert found.of_partition("payments", 0) is None
