@@ -46,5 +46,5 @@ def brokers(output: str, engine: str, sort: str | None, top: int | None, **optio
     require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
     rows = Order(sort, top).of(plain_rows(answer.table), "lag" if output == "human" else None)
     write(lines(rows, output, views.BROKERS.columns))
-    note(membership.unknown_brokers(answer.table))
+    note(membership.unknown_brokers(answer.table) + membership.leaderless(answer.table))
     summarise(answer, source, options["as_of"], "share partition")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sharelag.metrics.evidence import Evidence
 from sharelag.tables.gaps import of_rejected
-from sharelag.workbench.membership import NO_RECORDS
+from sharelag.workbench.membership import NO_RECORDS, leaderless
 
 
 def of_evidence(
@@ -25,9 +25,7 @@ def of_evidence(
     if not evidence.settings.num_rows:
         said.append("settings; Kafka's defaults are assumed")
     elif evidence.settings.column("value").null_count:
-        said.append(
-            "some settings, which are hidden from us; Kafka's defaults are assumed for them"
-        )
+        said.append("some settings, which we may not read; Kafka's defaults are assumed for them")
     if is_past:
         said.append(
             "settings, retention and last stable offsets of that moment; those of now are taken"
@@ -41,5 +39,6 @@ def of_evidence(
 
 
 def of_groups(evidence: Evidence) -> tuple[str, ...]:
-    """What is not known of groups and members where none of their records were read."""
-    return (NO_RECORDS,) if evidence.lag.num_rows and not evidence.groups.num_rows else ()
+    """What is not known of groups and members without records, and of ends without leaders."""
+    unread = (NO_RECORDS,) if evidence.lag.num_rows and not evidence.groups.num_rows else ()
+    return unread + leaderless(evidence.brokers)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.errors import listed
 from sharelag.metrics.membership import group_states, member_rows
 from sharelag.model.group_state import GroupState, parse_states
 from sharelag.reading import Reading
@@ -93,10 +94,13 @@ def unknown_brokers(table: pa.Table) -> tuple[str, ...]:
         return ()
     if table.column("as_of").null_count == table.num_rows:
         return (NO_LEADERS,)
+    described = table.filter(pc.or_(table.column("leader_id").is_valid(), _no_replicas(table)))
     unknown = {
-        f"the {words} of {{}}: {why}": table.column(name).null_count
+        f"the {words} of {{}}: {why}": (described if name == "leader_id" else table)
+        .column(name)
+        .null_count
         for name, words, why in (
-            ("leader_id", "leader", "the partition has none, or may not be described"),
+            ("leader_id", "leader", "that takes DESCRIBE on the topic"),
             ("share_coordinator", "share coordinator", f"that takes DESCRIBE on {STATE_TOPIC}"),
             ("group_coordinator", "group coordinator", f"that takes DESCRIBE on {GROUP_TOPIC}"),
         )
@@ -106,3 +110,22 @@ def unknown_brokers(table: pa.Table) -> tuple[str, ...]:
         for words, count in unknown.items()
         if count
     )
+
+
+def leaderless(brokers: pa.Table) -> tuple[str, ...]:
+    """Say which partitions have replicas, but no leader, of `sharelag.schemas.BROKERS`."""
+    rows = brokers.filter(
+        pc.and_(pc.is_null(brokers.column("leader_id")), pc.invert(_no_replicas(brokers)))
+    ).to_pylist()
+    if not rows:
+        return ()
+    places = sorted({f"{row['topic']}:{row['partition']}" for row in rows})
+    away = sorted({node for row in rows for node in row["replicas"]})
+    it_has, end = ("they have", "end") if len(places) > 1 else ("it has", "ends")
+    brokers_away = ", ".join(map(str, away))
+    why = f"{it_has} no leader; start a broker with a replica ({brokers_away})"
+    return (f"where {listed(places)} {end}: {why}",)
+
+
+def _no_replicas(brokers: pa.Table) -> pa.ChunkedArray:
+    return pc.fill_null(pc.equal(pc.list_value_length(brokers.column("replicas")), 0), True)

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, NoLeaderError
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.client import Connection, consumer, explain, missing
 from sharelag.sources.kafka.config import ClientConfig
@@ -44,13 +44,19 @@ def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> 
     ------
     InputError
         There is no record at that offset; the message says why, as far as Kafka tells.
+    NoLeaderError
+        The partition has no leader.
     ClusterError
         The topic may not be read, or no broker answers.
     """
     connection = Connection(config)
     place = Partition(topic, partition)
-    if place not in kafka.partitions_of(connection, [topic]):
+    described = kafka.descriptions(connection, [topic]).get(topic)
+    known = {one.id: one for one in described.partitions} if described else {}
+    if partition not in known:
         raise InputError(f"topic {topic!r} has no partition {partition}: check the number")
+    if known[partition].leader is None:
+        raise NoLeaderError(_leaderless(topic, partition, known[partition].replicas))
     first, end = (
         kafka.offset_of(
             connection, kafka.ask_offsets(connection, {place: spec})[place], f"offsets of {topic}"
@@ -73,6 +79,14 @@ def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> 
             f"a later record has the same key{following}"
         )
     return _record(found)
+
+
+def _leaderless(topic: str, partition: int, replicas: Sequence[Any]) -> str:
+    brokers = ", ".join(str(node.id) for node in replicas)
+    return (
+        f"partition {partition} of {topic} has no leader: its replicas are on broker"
+        f"{'s' * (len(replicas) > 1)} {brokers}; start one of them, and ask again"
+    )
 
 
 def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Message | None:
