@@ -98,8 +98,8 @@ def brokers(
 def leads(brokers: Arrow) -> dict[str, Lead]:
     """Return the broker that leads (nearly) all of a group's lag, where that says something.
 
-    It says something of groups with lag in several partitions, whose partitions have several
-    leaders. Nothing is said of a group with lag in a partition without a known leader.
+    It says something of groups whose partitions have several leaders. Nothing is said of a group
+    with lag in a partition without a known leader.
 
     Parameters
     ----------
@@ -121,13 +121,13 @@ def leads(brokers: Arrow) -> dict[str, Lead]:
     each = (
         table.filter(behind)
         .group_by(["group_id", "leader_id"])
-        .aggregate([("lag", "sum"), ("lag", "count"), ("leader_rack", "max")])
+        .aggregate([("lag", "sum"), ("leader_rack", "max")])
     )
     found = {}
     for group, rows in rows_by_group(each).items():
         most, total = max(rows, key=lambda row: row["lag_sum"]), sum(row["lag_sum"] for row in rows)
         is_known = all(row["leader_id"] is not None for row in rows)
-        if is_known and most["lag_count"] > 1 and most["lag_sum"] >= _NEARLY_ALL * total:
+        if is_known and most["lag_sum"] >= _NEARLY_ALL * total:
             found[group] = Lead(most["leader_id"], most["leader_rack_max"], most["lag_sum"] / total)
     return found
 

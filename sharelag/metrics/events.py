@@ -15,12 +15,12 @@ from sharelag import schemas
 from sharelag.metrics.signs import is_reset
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, flat
+from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 ARCHIVED, NEW_LEADER, RESET = "records archived", "new leader", "reset"
 JOINED, DEPARTED, EMPTIED = "member joined", "member left", "last member left"
 
-_STEP = "_step"
+_STEP, _BEFORE = "_step", "leader_epoch_before"
 
 
 def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
@@ -38,19 +38,39 @@ def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.EVENTS` without topics and members.
+        `sharelag.schemas.EVENTS` without topics, members and brokers.
     """
     schemas.require(history, schemas.HISTORY, "history")
     table = as_table(history)
+    epoch = flat(table.column("leader_epoch"))
+    before = pa.concat_arrays([pa.nulls(min(len(table), 1), epoch.type), epoch[: len(table) - 1]])
+    table = table.append_column(_BEFORE, before)
     later = pc.greater_equal(table.column("record_timestamp"), pa.scalar(since))
     table = table.filter(later)
     archived = pc.greater(table.column("archived"), 0)
     found = [
         _rows(table, archived, ARCHIVED, every, "archived"),
-        _rows(table, table.column("leader_changed"), NEW_LEADER, every),
+        _rows(table, table.column("leader_changed"), NEW_LEADER, every, epochs=True),
         _rows(table, is_reset(table), RESET, every),
     ]
     return pa.concat_tables(found)
+
+
+def with_leaders(events: pa.Table, brokers: pa.Table) -> pa.Table:
+    """Return events with the broker of each new leader that leads still, by its epoch.
+
+    Parameters
+    ----------
+    events : pyarrow.Table
+        `sharelag.schemas.EVENTS`.
+    brokers : pyarrow.Table
+        `sharelag.schemas.BROKERS`: who leads now. Of earlier leaders nothing keeps the broker.
+    """
+    now = beside(keys(events, SHARE_PARTITION), brokers, SHARE_PARTITION)
+    leads = pc.equal(events.column("leader_epoch"), now.column("current_leader_epoch"))
+    leader = pc.if_else(leads.fill_null(False), now.column("leader_id"), None)
+    index = events.schema.get_field_index("leader_id")
+    return events.set_column(index, events.schema.field(index), leader)
 
 
 def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
@@ -77,7 +97,12 @@ def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
 
 
 def _rows(
-    table: pa.Table, where: Arrow, event: str, every: timedelta, count: str | None = None
+    table: pa.Table,
+    where: Arrow,
+    event: str,
+    every: timedelta,
+    count: str | None = None,
+    epochs: bool = False,
 ) -> pa.Table:
     """The rows where something happened, many within a step as one."""
     chosen = table.filter(where.fill_null(False))
@@ -87,12 +112,15 @@ def _rows(
     summed = [(count, "sum")] if count else [("record_timestamp", "count")]
     # Threads would change the order.
     sums = chosen.group_by([*SHARE_PARTITION, _STEP], use_threads=False).aggregate(
-        [("record_timestamp", "min"), *summed]
+        [("record_timestamp", "min"), *summed, (_BEFORE, "first"), ("leader_epoch", "last")]
     )
     columns = {name: sums.column(name) for name in SHARE_PARTITION}
     columns["happened_at"] = sums.column("record_timestamp_min")
     columns["event"] = pa.repeat(pa.scalar(event), len(sums))
     columns["occurrences"] = sums.column("_".join(summed[0]))
+    if epochs:
+        columns[_BEFORE] = sums.column(f"{_BEFORE}_first")
+        columns["leader_epoch"] = sums.column("leader_epoch_last")
     return _conformed(columns, len(sums))
 
 

@@ -101,7 +101,10 @@ TIMELINE = view(
     "as_of group_id topic partition start_offset lag end_offset unread window_available "
     "window_complete lag_reason"
 )
-EVENTS = view("happened_at group_id topic partition event occurrences member_id")
+EVENTS = view(
+    "happened_at group_id topic partition event occurrences leader_epoch_before leader_epoch "
+    "leader_id member_id"
+)
 CAUSES = view("group_id rank cause held since")
 PROGRESS = view(
     "group_id topic partition oldest_offset age_ms arrival_rate completion_rate redelivery_rate "

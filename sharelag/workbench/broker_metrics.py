@@ -22,12 +22,10 @@ _NOT_CLOSE = (
     f"what brokers measured then: no metrics of a share partition within {CLOSE.seconds} s of that "
     "moment"
 )
-_SEVERAL = (
-    "which broker leads some share partitions, as several places have metrics of them: name the "
-    "broker of each place, 1=FILE_OR_URL"
-)
+_SEVERAL = "which broker leads some share partitions, as several {} have metrics of them{}"
+_NAME = ": name the broker of each place, 1=FILE_OR_URL"
 _EARLIER = (
-    "what is in flight: the broker has loaded share partitions more than once, and its gauges may "
+    "what is in flight: a broker has loaded share partitions more than once, and its gauges may "
     "be of an earlier load; two readings between which a gauge changes tell"
 )
 
@@ -73,13 +71,27 @@ def unknown_of(measured: pa.Table, metrics: BrokerMetrics | None) -> tuple[str, 
         return ()
     if measured.column("in_flight_offsets").null_count < measured.num_rows:
         return ()
-    places = pc.coalesce(metrics.table.column("broker"), metrics.table.column("read_from"))
-    spans = metrics.table.filter(pc.equal(metrics.table.column("metric"), "InFlightMessageCount"))
-    is_several = spans.num_rows and len(pc.unique(places)) > 1
-    if is_several:
-        return (_SEVERAL,)
     is_read = measured.column("lock_timeouts").null_count < measured.num_rows
-    return (_EARLIER,) if is_read else (_NOT_CLOSE,)
+    reasons = (*_several(measured, metrics.table), *([_EARLIER] if is_read else []))
+    return reasons or (_NOT_CLOSE,)
+
+
+def _several(measured: pa.Table, table: pa.Table) -> tuple[str, ...]:
+    """Say where several places have gauges of one share partition, of these groups."""
+    of_groups = pc.is_in(table.column("group_id"), value_set=pc.unique(measured.column("group_id")))
+    is_gauge = pc.equal(table.column("metric"), "InFlightMessageCount")
+    gauges = table.filter(pc.and_(is_gauge, of_groups))
+    place = pc.coalesce(gauges.column("broker").cast(pa.string()), gauges.column("read_from"))
+    places = (
+        gauges.append_column("place", place)
+        .group_by(["group_id", "topic", "partition"])
+        .aggregate([("place", "count_distinct")])
+    )
+    several = places.filter(pc.greater(places.column("place_count_distinct"), 1))
+    if not several.num_rows:
+        return ()
+    is_named = gauges.column("broker").null_count == 0
+    return (_SEVERAL.format(*(("brokers", "") if is_named else ("places", _NAME))),)
 
 
 def metrics_answer(metrics: BrokerMetrics, group: str | None, everything: bool) -> Result:

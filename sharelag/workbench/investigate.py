@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.columns import numbers
-from sharelag.metrics.events import events_arrow, member_events
+from sharelag.metrics.events import events_arrow, member_events, with_leaders
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.placement import findings
@@ -167,6 +167,7 @@ def events_of(
     of_groups = member_events(begun.table("members"), begun.table("groups"), since)
     names = begun.table("lag").select(["topic_id", "topic"])
     table = named(found, names).select(schemas.EVENTS.names)
+    table = with_leaders(table, evidence.brokers)
     table = begun.choice.of(pa.concat_tables([table, of_groups]))
     order = ("happened_at", "group_id", "topic", "partition", "event", "member_id")
     return Answer.of(begun, table.sort_by([(name, "ascending") for name in order]))

@@ -241,6 +241,20 @@ def test_a_leader_that_goes_is_an_event_of_the_partitions_that_it_led(
         assert row["leader_id"] != 3
     shown = command_line("history", *where, "--group", "billing").stdout
     assert shown.count("new leader") == len(lost)
+    answer = command_line("history", *where, "--events", "-o", "json")
+    told = {
+        (row["group_id"], row["partition"]): (
+            *(row["leader_epoch_before"], row["leader_epoch"], row["leader_id"]),
+        )
+        for row in map(json.loads, answer.stdout.splitlines())
+        if row["event"] == "new leader"
+    }
+    now = described(cluster)
+    assert told == {
+        (g, p): (before["orders", p], after["orders", p], now["orders", p]["leader_id"])
+        for g in GROUPS
+        for p in lost
+    }
 
 
 @pytest.mark.row("RPC-18")

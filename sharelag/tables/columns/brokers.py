@@ -6,7 +6,9 @@ from sharelag.tables.columns.column import Column, Format
 
 COLUMNS = {
     "leader_id": Column(
-        Format.ORDINAL, "broker that leads the partition; null: none, or not known", "LEADER"
+        Format.ORDINAL,
+        "broker that leads the partition; null: none, or not known",
+        "LEADER",
     ),
     "leader_rack": Column(Format.TEXT, "broker.rack of that broker", "LEADER-RACK"),
     "current_leader_epoch": Column(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,7 +111,7 @@ def test_coordinators_lead_the_partitions_that_javas_hash_chooses() -> None:
         ([0, 40, 20, 0], [1, 3, 3, 2], "all of it led by broker 3"),
         ([1, 999, 1000], [2, 1, 1], "99 % of it led by broker 1 (rack east)"),
         ([6, 50, 44], [2, 1, 1], None),  # less than nearly all
-        ([0, 60], [1, 3], None),  # one partition has one leader always
+        ([0, 60], [1, 3], "all of it led by broker 3"),  # in one partition, too
         ([40, 20], [3, 3], None),  # so has a group whose partitions one broker leads
         ([0, 40, 20, 1], [1, 3, 3, None], None),  # who leads the rest is not known
         ([0, 40, 20, None], [1, 3, 3, None], "all of it led by broker 3"),  # as far as it is known
@@ -125,6 +126,25 @@ def test_one_broker_leads_the_lag(
         assert said == {}
     else:
         assert said["g"].words().startswith(words)
+
+
+def test_the_demo_says_which_broker_leads_nearly_all_of_a_groups_lag() -> None:
+    bench = sharelag.open("demo", engine="local")
+    said = {
+        one.group: one.state
+        for one in summarize_groups(bench.evidence(), explain(bench.evidence()))
+    }
+    assert "99 % of it led by broker 3" in said["fulfilment"]
+    assert "all of it led by broker 1" in said["invoicing"]
+    around = bench.brokers().table.to_pylist()
+    for group in said:
+        lags = Counter[int]()
+        for one in around:
+            if one["group_id"] == group:
+                lags[one["leader_id"]] += one["lag"] or 0
+        (most, lag), *_ = lags.most_common(1)
+        is_said = len(lags) > 1 and lag > 0 and lag >= 0.95 * lags.total()
+        assert (f"led by broker {most}" in said[group]) == is_said
 
 
 def led_by_one(folder: Path) -> Path:

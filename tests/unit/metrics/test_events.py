@@ -16,10 +16,11 @@ import sharelag
 from sharelag import schemas
 from sharelag.cli import cli
 from sharelag.metrics import events
+from sharelag.replay.history import history_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from sharelag.workbench import Workbench
-from tests.support.records import raw, row
+from tests.support.records import decode, raw, row
 
 
 @pytest.fixture(scope="module", name="demo")
@@ -93,6 +94,40 @@ def test_many_within_a_step_are_one_row_at_the_time_of_the_first() -> None:
     assert (
         pc.min(fine.column("happened_at")).as_py() == pc.min(coarse.column("happened_at")).as_py()
     )
+
+
+def test_a_new_leader_has_its_epochs_and_the_broker_where_it_leads_still() -> None:
+    epochs = (4, 4, 5, 5, 7)
+    history = history_arrow(
+        decode(
+            [
+                encode_record(
+                    SHARE_SNAPSHOT if n == 0 else SHARE_UPDATE,
+                    row(10 + n, [(12 + n, 13 + n, 2, 1)], leader_epoch=epoch, write_timestamp=9),
+                )
+                for n, epoch in enumerate(epochs)
+            ]
+        )
+    )
+    begin = pc.min(history.column("record_timestamp")).as_py()
+    fine, coarse = (
+        events.events_arrow(history, begin, every)
+        for every in (timedelta(milliseconds=1), timedelta(days=1))
+    )
+    names = ("leader_epoch_before", "leader_epoch", "occurrences")
+
+    def told(table: pa.Table) -> list[tuple[int, ...]]:
+        mine = table.filter(pc.equal(table.column("event"), events.NEW_LEADER))
+        return [tuple(one[name] for name in names) for one in mine.to_pylist()]
+
+    assert told(fine) == [(4, 5, 1), (5, 7, 1)]
+    assert told(coarse) == [(4, 7, 2)]
+    key = {name: fine.column(name)[0].as_py() for name in schemas.SHARE_PARTITION}
+    around = {"current_leader_epoch": 7, "leader_id": 3}
+    brokers = pa.Table.from_pylist([key | around], schema=schemas.BROKERS)
+    known = events.with_leaders(fine, brokers)
+    assert known.schema.equals(schemas.EVENTS)
+    assert known.column("leader_id").to_pylist() == [None, 3]
 
 
 @pytest.mark.row("PSS-04")

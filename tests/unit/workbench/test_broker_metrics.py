@@ -70,6 +70,31 @@ def test_metrics_of_another_time_are_unknown_and_said_so() -> None:
     assert "what brokers measured then" in " ".join(result.unknown)
 
 
+@pytest.mark.parametrize(
+    ("loads", "twice", "named", "why"),
+    [
+        (8, False, True, ["loaded share partitions more than once"]),
+        (1, True, True, ["several brokers have metrics"]),
+        (1, True, False, ["name the broker of each place"]),
+    ],
+)
+def test_why_gauges_are_unknown_is_the_reason_that_holds(
+    of_demo: Path, tmp_path: Path, loads: int, twice: bool, named: bool, why: list[str]
+) -> None:
+    """Three brokers; the gauge of one is of an earlier load, or two have it."""
+    text = of_demo.read_text().replace("LoadTimeMs:Count=1", f"LoadTimeMs:Count={loads}")
+    of_none = "\n".join(line for line in text.splitlines() if "SharePartitionMetrics" not in line)
+    for number, content in enumerate((text, text if twice else of_none, of_none), 1):
+        (tmp_path / f"m{number}.txt").write_text(content)
+    places = [f"{'' if not named else f'{n}='}{tmp_path / f'm{n}.txt'}" for n in (1, 2, 3)]
+    given = [argument for place in places for argument in ("--broker-metrics", place)]
+    done = sharelag("lag", "--capture", "demo", *given)
+    (said,) = (line for line in done.stderr.splitlines() if "not known: " in line)
+    assert why[0] in said
+    others = {"loaded share", "several brokers", "name the broker"} - {" ".join(why[0].split()[:2])}
+    assert not [other for other in others if other in said and other not in why[0]]
+
+
 def test_without_metrics_there_are_no_columns_of_them() -> None:
     bench = package.open(engine="local")
     assert not set(COLUMNS) & set(bench.lag().table.column_names)
