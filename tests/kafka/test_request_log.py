@@ -105,6 +105,10 @@ def test_memberships_and_batching_are_those_of_the_members(run: Run) -> None:
         assert spans[-1]["ended_by"] == "left"
         assert any(row["assigned_partitions"] for row in spans)
         assert all(row["subscribed_topic_names"] == [TOPIC] for row in spans)
+    sessions = requests.table("sessions").to_pylist()
+    assert {clients[row["member_id"]] for row in sessions} == set(run.ledger.given)
+    assert {row["partition"] for row in sessions} == {0, 1, 2, 3}
+    assert all(row["until"] for row in sessions)
     batched = requests.table("batching")
     given = sum(len(records) for records in run.ledger.given.values())
     assert pc.sum(batched.column("acquired_offsets")).as_py() == given
