@@ -248,7 +248,7 @@ class _Last:
         starts = np.zeros(len(groups), np.int64)
         starts[places] = first
         ends = np.cumsum(counts)
-        # Row by row of `groups`: the run of its own among all that are gone.
+        # For each row of `groups`, its run among all that are gone.
         at = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
         rows = self._gone[order][np.repeat(starts, counts) + at]
         times = flat(self.column("timestamp", rows)).cast(pa.int64())
