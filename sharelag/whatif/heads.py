@@ -97,7 +97,7 @@ def poison_of(
     -------
     tuple of Poison
         ``work_ms`` is the median time between two releases; as long as a lock or longer, nobody
-    gave the record back, and its lock expired.
+        gave the record back, and its lock expired.
     """
     found = []
     for topic in topics:
