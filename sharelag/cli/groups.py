@@ -64,6 +64,8 @@ def groups(
     STATE is Stable with members and Empty without. Dead groups were deleted, but the state topic
     still has state of them.
     """
+    import pyarrow.compute as pc
+
     from sharelag.model.group_state import parse_states
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
@@ -78,6 +80,11 @@ def groups(
     if kafka_output is not None:
         found = membership.in_states(_printed(kafka_output, options).groups, states)
         show(found)
+        count, known = _count(found, "group"), pc.sum(found.column("members")).as_py()
+        is_whole = not found.column("members").null_count
+        members = f", {known or 0:,} member{'s' * (known != 1)}" if is_whole else ""
+        _note_printed(f"{count}{members}")
+        note(membership.unknown_members(found))
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
@@ -102,8 +109,10 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
     from sharelag.workbench import membership
 
     if kafka_output is not None:
-        found = _printed(kafka_output, options).members
+        of_groups, found = _printed(kafka_output, options)
         write(lines(plain_rows(found), output, views.MEMBERS.without("rack_id").columns))
+        _note_printed(f"{_count(found, 'member')} of {_count(of_groups, 'group')}")
+        note(membership.unknown_members(of_groups, found))
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
@@ -113,7 +122,8 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
     ):
         every = membership.group_states_of(begun)
         answer = engines.Answer.of(begun, membership.members_of(begun))
-    require_rows(choice, moment, groups_in(every), source, answer.rejected)
+    there = groups_in(every) | groups_in(answer.table)
+    require_rows(choice, moment, there, source, answer.rejected)
     write(lines(plain_rows(answer.table), output, views.MEMBERS.columns))
     note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "member")
@@ -131,13 +141,15 @@ def _printed(file: Any, options: dict[str, Any]) -> Any:
     there = groups_in(every.groups)
     if missing := sorted(chosen - there):
         raise InputError(unknown_group(missing[0], there, "in what Kafka's command printed"))
-    chosen_of = of_groups(every, chosen)
-    counts = [
-        f"{table.num_rows:,} {name}{'s' * (table.num_rows != 1)}"
-        for name, table in zip(("group", "member"), chosen_of, strict=True)
-    ]
-    click.echo(f"sharelag: {', '.join(counts)}, as Kafka's command printed them", err=True)
-    return chosen_of
+    return of_groups(every, chosen)
+
+
+def _count(table: Any, name: str) -> str:
+    return f"{table.num_rows:,} {name}{'s' * (table.num_rows != 1)}"
+
+
+def _note_printed(counts: str) -> None:
+    click.echo(f"sharelag: {counts}, as Kafka's command printed them", err=True)
 
 
 @contextmanager

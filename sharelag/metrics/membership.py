@@ -14,6 +14,7 @@ from sharelag.metrics.brokers import coordinators
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.loads import exploded
 from sharelag.model.group_state import GroupState
+from sharelag.replay.moment import Choice
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat
 from sharelag.schemas.membership import GROUP_STATES, MEMBER_ROWS, SHARE
@@ -82,8 +83,8 @@ def member_rows(members: Arrow, groups: Arrow, lag: Arrow) -> pa.Table:
     members, groups : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.MEMBERS` and `GROUPS` of the same records.
     lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`; it and the groups have the names of the topics. The id of a topic
-        stands in for a name that neither has.
+        `sharelag.schemas.LAG`, or its ``topic_id topic`` alone; it and the groups have the names of
+        the topics. The id of a topic stands in for a name that neither has.
 
     Returns
     -------
@@ -121,6 +122,38 @@ def member_rows(members: Arrow, groups: Arrow, lag: Arrow) -> pa.Table:
         "assignment": pc.if_else(known, pc.fill_null(assignment, ""), None),
     }
     return _in_schema(columns, MEMBER_ROWS, table.num_rows)
+
+
+def of_topics(members: Arrow, names: pa.Table, choice: Choice) -> pa.Table:
+    """Return the members that have selected partitions, or subscribe to a whole selected topic.
+
+    Parameters
+    ----------
+    members : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.MEMBERS`.
+    names : pyarrow.Table
+        ``topic_id topic`` of the topics, as far as they are known.
+    choice : Choice
+        Without topics all members are returned.
+    """
+    table = as_table(members)
+    if not choice.topics:
+        return table
+    row, _, partitions = exploded(table, "assigned_partitions")
+    ids = pc.struct_field(partitions, "topic_id")
+    topic = flat(names.column("topic")).take(pc.index_in(ids, flat(names.column("topic_id"))))
+    numbers = pc.struct_field(partitions, "partition")
+    pairs = pa.table({"row": pa.array(row), "topic": topic, "topic_id": ids, "partition": numbers})
+    subscribed = flat(table.column("subscribed_topic_names"))
+    whole = pa.array([name for name, some in choice.topics.items() if not some], pa.string())
+    subscribes = pc.is_in(pc.list_flatten(subscribed), value_set=whole)
+    chosen = pa.concat_arrays(
+        [
+            flat(choice.of(pairs).column("row")).cast(pa.int64()),
+            pc.list_parent_indices(subscribed).filter(subscribes).cast(pa.int64()),
+        ]
+    )
+    return table.filter(pc.is_in(pa.array(range(table.num_rows), pa.int64()), value_set=chosen))
 
 
 def _named(ids: pa.Array, groups: pa.Table, lag: Arrow) -> pa.Array:

@@ -18,7 +18,6 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.in_flight import with_measured
 from sharelag.metrics.lag import ROLLUP_KEYS
-from sharelag.metrics.membership import member_rows
 from sharelag.metrics.placement import Partitions
 from sharelag.metrics.settings_in_force import settings_in_force
 from sharelag.metrics.skew import verdict_words
@@ -411,9 +410,8 @@ def designs(evidence: Evidence, costs: pa.Table, base: Result) -> Result:
     )
 
 
-def members(evidence: Evidence, base: Result) -> Result:
+def members(table: pa.Table, evidence: Evidence, base: Result) -> Result:
     """Who is in the groups, and what each has to fetch."""
-    table = member_rows(evidence.members, evidence.groups, evidence.lag)
     return replace(
         base,
         title=f"{len(table):,} member{'s' * (len(table) != 1)}",

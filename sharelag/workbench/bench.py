@@ -335,7 +335,9 @@ class Workbench(WithQueues, WithPlans):
     def members(self, group: str | None = None) -> Result:
         """Who is in the groups, and which partitions each member has."""
         self.group_states(group)  # a group can have members before it has any state
-        return answers.members(answers.of_group(self.evidence(), group), self._base())
+        table = self._ask("members", lambda: membership.members_of(self.reading))
+        evidence = answers.of_group(self.evidence(), group)
+        return answers.members(answers.only(table, group), evidence, self._base())
 
     def group_states(self, group: str | None = None, states: Iterable[str] = ()) -> Result:
         """The state, epochs, members and lag of every group; ``states`` such as ``["Empty"]``."""

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import listed
-from sharelag.metrics.membership import group_states, member_rows
+from sharelag.metrics.membership import group_states, member_rows, of_topics
 from sharelag.model.group_state import GroupState, parse_states
 from sharelag.reading import Reading
-from sharelag.schemas.arrow import flat
+from sharelag.schemas.arrow import beside, flat
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: What to do where nothing is known of the groups' own records.
@@ -56,7 +56,10 @@ def group_states_of(reading: Reading, states: Iterable[str] = ()) -> pa.Table:
         unlisted and reading.as_of is None and (groups.num_rows > 0 or reading.has_group_records)
     )
     known = (reading.table(name) for name in ("leaders", "nodes"))
-    return in_states(group_states(groups, lag, is_complete, *known), states)
+    table = group_states(groups, lag, is_complete, *known)
+    if reading.choice.topics:  # groups that have no state of them are about others
+        table = table.filter(pc.greater(table.column("partitions"), 0))
+    return in_states(table, states)
 
 
 def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
@@ -68,10 +71,20 @@ def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
 
 
 def members_of(reading: Reading) -> pa.Table:
-    """One row a member of a reading, as `sharelag.schemas.membership.MEMBER_ROWS`."""
+    """One row a member of a reading, as `sharelag.schemas.membership.MEMBER_ROWS`.
+
+    Where topics were selected: those that have partitions of them, or subscribe to them.
+    """
     reading.require_group_records()
     members, groups, lag = (reading.table(name) for name in ("members", "groups", "lag"))
-    return member_rows(members, groups, lag)
+    names = lag.select(["topic_id", "topic"])
+    if reading.choice.topics:  # members have partitions of other topics, too
+        lists = pc.list_flatten(flat(members.column("assigned_partitions")))
+        ids = set(pc.unique(pc.struct_field(lists, "topic_id")).to_pylist())
+        others = sorted(ids - set(names.column("topic_id").to_pylist()))
+        more = reading.source.offsets(others).select(names.column_names).cast(names.schema)
+        names = pa.concat_tables([names, more])
+    return member_rows(of_topics(members, names, reading.choice), groups, names)
 
 
 def unknown_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
@@ -86,6 +99,26 @@ def unknown_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
     odd = pc.sum(pc.equal(table.column("state"), GroupState.UNKNOWN)).as_py() or 0
     named = ("some states, whose names Kafka 4.3 does not use for share groups",) if odd else ()
     return (*named, *past)
+
+
+def unknown_members(groups: pa.Table, members: pa.Table | None = None) -> tuple[str, ...]:
+    """Say of how many groups Kafka's command printed no number of members, or not all of them.
+
+    Parameters
+    ----------
+    groups, members : pyarrow.Table
+        `GROUP_STATES` and, where they are shown, `MEMBER_ROWS` of what was printed.
+    """
+    count = flat(groups.column("members"))
+    if members is not None:
+        shown = members.group_by("group_id").aggregate([("group_id", "count")])
+        shown = beside(groups.column("group_id"), shown, ["group_id"]).column("group_id_count")
+        count = pc.if_else(pc.equal(count, pc.fill_null(flat(shown), 0)), count, None)
+    unknown = count.null_count
+    if not unknown:
+        return ()
+    of = "1 group" if unknown == 1 else f"{unknown:,} groups"
+    return (f"the members of {of}: kafka-share-groups.sh --describe --members prints them",)
 
 
 def unknown_brokers(table: pa.Table) -> tuple[str, ...]:

@@ -153,6 +153,27 @@ def test_other_text_is_an_error_that_says_what_to_give(text: str, tmp_path: Path
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
 
 
+def test_members_that_were_not_printed_are_unknown_and_not_none(tmp_path: Path) -> None:
+    file = tmp_path / "printed.txt"
+
+    def said(command: str, text: str, *arguments: str) -> str:
+        file.write_text(text, "utf-8")
+        return sharelag(command, "--kafka-output", str(file), *arguments).stderr
+
+    printed = "as Kafka's command printed them\n"
+    for text, groups in ((LISTED, "2 groups"), (OFFSETS, "2 groups")):
+        unknown = f"sharelag: not known: the members of {groups}: kafka-share-groups.sh"
+        assert said("groups", text).startswith(f"sharelag: {groups}, {printed}{unknown}")
+        assert said("members", text).startswith(
+            f"sharelag: 0 members of {groups}, {printed}{unknown}"
+        )
+    members = described_groups(STATES).groups.column("members").to_pylist()
+    whole = f"{len(members)} groups, {sum(members)} members, {printed}"
+    assert said("groups", STATES) == f"sharelag: {whole}"
+    assert said("groups", STATES, "--state", "Dead") == f"sharelag: 0 groups, 0 members, {printed}"
+    assert "not known" not in said("members", MEMBERS)
+
+
 def test_hostile_names_are_escaped_on_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "printed.txt"
     file.write_text(LISTED.replace("a b  c ", "\x1b[31mX "), "utf-8")

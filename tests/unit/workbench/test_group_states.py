@@ -146,3 +146,32 @@ def test_the_command_filters_by_state() -> None:
     )
     wrong = command("groups", "--capture", "chapters", "--state", "Foo")
     assert (wrong.returncode, "unknown state 'Foo'" in wrong.stderr) == (1, True)
+
+
+def test_topics_select_groups_and_members() -> None:
+    def printed(name: str, *topic: str) -> list[dict[str, Any]]:
+        given = [argument for one in topic for argument in ("--topic", one)]
+        done = command(name, "--capture", "demo", "--engine", "local", "-o", "json", *given)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def has(row: dict[str, Any], topic: str, *numbers: str) -> bool:
+        parts = dict(part.split(":") for part in row["assignment"].split(";") if part)
+        return not {*numbers}.isdisjoint(parts.get(topic, "").split(","))
+
+    every, lag = printed("members"), printed("lag")
+    for topic in sorted({row["topic"] for row in lag}):
+        groups = {row["group_id"] for row in lag if row["topic"] == topic}
+        found = printed("groups", topic)
+        assert {row["group_id"] for row in found} == groups
+        assert all(row["topics"] == 1 for row in found)
+        assert printed("members", f"{topic}:1") == [row for row in every if has(row, topic, "1")]
+        mine = printed("members", topic)
+        assert mine == [row for row in every if topic in row["subscribed_topic_names"]]
+        opened = sharelag.open("demo", engine="local", topics=topic)
+        assert opened.members().table.num_rows == len(mine)
+        assert opened.group_states().table.num_rows == len(found)
+    for name in ("groups", "members"):
+        done = command(name, "--capture", "demo", "--engine", "local", "--topic", "nope")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "in topic 'nope' was found: check the names of topics" in done.stderr
