@@ -28,9 +28,9 @@ _LEAST = (
 #: and rather than names at all.
 _LESS = (
     *("top_share", "needed_from", "snapshots", "topics", "group_coordinator", "type"),
-    *("client_host", "occurrences", "share_partitions", "margin_ms", "lag_gini", "lag_max_mean"),
-    *("skipped_unread", "archived", "released", "window_available", "source", "runs"),
-    *("start_offset",),
+    *("client_host", "leader_epoch_before", "occurrences", "share_partitions", "margin_ms"),
+    *("lag_gini", "lag_max_mean", "skipped_unread", "archived", "released", "window_available"),
+    *("source", "runs", "start_offset", "leader_id"),
 )
 #: Characters that a name keeps, and those that it keeps where these are too many.
 _SHORTEST_NAME, _SHORTEST = 12, 8
@@ -68,6 +68,7 @@ def fitted(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
     dict of str to list of str
         Fewer columns, shortened names, and sentences with line feeds in them.
     """
+    cells = dict(cells)
     cuttable = {
         head
         for head, name in names.items()
@@ -85,13 +86,15 @@ def fitted(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
     least, less = (
         [head for name in some for head in cells if names[head] == name] for some in (_LEAST, _LESS)
     )
-    given_up = [(head, _LONG_NAME) for head in [*least[:1], *empty, *least[1:]]]
-    for head, most in [*given_up, *((head, _SHORTEST) for head in less)]:
-        if excess(most) > 0 and len(cells) > 1:
-            cells = {other: texts for other, texts in cells.items() if other != head}
+    for head in [*least[:1], *empty, *least[1:]]:
+        if excess(_LONG_NAME) > 0 and len(cells) > 1:
+            cells.pop(head, None)
     if excess(_SHORTEST_NAME) > 0:
         times = [head for head in cells if format_of(names[head]) is Format.TIME]
         cells |= {head: [_SECONDS.sub("Z", text) for text in cells[head]] for head in times}
+    for head in less:
+        if excess(_SHORTEST) > 0 and len(cells) > 1:
+            cells.pop(head, None)
     left = [head for head in cells if head in cuttable]
     for least_of_name in (_SHORTEST_NAME, _SHORTEST):
         while (over := excess()) > 0 and left:

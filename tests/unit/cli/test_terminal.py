@@ -112,7 +112,7 @@ TABLES = {
     "settings": "share.partition.max.record.locks",
     "health": "RECORDS",
     "reconcile": "DIFFERENCES",
-    "plan-reset --group billing --to-latest": "NEW-DRAIN",
+    "plan-reset --group billing --to-latest": "SKIPPED",
 }
 _ALL_OF_THEM = """
 import sys
