@@ -29,7 +29,9 @@ from sharelag.tables.gaps import no_settings
 from sharelag.tables.words import terminal
 
 #: Options that say what to read of an input.
-_OF_INPUT = ("group", "all_groups", "topic", "engine", "timeout")
+_OF_INPUT = ("all_groups", "topic", "engine", "timeout")
+#: What stands for the name of a group in a command, where none was given.
+_ANY_GROUP = "GROUP"
 
 
 @click.command()
@@ -74,7 +76,8 @@ def settings(
 ) -> int:
     """Show the settings in force for each group, where they come from, and what conflicts.
 
-    With --set or --consumer-config, the exit code is 1 when Kafka would refuse or ignore a value.
+    With --set or --consumer-config, the exit code is 1 when Kafka would refuse or ignore a value;
+    what it accepts of --set comes with the command that sets it for --group, which is not run.
     """
     from sharelag.metrics.settings_in_force import check_given
 
@@ -88,7 +91,7 @@ def settings(
                 "--consumer-config is checked without --set, --kafka-version, --before and "
                 "--problems: remove them."
             )
-        ignored = given_options(_OF_INPUT)
+        ignored = given_options(("group", *_OF_INPUT))
         if has_input:
             ignored = given_options(("all_groups", "topic", "engine"))
         if ignored:
@@ -103,8 +106,10 @@ def settings(
     if values and not has_input:
         if ignored := given_options(_OF_INPUT):
             raise click.UsageError(f"{flags(ignored)} without an input: add one, or remove them.")
-        found = check_given(values, kafka_version or "4.3.1")
+        profile = kafka_version or "4.3.1"
+        found = check_given(values, profile)
         _print(found, output, problems)
+        _note_commands(found, values, sorted(choice_of(options).groups) or [_ANY_GROUP], profile)
         return _status(found)
     if kafka_version:
         raise click.UsageError("--kafka-version is for --set without an input: remove it.")
@@ -132,7 +137,21 @@ def _in_force(
     for group in sorted(groups - set(known.column("entity").to_pylist())):
         click.echo(f"sharelag: {terminal(no_settings(group))}", err=True)
     summarise(answer, source, None, "setting")
+    _note_commands(found, given, sorted(groups), "4.3.1", source)
     return answer.table
+
+
+def _note_commands(
+    found: Any, given: dict[str, str], groups: list[str], profile: str, source: Any = None
+) -> None:
+    """Print Kafka's commands that set what was checked, if Kafka accepts all of it."""
+    from sharelag.metrics.setting_commands import kafkas_settings_commands
+
+    config = getattr(source, "config", None)
+    address = (config.bootstrap_servers, config.command_config) if config else (None, None)
+    for command in kafkas_settings_commands(found, given, groups, profile, *address):
+        whose = "as KIP-932 proposed" if profile == "draft" else "Kafka's command"
+        click.echo(terminal(f"sharelag: {whose}: {command}"), err=True)
 
 
 def _known(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -323,6 +324,24 @@ def test_the_command_shows_them_and_checks_a_value_with_the_brokers_bounds(
     assert limit["problem"] == "greater than group.share.max.delivery.count.limit = 10"
     brokers = {row["name"]: row["value"] for row in rows if row["group_id"] is None}
     assert brokers["group.share.max.record.lock.duration.ms"] == "60000"
+
+
+def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: KafkaBroker) -> None:
+    group, where = "a group's\x1b[1m name", ("--bootstrap-server", configured.bootstrap_servers)
+    checked = ("share.delivery.count.limit=7", "share.auto.offset.reset=by_duration:PT1H")
+    given = [word for pair in checked for word in ("--set", pair)]
+    said = sharelag("settings", *where, "--group", group, *given).stderr
+    line = said.partition("Kafka's command: ")[2].splitlines()[0]
+    in_bash = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, text=True, check=True
+    )
+    tool, *arguments = in_bash.stdout.split("\0")[:-1]
+    assert tool == "kafka-configs.sh"
+    done = configured.run_tool("kafka.admin.ConfigCommand", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = in_table(configured, group)
+    assert found["share.delivery.count.limit"] == ("7", "group")
+    assert found["share.auto.offset.reset"] == ("by_duration:PT1H", "group")
 
 
 def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,37 @@ def test_words_that_no_group_may_have(
     assert (said["default"], said["range"]) == (default, accepts)
     assert said["problem"] == f"{wrong!r} is not one of {accepts}"
     assert not any(of_draft(name, word)["problem"] for word in accepts.split(", "))
+
+
+def commands(*arguments: str) -> list[list[str]]:
+    """Kafka's commands that `sharelag settings` prints, in words."""
+    said = sharelag("settings", *arguments).stderr.splitlines()
+    return [shlex.split(line.split(": ", 2)[2]) for line in said if "kafka-configs.sh" in line]
+
+
+@pytest.mark.row("CLI-11")
+def test_a_type_is_pinned_by_a_command_that_kafkas_tool_can_read() -> None:
+    """GL-19e, which is printed with ``--entity-name group`` and ``--addconfig``."""
+    server = ("--bootstrap-server", "HOST:PORT")
+    pinned = ("--entity-type", "groups", "--entity-name", "G1", "--alter", "--add-config")
+    draft = ("--set", "group.type=share", "--group", "G1", "--kafka-version", "draft")
+    assert commands(*draft) == [["kafka-configs.sh", *server, *pinned, "group.type=share"]]
+    assert "as KIP-932 proposed: kafka-configs.sh" in sharelag("settings", *draft).stderr
+    assert commands(*draft[:4]) == []  # no release has the setting
+    assert rows(*draft[:4])[0]["problem"] == "Kafka 4.3.1 has no such setting"
+
+
+def test_commands_are_of_groups_and_of_what_kafka_accepts() -> None:
+    lock, count = "share.record.lock.duration.ms=30000", "share.delivery.count.limit=7"
+    (words,) = commands("--set", lock, "--set", count)
+    assert words[-1] == f"{lock},{count}"
+    assert words[words.index("--entity-name") + 1] == "GROUP"
+    names = [words[6] for words in commands("--set", lock, "--group", "a b", "--group", "-c")]
+    assert names == ["-c", "a b"]
+    assert commands("--set", lock, "--set", "share.delivery.count.limit=1") == []
+    assert commands("--set", "group.share.delivery.count.limit=7") == []  # of brokers
+    (words,) = commands("--set", count, "--capture", str(CAPTURE), "--group", "orders")
+    assert (words[6], words[-1]) == ("orders", count)
 
 
 @pytest.mark.row("CFG-20", "CFG-23")
@@ -358,7 +390,7 @@ def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
         (["--consumer-config", __file__, "--group", "g"], "--group with --consumer-config: remove"),
         (["--capture", "demo", "--before", "demo", "--problems"], "--before compares what is in"),
         (["--capture", "x", "--kafka-version", "4.2"], "--kafka-version is for --set without"),
-        (["--set", "a=1", "--group", "g", "--engine", "local"], "--group and --engine without"),
+        (["--set", "a=1", "--topic", "t", "--engine", "local"], "--topic and --engine without"),
         (["--set", "a=1", "--topic", "t"], "--topic without an input: add one, or remove"),
         ([], "--bootstrap-server"),
     ],
