@@ -2,7 +2,8 @@
 
     lag = end_offset - start_offset - delivery_complete_count                       (KIP-1226)
 
-as Kafka computes it from the persisted state, but never below zero. The window breaks the distance
+as Kafka computes it from the persisted state; like Kafka's command, unknown where that is negative.
+The window breaks the distance
 down; for every row with known terms
 
     end_offset - start_offset = unread + window_available + window_unknown + window_complete
@@ -150,7 +151,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     window = np.maximum(n.window_end - n.start, 0)
     sized = n.has_start & n.has_end
     columns = {
-        "lag": (np.maximum(lag, 0), known),
+        "lag": (lag, known & (lag >= 0)),
         "effective_lag": (np.maximum(np.maximum(n.end, n.window_end) - low - finished, 0), sized),
         "unread": (np.maximum(n.end - np.maximum(n.window_end, n.start), 0), sized),
         "window_available": (available, n.has_start),
@@ -158,7 +159,6 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         "window_complete": (complete, n.has_start),
     }
     notes = {
-        NEGATIVE_LAG: known & (lag < 0),
         START_BELOW_LOG_START: n.has_start & n.has_log_start & (n.effective < n.log_start),
         COUNT_DIFFERS: n.has_start & n.has_count & (n.count != complete),
         PARTIAL_STATE: ~bools(joined, "from_snapshot"),
@@ -172,7 +172,9 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     # Like Kafka's command, which shows nothing until the start offset is known.
     epoch = flat(joined.column("leader_epoch"))
     arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))
-    arrays["lag_reason"] = _reasons(n, present(joined, "topic"), present(joined, "as_of"))
+    arrays["lag_reason"] = _reasons(
+        n, present(joined, "topic"), present(joined, "as_of"), known & (lag < 0)
+    )
     arrays["notes"] = _lists(notes)
     arrays |= {name: flat(joined.column(name)) for name in schemas.LAG.names if name not in arrays}
     chosen = [arrays[field.name].cast(field.type) for field in schemas.LAG]
@@ -245,13 +247,19 @@ def _join(windows: pa.Table, ends: pa.Table) -> pa.Table:
     return windows
 
 
-def _reasons(n: _Numbers, has_topic: NDArray[np.bool_], has_moment: NDArray[np.bool_]) -> pa.Array:
+def _reasons(
+    n: _Numbers,
+    has_topic: NDArray[np.bool_],
+    has_moment: NDArray[np.bool_],
+    is_negative: NDArray[np.bool_],
+) -> pa.Array:
     cases = [
         (~n.has_start, NO_START_OFFSET),
         (~n.has_count, NO_COMPLETE_COUNT),
         (~has_topic, UNKNOWN_TOPIC),
         (~n.has_end & ~has_moment, NO_END_OFFSET_THEN),
         (~n.has_end, NO_END_OFFSET),
+        (is_negative, NEGATIVE_LAG),
     ]
     return pc.case_when(
         pc.make_struct(*[pa.array(condition) for condition, _ in cases]),

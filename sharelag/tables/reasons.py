@@ -8,6 +8,7 @@ NO_COMPLETE_COUNT = "no_delivery_complete_count"  # last written by a broker bef
 UNKNOWN_TOPIC = "unknown_topic"  # no offsets: deleted, not authorized, or not captured
 NO_END_OFFSET = "no_end_offset"  # the partition's leader did not answer
 NO_END_OFFSET_THEN = "no_end_offset_then"  # the end is known only for another moment
+NEGATIVE_LAG = "negative_lag"  # the start is beyond the end, or the end is older than the state
 REASONS = {
     NO_START_OFFSET: "no record was fetched yet, so the start offset is unknown",
     NO_COMPLETE_COUNT: (
@@ -16,15 +17,16 @@ REASONS = {
     UNKNOWN_TOPIC: "no offsets for this topic id: topic deleted, not authorized or not captured",
     NO_END_OFFSET: "the end offset could not be read from the partition's leader",
     NO_END_OFFSET_THEN: "the end offset at that moment is unknown",
+    NEGATIVE_LAG: (
+        "the start offset is beyond the end of the log, or the end offset is older than the state"
+    ),
 }
 # Other notes about a row.
-NEGATIVE_LAG = "negative_lag"  # the end offset is older than the state: lag is shown as 0
 START_BELOW_LOG_START = "start_below_log_start"  # records were deleted; Kafka still counts them
 COUNT_DIFFERS = "count_differs"  # the delivery complete count differs from the batches
 PARTIAL_STATE = "partial_state"  # no snapshot: epochs, timestamps and older batches are missing
 REJECTED_RECORDS = "rejected_records"  # records of this share partition could not be replayed
 NOTES = {
-    NEGATIVE_LAG: "the end offset is older than the state, so lag is shown as 0",
     START_BELOW_LOG_START: "records below the log start were deleted; Kafka still counts them",
     COUNT_DIFFERS: "the delivery complete count differs from the state batches' finished offsets",
     PARTIAL_STATE: "no snapshot of this share partition was among the records",

@@ -149,7 +149,10 @@ def test_what_is_not_known_is_null_with_a_reason() -> None:
         None,
     )
     stale = lag_of(row(50, []), end=40)
-    assert (stale["lag"], stale["notes"]) == (0, [reasons.NEGATIVE_LAG])
+    assert (stale["lag"], stale["lag_reason"]) == (None, reasons.NEGATIVE_LAG)
+    beyond = lag_of(row(5000, []), end=100)
+    assert (beyond["lag"], beyond["lag_reason"]) == (None, reasons.NEGATIVE_LAG)
+    assert lag_of(row(40, []), end=40)["lag"] == 0
 
 
 @pytest.mark.row("WIN-10")
