@@ -74,7 +74,8 @@ def plan_reset(
     mine = beside(keys(table, SHARE_PARTITION), windows, SHARE_PARTITION)
     begin, finished_from, finished = _finished(mine, from_here, len(table))
     window_end = np.fmax(_floats(table.column("window_end_offset")), begin)
-    again = np.where(from_here < begin, begin - from_here, 0) + finished_from
+    passed = np.fmin(begin, end)  # the start offset may have been set beyond the end
+    again = np.where(np.isnan(begin), np.nan, np.maximum(passed - from_here, 0)) + finished_from
     forwards = from_here - begin - (finished - finished_from)
     skipped = np.where(np.isnan(begin), np.nan, np.where(from_here > begin, forwards, 0))
     unread = np.maximum(from_here - np.fmax(window_end, begin), 0)

@@ -126,7 +126,7 @@ def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence
     names = ("topic_id", "partition")
     empty = {name: ends.column(name) for name in names}
     empty["group_id"] = pa.repeat(pa.scalar(group), ends.num_rows)
-    no_runs = pa.repeat(pa.scalar([], schemas.WINDOWS.field("runs").type), ends.num_rows)
+    no_runs = pa.array([[]] * ends.num_rows, schemas.WINDOWS.field("runs").type)
     columns = [
         no_runs if one.name == "runs" else empty.get(one.name, pa.nulls(ends.num_rows, one.type))
         for one in schemas.WINDOWS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -11,8 +12,11 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message
 
 import sharelag
+from sharelag.errors import InputError
 from sharelag.sources.files.printed_offsets import read_printed_offsets
+from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.described import described_offsets
+from tests.support.command import sharelag as command
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,
@@ -68,8 +72,8 @@ def test_twenty_resets_do_what_their_plans_say(worked: KafkaBroker) -> None:
         bench = sharelag.open(servers, engine="local", groups=GROUP)
         plan = bench.plan_reset(GROUP, to, topic=TOPIC)
         rows = plan.table.to_pylist()
-        (command,) = [note for note in plan.notes if note.endswith("--execute")]
-        words = command.split("--group", 1)[1].split()
+        (line,) = [note for note in plan.notes if note.endswith("--execute")]
+        words = line.split("--group", 1)[1].split()
         worked.share_groups("--group", *words)
         found = described(worked)
         planned = {row["partition"]: (row["new_start_offset"], row["new_lag"]) for row in rows}
@@ -117,3 +121,109 @@ def test_what_kafkas_command_prints_of_local_offsets_is_read(
     bench = sharelag.open(worked.bootstrap_servers, engine="local")
     plan = bench.plan_reset(GROUP, "earliest", local_offsets=tmp_path / "local.txt")
     assert plan.table.column("remote").to_pylist() == [0, 0, 0]
+
+
+def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
+    broker: KafkaBroker,
+) -> None:
+    """Below, within and beyond the log; Kafka prints no lag of the last one, and nor do we."""
+    servers, group, topic = broker.bootstrap_servers, "set-plans", "set-plan-orders"
+    create_topics(servers, {topic: 1})
+    set_group_config(servers, group, share_auto_offset_reset="earliest")
+    produce(servers, topic, numbered(60, 1), batch=5)
+    share_consume(servers, group, [topic], accept, until=60)
+    for offset in (0, 33, 60, 5000, 20):
+        plan = sharelag.open(servers, engine="local", groups=group).plan_reset(group, offset)
+        (row,) = plan.table.to_pylist()
+        assert any("is beyond the end of 1 of 1 logs" in note for note in plan.notes) is (
+            offset > 60
+        )
+        broker.alter_share_group_offsets(group, topic, {0: offset})
+        (found,) = described_offsets(broker.share_groups_describe(group)).to_pylist()
+        assert (found["start_offset"], found["lag"]) == (row["new_start_offset"], row["new_lag"])
+        (lag,) = sharelag.open(servers, engine="local").lag(group).table.to_pylist()
+        assert (lag["start_offset"], lag["lag"]) == (found["start_offset"], found["lag"])
+        assert lag["lag_reason"] == ("negative_lag" if offset > 60 else None)
+    assert (row["again"], row["skipped"]) == (40, 0)  # back from beyond the end of the log
+
+
+def test_a_shift_begins_at_the_first_unfinished_offset(broker: KafkaBroker) -> None:
+    """Kafka writes the start offset of what is finished late: it still says 0."""
+    servers, group, topic = broker.bootstrap_servers, "shift-plans", "shift-plan-orders"
+    create_topics(servers, {topic: 1})
+    set_group_config(servers, group, share_auto_offset_reset="earliest")
+    produce(servers, topic, numbered(40, 1), batch=5)
+    share_consume(servers, group, [topic], accept, until=40)
+    bench = sharelag.open(servers, engine="local")
+    (window,) = bench.windows(group).table.to_pylist()
+    assert window["effective_start_offset"] == 40
+    (row,) = bench.plan_reset(group, shift_by=-10).table.to_pylist()
+    assert (row["new_start_offset"], row["again"]) == (30, 10)
+    broker.alter_share_group_offsets(group, topic, {0: row["new_start_offset"]})
+    again = share_consume(servers, group, [topic], accept, until=10)
+    assert {one.offset for one in again} == set(range(30, 40))
+
+
+def test_a_topic_without_state_and_single_partitions_are_planned_as_kafka_resets_them(
+    worked: KafkaBroker,
+) -> None:
+    servers, topic = worked.bootstrap_servers, "reset-plan-never-read"
+    create_topics(servers, {topic: 2})
+    produce(servers, topic, numbered(20, 2))
+    bench = sharelag.open(servers, engine="local")
+    for chosen, places in (
+        (topic, [(topic, 0), (topic, 1)]),
+        (f"{TOPIC}:0,2", [(TOPIC, 0), (TOPIC, 2)]),
+    ):
+        plan = bench.plan_reset(GROUP, "earliest", topic=chosen)
+        rows = plan.table.to_pylist()
+        assert [(row["topic"], row["partition"]) for row in rows] == places
+        (line,) = [note for note in plan.notes if note.endswith("--dry-run")]
+        printed = worked.share_groups("--group", *line.split("--group", 1)[1].split())
+        lines = [line.split() for line in printed.splitlines() if line.strip()]
+        found = sorted((line[-3], int(line[-2]), int(line[-1])) for line in lines[1:])
+        assert found == sorted(
+            (row["topic"], row["partition"], row["new_start_offset"]) for row in rows
+        ), printed
+    with pytest.raises(InputError, match="there is no topic 'reset-plan-never-raed' on the clu"):
+        bench.plan_reset(GROUP, "earliest", topic="reset-plan-never-raed")
+
+
+@pytest.mark.parametrize("group", ["line\nbreak", "\x1b[31mred\x1b[0m"])
+def test_the_command_of_a_group_with_any_name_means_that_group(
+    broker: KafkaBroker, group: str
+) -> None:
+    servers, topic = broker.bootstrap_servers, f"reset-plan-names-{len(group)}"
+    create_topics(servers, {topic: 1})
+    set_group_config(servers, group, share_auto_offset_reset="earliest")
+    produce(servers, topic, numbered(5, 1))
+    share_consume(servers, group, [topic], accept, until=5)
+    done = command("plan-reset", "--bootstrap-server", servers, "--group", group, "--to-earliest")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.endswith("--dry-run")]
+    words = lines[0].partition("Kafka's command: ")[2]
+    script = f"kafka-share-groups.sh() {{ printf '%s\\0' \"$@\"; }}; {words}"
+    said = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
+    _, address, *arguments = said.stdout.decode().split("\0")[:-1]
+    assert address == servers
+    assert topic in broker.share_groups(*arguments)
+    missing = command("lag", "--bootstrap-server", servers, "--group", "nope")
+    assert missing.returncode == 1
+    assert all(letter.isprintable() or letter == "\n" for letter in missing.stderr)
+    assert missing.stderr.count("\n") == 1
+
+
+def test_a_plan_and_a_record_of_one_group_ask_nothing_of_others(
+    worked: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    for name in ("settings", "times", "logs", "past_offsets"):
+        monkeypatch.setattr(KafkaInput, name, lambda *_, name=name, **__: asked.append(name))
+    servers = worked.bootstrap_servers
+    plan = ("plan-reset", "--bootstrap-server", servers, "--group", GROUP, "--to-earliest")
+    peek = ("peek", "--bootstrap-server", servers, GROUP, f"{TOPIC}:0:0")
+    for arguments in (plan, peek):
+        done = command(*arguments)
+        assert done.returncode == 0, done.stderr
+    assert not asked
+    assert not caplog.records

@@ -296,6 +296,23 @@ class KafkaBroker:
             )
         return said
 
+    def alter_share_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Set start offsets as ``Admin.alterShareGroupOffsets`` does, wherever the log ends.
+
+        Raises
+        ------
+        RigError
+            Kafka refused it; with its words.
+        """
+        asked = {"server": self.bootstrap_servers, "group": group, "topic": topic}
+        with self._one_at_a_time:
+            if self._commands is None:
+                self._commands = share_groups()
+            wanted = {str(partition): offset for partition, offset in offsets.items()}
+            done = self._commands.ask({**asked, "offsets": wanted})
+        if done.get("error"):
+            raise RigError(f"alterShareGroupOffsets failed: {done['error']}")
+
     def share_groups_describe(self, group: str | None = None) -> str:
         """Return the text of ``--describe --offsets --verbose`` of one group, or of all groups."""
         which = ["--all-groups"] if group is None else ["--group", group]

@@ -4,14 +4,19 @@ import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Exit;
 import org.apache.kafka.tools.consumer.group.ShareGroupCommand;
 
 /**
  * Kafka's own kafka-share-groups.sh, run many times in one process, whose start takes longer than the command.
  *
- * in:  {"args": [s, ...]}
- * out: {"code": n, "out": s, "err": s}
+ * in:  {"args": [s, ...]}, or {"server": s, "group": s, "topic": s, "offsets": {partition: n}} for
+ *      Admin.alterShareGroupOffsets, which the command only calls with offsets within the log
+ * out: {"code": n, "out": s, "err": s}, or {} when the offsets are altered
  */
 public final class ShareGroups {
     /** Stands in for the end of the process. */
@@ -33,7 +38,10 @@ public final class ShareGroups {
         Lines.serve(ShareGroups::run);
     }
 
-    private static ObjectNode run(JsonNode question) {
+    private static ObjectNode run(JsonNode question) throws Exception {
+        if (question.has("offsets")) {
+            return alter(question);
+        }
         var args = new ArrayList<String>();
         question.get("args").forEach(arg -> args.add(arg.asText()));
         PrintStream out = System.out;
@@ -55,5 +63,15 @@ public final class ShareGroups {
             .put("code", code)
             .put("out", printed.toString(StandardCharsets.UTF_8))
             .put("err", complained.toString(StandardCharsets.UTF_8));
+    }
+
+    private static ObjectNode alter(JsonNode question) throws Exception {
+        Map<TopicPartition, Long> offsets = new HashMap<>();
+        question.get("offsets").properties().forEach(one -> offsets.put(
+            new TopicPartition(question.get("topic").asText(), Integer.parseInt(one.getKey())), one.getValue().asLong()));
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", question.get("server").asText()))) {
+            admin.alterShareGroupOffsets(question.get("group").asText(), offsets).all().get();
+        }
+        return Lines.JSON.createObjectNode();
     }
 }
