@@ -22,7 +22,7 @@ from sharelag.whatif.scenario import Scenario
 from sharelag.workbench.resets import address_of, refused, reset_of
 from sharelag.workbench.result import Result
 
-#: Where nobody asked for a simulation.
+#: Without a simulation.
 NOT_SIMULATED = "How long the new lag takes is not known: --simulate (simulate=True) simulates it."
 _RESET = "share.auto.offset.reset"
 #: ISO 8601 as durations are written here.

@@ -38,7 +38,7 @@ def parse(data: bytes) -> Any:
 
 
 def text(found: Any, indent: int | None = 2, depth: int = 1) -> str:
-    """Write what `parse` read, on lines of its own for each item, or without ``indent`` on one.
+    """Write what `parse` read, one item a line, or all on one line without ``indent``.
 
     Raises
     ------

@@ -200,7 +200,7 @@ class Opened:
             raise AttributeError(unknown_name(name, dir(type(self)), "a Workbench"))
 
     def _state(self, group: str, *names: str) -> Evidence:
-        """The lag of a group and some more of its tables: what is not asked for is not read."""
+        """The lag of a group and some more of its tables, without reading others."""
         reading = self.reading
         tables = self._run(
             "reading share groups", lambda: {name: reading.table(name) for name in ("lag", *names)}

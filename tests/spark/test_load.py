@@ -53,7 +53,7 @@ def test_10000_share_partitions_of_500_updates(tmp_path: Path, injected: Inject)
         f"{GROUPS * PARTITIONS:,} share partitions with {UPDATES} updates each, on local[2] with "
         "a driver of 4 GB",
         1,
-        {"records": source.size(), "share partitions alike on both engines": 10_000},
+        {"records": source.size(), "share partitions with equal rows on both engines": 10_000},
         measured={"seconds on Spark": round(seconds)},
     )
 

@@ -33,7 +33,7 @@ def cautions(
     coordinator writes with ``acks=all``, which ``min.insync.replicas`` refuses on too few replicas.
     """
     factor, least = (value_in(name, values, profile) for name in (_FACTOR, _LEAST))
-    # What brokers hide from us is no reason to warn of Kafka's defaults.
+    # Kafka's defaults deserve no warning just because brokers hide their settings.
     if not isinstance(factor, int) or values.keys().isdisjoint((_FACTOR, _LEAST)):
         return
     if _FACTOR in values and brokers is not None and factor > brokers:

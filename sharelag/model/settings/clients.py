@@ -79,7 +79,7 @@ def lint_consumer(
 
 
 def unknown_properties(names: Iterable[str]) -> list[str]:
-    """Return the names that are no property of Kafka's consumers, in their order.
+    """Return the names that Kafka's consumers do not have as properties, in their order.
 
     Kafka hands them to deserializers and other plug-ins, and ignores them otherwise.
     """
