@@ -49,6 +49,7 @@ SECTIONS: dict[str, list[str]] = {
         "docs/generations.md",
         "docs/requests.md",
         "docs/metrics.md",
+        "docs/dead-letters.md",
         "docs/errors.md",
         "docs/benchmarks.md",
         "docs/reliability.md",
