@@ -33,6 +33,9 @@ def brokers(output: str, engine: str, sort: str | None, top: int | None, **optio
     of STATE-PARTITION of __share_group_state, its group by the leader of a partition of
     __consumer_offsets. CSV and JSON have the replicas in sync and the racks of replicas, too.
     """
+    import pyarrow.compute as pc
+
+    from sharelag.model import iso
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
     from sharelag.workbench import membership
@@ -43,8 +46,10 @@ def brokers(output: str, engine: str, sort: str | None, top: int | None, **optio
         engines.reading(read, start(engine, source), moment, choice, history=False) as begun,
     ):
         answer = engines.Answer.of(begun, begun.table("brokers"))
+        # That of the lag, as everywhere; the column `as_of` says when the leaders were read.
+        at = pc.max(begun.table("lag").column("as_of")).as_py()
     require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
     rows = Order(sort, top).of(plain_rows(answer.table), "lag" if output == "human" else None)
     write(lines(rows, output, views.BROKERS.columns))
     note(membership.unknown_brokers(answer.table) + membership.leaderless(answer.table))
-    summarise(answer, source, options["as_of"], "share partition")
+    summarise(answer, source, options["as_of"] or (at and iso(at)), "share partition")

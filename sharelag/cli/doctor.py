@@ -109,7 +109,10 @@ def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) 
     from sharelag.workbench.rights import in_words
 
     table, unknown = found
-    write(lines(plain_rows(table), output, RIGHTS.without("grant").columns))
+    rows = plain_rows(table)
+    if output == "human":  # what no command needs, people need not see
+        rows = [row for row in rows if row["needed_by"] or row["used_by"]]
+    write(lines(rows, output, RIGHTS.without("grant").columns))
     if output == "human":
         commands = grants(table, of_consumers=is_somebody)
         write(["", *map(terminal, commands)] if commands else [])

@@ -87,6 +87,7 @@ def explain(
     metavar="DURATION",
     help="Show the imbalance of lag at this interval.",
 )
+@with_options(order_options("gini"))
 @click.option(
     "--verdict",
     is_flag=True,
@@ -99,6 +100,8 @@ def imbalance(
     by: str | None,
     every: timedelta | None,
     verdict: bool,
+    sort: str | None,
+    top: int | None,
     **options: Any,
 ) -> None:
     """Show how evenly lag, arrivals, work and partitions are spread.
@@ -112,6 +115,7 @@ def imbalance(
     from sharelag.workbench import investigate
     from sharelag.workbench.membership import unknown_brokers
 
+    order = Order(sort, top)
     if every is not None:
         if by in ("member", "broker"):
             raise click.UsageError(
@@ -124,7 +128,7 @@ def imbalance(
             engines.reading(read, start(engine, source), moment, choice) as begun,
         ):
             answer = investigate.trend_of(begun, every, by, over)
-        rows = plain_rows(answer.table)
+        rows = order.of(plain_rows(answer.table), None)
         require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
         write(lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
         summarise(answer, source, options["as_of"], "row")
@@ -134,9 +138,10 @@ def imbalance(
         rows = [] if verdict else plain_rows(begun.imbalance(by))
         unknown = unknown_brokers(evidence.brokers) if by == "broker" else ()
     if verdict:
-        write(lines(plain_rows(skew), output, views.SKEW.columns))
+        write(lines(order.of(plain_rows(skew), None), output, views.SKEW.columns))
         read_by(evidence, source, options["as_of"] is not None)
         return
+    rows = order.of(rows, "gini" if output == "human" else None)
     write(lines(rows, output, views.IMBALANCE.columns))
     if output == "human":
         for row in skew.to_pylist():

@@ -35,19 +35,22 @@ def judged(rules: pa.Table, wanted: Iterable[Right], principal: str) -> pa.Table
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.ASKED_RIGHTS`; null where it depends on the host the principal comes from.
+        `sharelag.schemas.ASKED_RIGHTS`; null where it depends on the host the principal comes from,
+        and in place of what is not allowed where no rule names the principal.
 
     Notes
     -----
     A denial wins, and forbids one operation alone, or ALL. Reading, or deleting, starts with what
     DESCRIBE allows: finding leaders and coordinators. Super users, and
-    ``allow.everyone.if.no.acl.found``, are not among the rules.
+    ``allow.everyone.if.no.acl.found``, are not among the rules: whom no rule names is nobody yet,
+    or a super user, who needs none.
     """
     mine = _of(rules, principal)
+    refused = False if any(rule["principal"] == principal for rule in mine) else None
     rows = []
     for right in dict.fromkeys(wanted):
         answers = [_allowed(mine, one) for one in _with_describe(right)]
-        allowed = False if False in answers else None if None in answers else True
+        allowed = refused if False in answers else None if None in answers else True
         rows.append({**right._asdict(), "allowed": allowed})
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
 

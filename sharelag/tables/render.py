@@ -162,10 +162,11 @@ def _is_amount(schema: pa.Schema, name: str) -> bool:
 def _which(result: Presentation) -> str:
     if pa.types.is_timestamp(result.table.schema.field(result.order).type):
         return "the latest"
+    is_text = pa.types.is_string(result.table.schema.field(result.order).type)
     heading = next(
         (text for text, name in result.columns.items() if name == result.order), result.order
     )
-    return f"those with the largest {heading}"
+    return f"those with a {heading}" if is_text else f"those with the largest {heading}"
 
 
 def _help(result: Presentation) -> dict[str, str]:

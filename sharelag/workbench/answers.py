@@ -506,6 +506,7 @@ def settings(
         title=f"Settings of {text.counted(len(groups), 'share group')} and their brokers",
         table=settings_in_force(known, groups, values, brokers),
         columns=views.SETTINGS.columns,
+        order="problem",
         means=views.SETTINGS.means,
         unknown=tuple(gaps.no_settings(group) for group in groups if group not in described),
     )

@@ -152,7 +152,7 @@ def _drawn(cells: list[_Cell], start: int, last: int, paint: Paint | None) -> It
         ).rstrip()
         if carets:
             yield " " * margin + carets
-    yield f"  ^ start offset {start}, last offset with a known state {last}"
+    yield f"  ^ effective start {start}, last offset with a known state {last}"
 
 
 def _painted(cell: _Cell, index: int, paint: Paint | None) -> str:

@@ -164,6 +164,23 @@ def test_a_denial_is_removed_where_the_rules_may_be_listed(secured: KafkaBroker)
     _wait_for(alice, "billing", {("READ", "GROUP"), ("DELETE", "GROUP"), ("DESCRIBE", "GROUP")})
 
 
+@pytest.mark.parametrize("asks", ["admin", "alice"])
+def test_a_super_user_is_not_said_to_lack_rights(
+    secured: KafkaBroker, tmp_path: Path, asks: str
+) -> None:
+    """By their own account they have them; by the rules, which do not name them, nobody knows."""
+    set_rules(secured, [rule("BROKER kafka-cluster DESCRIBE", "")])
+    done = sharelag(
+        *("doctor", "--rights", "--principal", "User:admin", "--group", "g", "--topic", "t"),
+        *("--bootstrap-server", secured.secure_bootstrap_servers, "-o", "json"),
+        *("--command-config", settings_file(tmp_path, java_settings(secured, asks))),
+    )
+    said = {row["granted"] for row in map(json.loads, done.stdout.splitlines())}
+    assert (done.returncode, NO in said) == (0, False), done.stderr
+    assert said <= ({YES, UNKNOWN} if asks == "admin" else {UNKNOWN})
+    assert (YES in said) == (asks == "admin")
+
+
 def test_the_rules_may_be_listed_by_who_may_describe_the_cluster(
     secured: KafkaBroker, tmp_path: Path
 ) -> None:

@@ -128,11 +128,25 @@ def test_imbalance_shows_figures_and_a_verdict() -> None:
         "that receive more records than the others"
         in sharelag("imbalance", "--capture", hot).stdout
     )
+    # People see the most uneven first, as in Python; scripts have the names in order.
+    ginis = [one["gini"] for one in rows("imbalance", "--capture", "demo", "--sort", "gini")]
+    known = [gini for gini in ginis if gini is not None]
+    assert known == sorted(known, reverse=True)
+    first = sharelag("imbalance", "--capture", "demo", "--top", "1").stdout.splitlines()[1]
+    assert first.split()[0] == "fulfilment"
     (verdict,) = rows("imbalance", "--capture", hot, "--verdict")
     assert (verdict["verdict"], verdict["idle_members"]) == ("data_skew", 0)
     trend = rows("imbalance", "--capture", hot, "--every", "3s", "--by", "partition")
     assert len({line["as_of"] for line in trend}) >= 3
     assert sharelag("imbalance", "--capture", hot, "--by", "planet").returncode == 2
+
+
+def test_brokers_are_as_of_the_lag_as_everywhere() -> None:
+    when = [
+        sharelag(name, "--capture", "demo", "--engine", "local").stderr.rpartition("as of ")[2]
+        for name in ("lag", "groups", "brokers")
+    ]
+    assert len({text.partition(",")[0] for text in when}) == 1
 
 
 def test_health_of_the_state_topic() -> None:

@@ -23,7 +23,8 @@ READ = "ALLOW User:a * READ TOPIC LITERAL orders"
 @pytest.mark.parametrize(
     ("rules", "operation", "allowed"),
     [
-        ([], "READ", False),
+        ([], "READ", None),  # a super user needs no rules
+        (["DENY User:* * READ TOPIC LITERAL orders"], "READ", None),
         ([READ], "READ", True),
         ([READ], "DESCRIBE", True),  # implied
         ([READ], "DESCRIBE_CONFIGS", False),
@@ -31,8 +32,8 @@ READ = "ALLOW User:a * READ TOPIC LITERAL orders"
         (["ALLOW User:a * DESCRIBE TOPIC LITERAL orders"], "READ", False),
         (["ALLOW User:a * ALL TOPIC LITERAL *"], "READ", True),
         (["ALLOW User:* * READ TOPIC PREFIXED ord"], "READ", True),
-        (["ALLOW User:* * READ TOPIC PREFIXED orders-"], "READ", False),
-        (["ALLOW User:b * READ TOPIC LITERAL orders"], "READ", False),
+        (["ALLOW User:* * READ TOPIC PREFIXED orders-"], "READ", None),
+        (["ALLOW User:b * READ TOPIC LITERAL orders"], "READ", None),
         (["ALLOW User:a * READ GROUP LITERAL orders"], "READ", False),
         ([READ, "DENY User:a * ALL TOPIC PREFIXED o"], "READ", False),
         # A denial implies nothing, but reading begins with describing.

@@ -38,7 +38,7 @@ def test_offsets_states_and_counts_stand_below_each_other() -> None:
         "  state          ? A ? K X A A A",
         "  delivery count - 1 - 1 5 1 1 1",
         "                 ^             ^",
-        "  ^ start offset 2, last offset with a known state 9",
+        "  ^ effective start 2, last offset with a known state 9",
         "",
         "states:",
         "  A available",
@@ -58,7 +58,7 @@ def test_with_what_is_acquired_it_is_the_picture_of_the_kip() -> None:
         "  state          Q A Q K X A A A",
         "  delivery count 1 2 2 1 5 0 0 0",
         "                 ^             ^",
-        "  ^ start offset 2, last offset with a known state 9",
+        "  ^ effective start 2, last offset with a known state 9",
     ]
     beyond = list(pictures([row(2, 2) | {"held": [(2, 3, 1)]}]))
     assert beyond[2] == "  state          Q Q"
@@ -121,7 +121,7 @@ def test_the_command_draws_what_its_json_says() -> None:
         name = f"{line['group_id']}  {line['topic']}:{line['partition']}"
         assert text.startswith(name)
         if start is not None and end is not None and end > start:
-            assert f"^ start offset {start}, last offset with a known state {end - 1}" in text
+            assert f"^ effective start {start}, last offset with a known state {end - 1}" in text
     assert len([text for text in drawn if text.strip()]) == len(printed) > 1
 
 

@@ -458,7 +458,11 @@ def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     def printed(*arguments: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in command(*here, *arguments).stdout.splitlines()]
 
-    assert demo.settings(given={name: 1}).table.to_pylist() == printed(*given)
+    checked = demo.settings(given={name: 1})
+    assert checked.table.to_pylist() == printed(*given)
+    shown = checked.to_text(3).splitlines()
+    assert all(name in line for line in shown[2:5])
+    assert "more rows in .table; shown are those with a PROBLEM" in checked.to_text(3)
     nobody = demo.settings("nobody")
     assert nobody.table.to_pylist() == printed("--group", "nobody")
     assert "no settings of share group 'nobody' are known" in "".join(nobody.unknown)
