@@ -26,6 +26,7 @@ from sharelag.replay import replay_arrow
 from sharelag.sources.kafka import logs
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig, client_config
+from sharelag.sources.kafka.settings import settings
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
@@ -322,13 +323,14 @@ def test_what_we_may_not_see_is_unknown(
 ) -> None:
     open_, hidden = f"{topic}-open", f"{topic}-hidden"
     servers = secure_broker.bootstrap_servers
-    create_topics(servers, {open_: 1, hidden: 2})
-    for name in (open_, hidden):
+    create_topics(servers, {open_: 1, hidden: 2, f"{hidden}-2": 2})
+    for name in (open_, hidden, f"{hidden}-2"):
         produce(servers, name, numbered(4, 1))
     rules = [
         (open_, AclOperation.READ),
         (open_, AclOperation.DESCRIBE_CONFIGS),
         (hidden, AclOperation.DESCRIBE),
+        (f"{hidden}-2", AclOperation.DESCRIBE),
     ]
     bindings = [
         AclBinding(
@@ -351,6 +353,18 @@ def test_what_we_may_not_see_is_unknown(
     times = logs.record_times(config, _positions((hidden, 0, 1), (open_, 0, 3), (hidden, 1, 0)))
     assert [(r["topic"], r["offset"]) for r in times.to_pylist()] == [(open_, 3), (hidden, None)]
     assert f"not authorized to read {hidden}" in caplog.text
+    # However many topics and partitions may not be read, it is said once.
+    caplog.clear()
+    both = [(name, 0, n) for name in (hidden, f"{hidden}-2") for n in range(4)]
+    assert logs.record_times(config, _positions(*both)).num_rows == 0
+    (once,) = (one.getMessage() for one in caplog.records)
+    assert once.startswith(f"not authorized to read {hidden}: ")
+    assert once.endswith(f" (and {hidden}-2 likewise); continuing without their timestamps")
+    caplog.clear()
+    assert settings(config, ["g1", "g2"], []).column("value").null_count
+    assert [one.getMessage() for one in caplog.records if "of groups" in one.getMessage()] == [
+        "the settings of groups g1, g2 are unknown: grant DESCRIBE_CONFIGS on them"
+    ]
     # The scan of the records says what is missing, and counts what may be read.
     caplog.clear()
     windows = replay_arrow(decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(0, []))])).records)

@@ -83,9 +83,10 @@ def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> 
 
 def _leaderless(topic: str, partition: int, replicas: Sequence[Any]) -> str:
     brokers = ", ".join(str(node.id) for node in replicas)
+    where, which = ("brokers", "one of them") if len(replicas) > 1 else ("broker", "it")
     return (
-        f"partition {partition} of {topic} has no leader: its replicas are on broker"
-        f"{'s' * (len(replicas) > 1)} {brokers}; start one of them, and ask again"
+        f"partition {partition} of {topic} has no leader: its replicas are on {where} {brokers}; "
+        f"start {which}, and ask again"
     )
 
 
