@@ -52,7 +52,7 @@ def peek(
     """Show the record at an offset: key, headers, value, size, time, and its state in the GROUP.
 
     It is read by a consumer of this one offset, which joins no group and commits nothing. This
-    shows payloads: nothing else of sharelag reads or keeps them.
+    shows payloads: nothing else of sharelag shows or keeps them.
     """
     from sharelag.workbench import open_workbench
 
