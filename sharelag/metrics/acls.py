@@ -36,13 +36,13 @@ def judged(rules: pa.Table, wanted: Iterable[Right], principal: str) -> pa.Table
     -------
     pyarrow.Table
         `sharelag.schemas.ASKED_RIGHTS`; null where it depends on the host the principal comes from,
-        and in place of what is not allowed where no rule names the principal.
+        and in place of what is not allowed if no rule names the principal.
 
     Notes
     -----
     A denial wins, and forbids one operation alone, or ALL. Reading, or deleting, starts with what
     DESCRIBE allows: finding leaders and coordinators. Super users, and
-    ``allow.everyone.if.no.acl.found``, are not among the rules: whom no rule names is nobody yet,
+    ``allow.everyone.if.no.acl.found``, are not among the rules: a principal that no rule names is nobody yet,
     or a super user, who needs none.
     """
     mine = _of(rules, principal)

@@ -54,7 +54,7 @@ def rights_of(
         Names; by default the share groups and topics that the share state tells.
     principal : str, optional
         Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
-        Of one that no rule names it is unknown what the rules do not allow: a super user needs
+        If no rule names it, what the rules do not allow is unknown: a super user needs
         none.
 
     Returns
