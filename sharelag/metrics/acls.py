@@ -42,8 +42,8 @@ def judged(rules: pa.Table, wanted: Iterable[Right], principal: str) -> pa.Table
     -----
     A denial wins, and forbids one operation alone, or ALL. Reading, or deleting, starts with what
     DESCRIBE allows: finding leaders and coordinators. Super users, and
-    ``allow.everyone.if.no.acl.found``, are not among the rules: a principal that no rule names is nobody yet,
-    or a super user, who needs none.
+    ``allow.everyone.if.no.acl.found``, are not among the rules: a principal that no rule names may
+    be a super user, who needs none.
     """
     mine = _of(rules, principal)
     refused = False if any(rule["principal"] == principal for rule in mine) else None

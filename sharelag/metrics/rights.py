@@ -97,7 +97,7 @@ NEEDS = (
     ),
     Need(
         *("DESCRIBE", "GROUP", None, (CONSUMERS, _DESCRIBE), ()),
-        "what Kafka's command says of a group, which --kafka-output and --described read",
+        "what Kafka's command says of a group, for groups --kafka-output, reconcile --described",
     ),
     Need("READ", "GROUP", None, (CONSUMERS, _RESET), (), "to consume, and to change offsets"),
     Need("DELETE", "GROUP", None, (_DELETE, _DELETE_OFFSETS), (), "to delete groups and offsets"),

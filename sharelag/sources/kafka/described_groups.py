@@ -55,6 +55,8 @@ _ASSIGNMENT = re.compile(r"(?:[\w.-]+:\d+(?:,\d+)*(?:;(?=.)|$))*", re.ASCII)
 #: Blanks within a line without a header: a row whose header is missing, or no group's name.
 _IS_ROW = re.compile(r"\S\s{2,}\S|\t")
 _LAST_INT32 = 2**31 - 1
+#: Lines that a row may have more than one.
+_MOST_LINES = 4
 _NEEDED = (
     "give the complete output of kafka-share-groups.sh --list or --describe, or of kafka-groups.sh "
     "--list, with its headers"
@@ -107,8 +109,13 @@ class _Read:
     offsets: list[str] = field(default_factory=list)
     header: Mapping[str, slice] = field(default_factory=dict)  # where its columns are
     is_offsets: bool = False
+    begun: list[str] = field(default_factory=list)  # of a row whose name has line feeds
+    error: InputError | None = None  # of the first of these lines
 
     def line(self, number: int, line: str) -> None:
+        if self.error is not None:
+            self._row(number, line)
+            return
         if not line.strip():
             return
         names = _HEADING.findall(line)
@@ -130,6 +137,8 @@ class _Read:
             self._listed(number, line)
 
     def tables(self) -> Described:
+        if self.error is not None:
+            raise self.error
         lags = described_offsets("\n".join(self.offsets))
         sums = lags.group_by("group_id").aggregate(
             [
@@ -164,6 +173,18 @@ class _Read:
         self._group(line.rstrip(" "), {"type": SHARE})
 
     def _row(self, number: int, line: str) -> None:
+        """Take a row, which is printed in several lines where its name has line feeds."""
+        self.begun.append(line)
+        try:
+            self._whole_row(number, "\n".join(self.begun))
+        except InputError as error:
+            self.error = self.error or error
+            if len(self.begun) > _MOST_LINES:
+                raise self.error from error
+            return
+        self.begun, self.error = [], None
+
+    def _whole_row(self, number: int, line: str) -> None:
         row: _Row = {
             _COLUMNS[name]: _value(name, cell, number, line)
             for name, cell in _cells(line, self.header, number).items()

@@ -174,6 +174,17 @@ def test_members_that_were_not_printed_are_unknown_and_not_none(tmp_path: Path) 
     assert "not known" not in said("members", MEMBERS)
 
 
+def test_a_name_with_line_feeds_is_the_name_of_one_group() -> None:
+    """As Kafka's command prints it: the row goes on in the next line."""
+    for name in ("a\nb  c", "a\n\n c"):
+        padded = name.ljust(16)
+        assert groups(STATES.replace("a b  c          ", padded), "group_id", "members") == sorted(
+            [(name, 1), ("crowd", 3)]
+        )
+        found = described_groups(MEMBERS.replace("crowd           XN", f"{padded}XN"))
+        assert found.members.column("group_id").to_pylist() == sorted([name, "crowd", "crowd"])
+
+
 def test_hostile_names_are_escaped_on_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "printed.txt"
     file.write_text(LISTED.replace("a b  c ", "\x1b[31mX "), "utf-8")
