@@ -152,6 +152,24 @@ def _wrapped(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
         return cells
     share = max(left // len(wide), _SHORTEST_LINE)
     return cells | {
-        head: ["\n".join(textwrap.wrap(text, share)) or text for text in cells[head]]
+        head: ["\n".join(_Wrapper(width=share).wrap(text)) or text for text in cells[head]]
         for head in wide
     }
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks lines at blanks, and names that are longer than a line behind a dot or a sign."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, break_on_hyphens=False)
+
+    def _handle_long_word(
+        self, reversed_chunks: list[str], cur_line: list[str], cur_len: int, width: int
+    ) -> None:
+        word = reversed_chunks[-1]
+        end = max(word.rfind(sign, 0, width - cur_len) for sign in ".,=:/-") + 1
+        if end > 0:
+            cur_line.append(word[:end])
+            reversed_chunks[-1] = word[end:]
+        elif not cur_line:  # nowhere to break: it is cut
+            super()._handle_long_word(reversed_chunks, cur_line, cur_len, width)

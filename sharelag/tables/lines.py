@@ -11,6 +11,7 @@ import io
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import zip_longest
@@ -22,7 +23,7 @@ from sharelag.durations import duration
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
 from sharelag.schemas import Arrow
 from sharelag.tables.columns import Format, format_of, heading_of
-from sharelag.tables.fitting import cells_of, fitted, widest
+from sharelag.tables.fitting import Cells, cells_of, fitted, widest
 from sharelag.tables.level import paint
 from sharelag.tables.words import MISSING, lag_sum, number, terminal
 
@@ -94,8 +95,11 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
         head: [head, *(_human_cell(row, name, looked_at) for row in rows)]
         for head, name in shown.items()
     }
+    left_out: list[str] = []
     if looked_at:
-        cells = fitted(cells, shown, shutil.get_terminal_size().columns)
+        width = shutil.get_terminal_size().columns
+        every, cells = cells, fitted(cells, shown, width)
+        left_out = list(_left_out(every, cells, width))
     levels = [paint if looked_at and shown[head] in _LEVELS else str for head in cells]
     numbers = [format_of(shown[head]) in _NUMBERS for head in cells]
     widths = [widest(texts) for texts in cells.values()]
@@ -108,6 +112,17 @@ def _human(rows: list[Mapping[str, Any]], columns: Mapping[str, str] | None) -> 
                 )
             )
             yield " ".join(aligned).rstrip()
+    yield from left_out
+
+
+def _left_out(every: Cells, shown: Cells, width: int) -> Iterator[str]:
+    """Say which columns with values a narrow terminal has no place for."""
+    gone = [
+        head for head, texts in every.items() if head not in shown and {*texts[1:]} != {MISSING}
+    ]
+    if gone:
+        words = f"(too narrow for {', '.join(gone)}: -o json has all)"
+        yield from textwrap.wrap(words, width, break_on_hyphens=False)
 
 
 def _human_cell(row: Mapping[str, Any], name: str, looked_at: bool) -> str:

@@ -166,6 +166,28 @@ def test_a_sentence_is_wrapped_and_never_cut() -> None:
     assert widest(fits["GROUP"]) + 1 + widest(fits["SUMMARY"]) <= 60
 
 
+def test_columns_without_a_place_are_named() -> None:
+    narrow, wide = (
+        shown_on_a_terminal(width, "brokers", "--capture", "demo", "--top", "2")
+        for width in (80, 300)
+    )
+    gone = set(wide.split("\n")[0].split()) - set(narrow.split("\n")[0].split())
+    said = " ".join(narrow.split("\n")[3:]).partition("(too narrow for ")[2].partition(":")[0]
+    assert set(said.split(", ")) == gone - {"LEADER-RACK"}  # which nobody has set
+    assert "LEADER-EPOCH" in gone
+    assert "too narrow" not in wide
+
+
+def test_names_that_are_longer_than_a_line_break_behind_dots() -> None:
+    problem = "greater than group.share.max.delivery.count.limit = 10, " + "x" * 30
+    cells = {"NAME": ["NAME", "n" * 50], "PROBLEM": ["PROBLEM", problem]}
+    fits = fitted(cells, {"NAME": "name", "PROBLEM": "problem"}, 75)
+    assert fits["PROBLEM"][1].split("\n") == [
+        *("greater than group.", "share.max.delivery.", "count.limit = 10,"),
+        *("x" * 24, "x" * 6),
+    ]
+
+
 def test_thousands_stand_apart_where_people_look_and_not_in_a_pipe() -> None:
     looked_at = shown_on_a_terminal(80, "lag", "--capture", "demo", "--top", "1")
     piped = command("lag", "--capture", "demo", "--top", "1").stdout
