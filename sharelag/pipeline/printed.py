@@ -47,7 +47,8 @@ def consumed(
     """
     if table not in CONSUMED_TABLES:
         raise InputError(f"unknown table {table!r}: choose one of {', '.join(CONSUMED_TABLES)}")
-    return pieces_frame(spark, ConsumedLog(Path(path)).files, piece).mapInArrow(
+    log = ConsumedLog(Path(path))
+    return pieces_frame(spark, log.files, piece, log.path).mapInArrow(
         partial(_read_task, name=table, separator=separator),
         schemas.spark_schema(CONSUMED_TABLES[table]),
     )

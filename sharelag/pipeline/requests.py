@@ -58,7 +58,7 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
         known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
         raise InputError(f"unknown table {name!r}: choose one of {known}")
     schema = REQUEST_TABLES[name]
-    return pieces_frame(spark, log.files, piece).mapInArrow(
+    return pieces_frame(spark, log.files, piece, log.path).mapInArrow(
         partial(_read_task, name=name, zone=log.zone), schemas.spark_schema(schema)
     )
 

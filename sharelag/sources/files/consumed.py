@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.schemas.consumed import CONSUMED_TABLES
-from sharelag.sources.files.text_pieces import Piece, line_blocks, text_files
+from sharelag.sources.files.text_pieces import Piece, line_blocks, text_files, whole_file
 from sharelag.wire.consumed import Printed, read_consumed
 
 
@@ -71,7 +71,7 @@ class ConsumedLog:
         found: dict[str, list[pa.RecordBatch]] = {name: [] for name in CONSUMED_TABLES}
         count = skipped = 0
         for file in self.files:
-            for printed in read_piece(Piece(str(file)), self.separator):
+            for printed in read_piece(whole_file(file, self.path), self.separator):
                 count, skipped = count + printed.total, skipped + printed.skipped
                 for name, batches in found.items():
                     batches.append(getattr(printed, name))
@@ -84,6 +84,5 @@ class ConsumedLog:
 
 def read_piece(piece: Piece, separator: str = "\t") -> Iterator[Printed]:
     """Yield the lines of a piece of a file, some megabytes at a time."""
-    name = Path(piece.file).name
     for lines, positions in line_blocks(piece):
-        yield read_consumed(lines, positions, name, separator)
+        yield read_consumed(lines, positions, piece.source, separator)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.schemas.requests import REQUEST_TABLES
-from sharelag.sources.files.text_pieces import Piece, line_blocks, text_files
+from sharelag.sources.files.text_pieces import Piece, line_blocks, text_files, whole_file
 from sharelag.wire.requests.lines import Lines, read_lines
 from sharelag.wire.requests.tables import tables_of
 
@@ -74,7 +74,7 @@ class RequestLog:
         found: dict[str, list[pa.RecordBatch]] = {name: [] for name in REQUEST_TABLES}
         count = skipped = 0
         for file in self.files:
-            for lines in read_piece(Piece(str(file)), self.zone):
+            for lines in read_piece(whole_file(file, self.path), self.zone):
                 count, skipped = count + lines.total, skipped + lines.skipped
                 for name, batch in tables_of(lines).items():
                     found[name].append(batch)
@@ -87,6 +87,5 @@ class RequestLog:
 
 def read_piece(piece: Piece, zone: str = "UTC") -> Iterator[Lines]:
     """Yield the lines of a piece of a file, some megabytes at a time."""
-    name = Path(piece.file).name
     for lines, positions in line_blocks(piece):
-        yield read_lines(lines, positions, zone, name)
+        yield read_lines(lines, positions, zone, piece.source)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.tables.words import shell_word
 
 #: Bytes that are read at once.
 _AT_ONCE = 8 << 20
@@ -16,11 +19,15 @@ _AT_ONCE = 8 << 20
 
 @dataclass(frozen=True)
 class Piece:
-    """Lines of a file that begin from one byte on, before another; None: to its end."""
+    """Lines of a file that begin from one byte on, before another; None: to its end.
+
+    ``source`` is what tables call the file: names alone do not tell files of one folder apart.
+    """
 
     file: str
     begin: int = 0
     end: int | None = None
+    source: str = ""
 
 
 def text_files(path: Path) -> list[Path]:
@@ -30,20 +37,32 @@ def text_files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file())
 
 
-def pieces_of(path: Path, size: int) -> Iterator[Piece]:
-    """Yield a file in pieces of so many bytes; a packed one is one piece."""
+def whole_file(path: Path, given: Path) -> Piece:
+    """Return a file as one piece, called by its path within the folder that was given."""
+    source = path.name if path == given else path.relative_to(given).as_posix()
+    return Piece(str(path), source=source)
+
+
+def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
+    """Yield a file of what was given in pieces of so many bytes; a packed one is one piece."""
+    whole = whole_file(path, given)
     if path.name.endswith(".gz"):
-        yield Piece(str(path))
+        yield whole
         return
     length = path.stat().st_size
     for begin in range(0, max(length, 1), size):
-        yield Piece(str(path), begin, min(begin + size, length))
+        yield replace(whole, begin=begin, end=min(begin + size, length))
 
 
 def line_blocks(piece: Piece) -> Iterator[tuple[pa.Array, pa.Array]]:
     """Yield lines of a piece of a file, and the bytes at which they begin, some megabytes at once.
 
     A line belongs to the piece in which it begins; what follows the last newline is one, too.
+
+    Raises
+    ------
+    InputError
+        A packed file is cut off or damaged.
     """
     # Only a whole file can be one that has to be unpacked.
     with pa.OSFile(piece.file) if piece.begin else pa.input_stream(piece.file) as file:
@@ -54,7 +73,7 @@ def line_blocks(piece: Piece) -> Iterator[tuple[pa.Array, pa.Array]]:
             file.seek(at)
         is_first = bool(piece.begin)
         while piece.end is None or at < piece.end:
-            block = file.read(_AT_ONCE)
+            block = _next_block(file, piece.file)
             if not block and not rest:
                 return
             data = rest + block
@@ -74,6 +93,18 @@ def line_blocks(piece: Piece) -> Iterator[tuple[pa.Array, pa.Array]]:
                     lines, positions = lines.filter(mine), positions.filter(mine)
                 yield lines, positions
             at, rest = at + whole, data[whole:]
+
+
+def _next_block(file: pa.NativeFile, name: str) -> bytes:
+    try:
+        return bytes(file.read(_AT_ONCE))
+    except OSError as error:
+        if not name.endswith(".gz"):
+            raise
+        raise InputError(
+            f"cannot unpack {name}: it is cut off or damaged ({error}): copy it again, or give what "
+            f"`gzip -dc {shell_word(name)}` unpacks of it"
+        ) from error
 
 
 def _lines(data: bytes, at: int) -> tuple[pa.Array, pa.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from sharelag.sources.files.request_log import RequestLog, read_piece
 from sharelag.sources.files.text_pieces import Piece
 from sharelag.wire.requests import OF_BROKERS, OF_CLIENTS
 from sharelag.wire.requests.tables import tables_of
+from sharelag.workbench.requests import Requests
 from tests.support.command import sharelag
 from tests.support.request_lines import (
     KEYS,
@@ -298,7 +300,7 @@ def test_pieces_of_a_file_are_the_file(tmp_path: Path, step: int) -> None:
     pieces = [
         read
         for begin in range(0, size, step)
-        for read in read_piece(Piece(str(log.path), begin, min(begin + step, size)))
+        for read in read_piece(Piece(str(log.path), begin, min(begin + step, size), log.path.name))
     ]
     assert sum(one.total for one in pieces) == log.counted[0] == 9
     for name, schema in REQUEST_TABLES.items():
@@ -357,3 +359,35 @@ def test_a_broker_that_leads_no_more_names_the_leader(tmp_path: Path) -> None:
     printed = sharelag("requests", str(tmp_path), "--show", "current_leaders", "-o", "json")
     assert printed.returncode == 0, printed.stderr
     assert len(printed.stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize("names", [("1/kafka-request.log", "2/kafka-request.log"), ("1", "2")])
+def test_files_of_several_brokers_may_have_the_same_name(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """Lines of two brokers have no common order, whatever their files are called."""
+    filler = ["no request"] * 50
+    first = [*filler, fetch(100, "m", 1, [(0, 9, 1)]), acknowledge(900, "m", 2, [(0, 9, [2])])]
+    second = [fetch(2_000, "m", 0, [(50, 59, 1)], partition=1)]
+    for name, lines in zip(names, (first, second), strict=True):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    log = RequestLog(tmp_path)
+    assert set(log.tables["requests"].column("source").to_pylist()) == set(names)
+    holds = rows(Requests(log).table("holds"), "partition", "ended_by")
+    assert holds == [(0, "release"), (1, None)]
+
+
+@pytest.mark.parametrize("damage", ["cut", "turned"])
+def test_a_packed_file_that_is_damaged_is_an_error(tmp_path: Path, damage: str) -> None:
+    random_text = random.Random(3).randbytes(4_000).hex()
+    packed = bytearray(gzip.compress((fetch(0, "m", 0) + "\n" + random_text).encode()))
+    if damage == "cut":
+        del packed[-100:]
+    else:
+        packed[-4:] = b"\0\0\0\0"
+    (tmp_path / "a b.log.gz").write_bytes(packed)
+    done = sharelag("requests", str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"cannot unpack {tmp_path}/a b.log.gz: it is cut off or damaged" in done.stderr
+    assert f"`gzip -dc '{tmp_path}/a b.log.gz'` unpacks of it" in done.stderr

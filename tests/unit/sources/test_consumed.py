@@ -126,7 +126,7 @@ def test_the_tables_of_pieces_are_those_of_the_file(tmp_path: Path) -> None:
         for n in range(300)
     ]
     log = read(tmp_path, *lines)
-    pieces = [one for piece in pieces_of(log.path, 700) for one in read_piece(piece)]
+    pieces = [one for piece in pieces_of(log.path, 700, log.path) for one in read_piece(piece)]
     for name, table in log.tables.items():
         assert pa.Table.from_batches([getattr(one, name) for one in pieces]).equals(table)
     assert sum(one.total for one in pieces) == 300
