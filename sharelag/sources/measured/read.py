@@ -19,6 +19,8 @@ from sharelag.schemas import BROKER_METRICS
 from sharelag.sources.measured.texts import metrics_of
 
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_OTHER = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_TAKES = "a file with metrics, or http://HOST:PORT/metrics"
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 #: Bytes of one file or answer; all metrics of a large broker are a tenth of it.
 MOST_BYTES = 256 << 20
@@ -55,6 +57,8 @@ def _read(place: str, timeout: float) -> pa.Table:
     broker, place = named.groups() if named else (None, place)
     if _ADDRESS.match(place):
         text, shown, at = _fetched(place, timeout)
+    elif other := _OTHER.match(place):  # the rest may hold a password
+        raise InputError(f"{other[0]} addresses are not read: give {_TAKES}")
     else:
         text, shown, at = _file(Path(place))
     return metrics_of(text, shown, at, broker)
@@ -66,10 +70,7 @@ def _file(path: Path) -> tuple[str, str, datetime]:
             content = file.read(MOST_BYTES + 1)
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}): give a file with metrics, or "
-            "http://HOST:PORT/metrics"
-        ) from error
+        raise InputError(f"{path} cannot be read ({error.strerror}): give {_TAKES}") from error
     return _text(content, str(path)), str(path), at
 
 

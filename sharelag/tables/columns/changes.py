@@ -62,9 +62,6 @@ COLUMNS = {
         "new leader: another leader wrote than before; reset: the state was replaced; records "
         "archived; member joined; last member left",
     ),
-    "leader_epoch_before": Column(
-        Format.ORDINAL, "leader epoch of the state before a new leader wrote", "EPOCH-BEFORE"
-    ),
     "happened_at": Column(Format.TIME, "when it happened; of several, the first"),
     "occurrences": Column(Format.COUNT, "records archived, or how often it happened"),
     "follows": Column(
@@ -133,7 +130,9 @@ COLUMNS = {
     "runs_before": Column(Format.RUNS, f"{_RUNS}, at the first moment"),
     "runs_after": Column(Format.RUNS, f"{_RUNS}, at the second moment"),
     "leader_epoch_before": Column(
-        Format.ORDINAL, "of the leader that had written last, at the first moment", "EPOCH-BEFORE"
+        Format.ORDINAL,
+        "of the leader that had written last, at the first moment or before",
+        "EPOCH-BEFORE",
     ),
     "leader_epoch_after": Column(
         Format.ORDINAL, "of the leader that had written last, at the second moment", "EPOCH-AFTER"

@@ -243,6 +243,12 @@ def test_addresses_that_lead_elsewhere_are_not_followed() -> None:
     assert "secret" not in str(told.value)
 
 
+def test_addresses_of_other_kinds_are_refused_without_their_passwords() -> None:
+    with pytest.raises(InputError, match=r"^ftp:// addresses are not read: give a file") as error:
+        read_metrics(["1=ftp://u:secret@x/y"])
+    assert "secret" not in str(error.value)
+
+
 def test_nothing_read_is_a_table_without_rows() -> None:
     assert read_metrics([]).schema == BROKER_METRICS
 
