@@ -58,7 +58,7 @@ def peek(
 
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise click.UsageError(f"{place!r} is not TOPIC:PARTITION:OFFSET, such as orders:0:4142")
+        raise click.UsageError(f"{place!r} is not TOPIC:PARTITION:OFFSET, such as orders:0:4142.")
     if output not in ("human", "json"):
         raise click.UsageError("A record is text or JSON: choose -o human or -o json.")
     source = source_of(options)

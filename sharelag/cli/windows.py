@@ -68,9 +68,9 @@ def windows(
     from sharelag.workbench.show import window_rows
 
     if picture and (since is not None or output != "human"):
-        raise click.UsageError("--picture is text of one moment: leave out --since and -o")
+        raise click.UsageError("--picture is text of one moment: leave out --since and -o.")
     if since is not None and options["requests"]:
-        raise click.UsageError("--requests tells who holds what at one moment: leave out --since")
+        raise click.UsageError("--requests tells who holds what at one moment: leave out --since.")
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     log = requests_of(options)
 
