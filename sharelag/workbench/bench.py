@@ -191,7 +191,8 @@ class Workbench(WithQueues, WithPlans):
             There is no such record, the group has no state of the partition, or the input has no
             records of topics.
         """
-        evidence = self.evidence(group)
+        whole = self.is_gathered
+        evidence = self.evidence(group) if whole else self._state(group, "windows")
         place = (group, topic, partition, offset)
         return peek(self.source, evidence.lag, evidence.windows, place, mask)
 
