@@ -259,8 +259,10 @@ def events(answer: Answer, every: timedelta, group: str | None, base: Result) ->
         order="happened_at",
         notes=(f"events of one kind within {step} are one row",),
         unknown=(
-            "when members that are gone by now joined, and those that left so long ago that Kafka "
-            "has dropped the record of it",
+            (
+                "when members that are gone by now joined, and those that left so long ago that "
+                "Kafka has dropped the record of it"
+            ),
             *gaps.of_rejected(answer.rejected, answer.generation),
         ),
         engine=answer.engine,

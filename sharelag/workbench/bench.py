@@ -30,7 +30,6 @@ from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
-
     from sharelag.whatif.scenario import Scenario
     from sharelag_widgets import WindowStrip
     from sharelag_widgets.dashboards import Now
