@@ -4,8 +4,11 @@ Read by an older layout, the beginning of one of today's records has today's tim
 epochs where that layout has offsets and counts. With state batches they become numbers that nobody
 writes: in a snapshot of Kafka 4.0 the first delivery count would be 256 or more, in an update the
 first offset 2**48 or more, and a checkpoint would have 65,536 batches. Without batches an older
-record is unmistakable if one of today's would need a leader or state epoch of 65,536 or more. What
-is left, mostly a record with epochs of 0, is taken for an older one only beside those.
+record is unmistakable if one of today's would need a leader or state epoch of 65,536 or more.
+
+A checkpoint without batches may also be the beginning of a snapshot of Kafka 4.0: then its start
+offset is two epochs. A delta of control records without batches may be the beginning of one with a
+back offset. What may be either is taken for an older record only beside unmistakable ones.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from numpy.typing import NDArray
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat
 from sharelag.wire.fields import smallest_size
-from sharelag.wire.generations.layouts import SNAPSHOT, Layout
+from sharelag.wire.generations.layouts import SHARE_DELTA, SNAPSHOT, Layout
 from sharelag.wire.interpreter import Rows
 
 #: The array of every record of an older generation.
@@ -61,6 +64,9 @@ def plausible(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[
     ):
         number = _number(rows, name)
         fine &= rows.value_null[rows.good] | ((number >= least) & (number < end))
+    if "back_offset" in rows.program.slots:
+        back, own = _number(rows, "back_offset"), flat(rows.batch.column("offset"))
+        fine &= (back >= 0) & (back < own.fill_null(_OFFSET_END).to_numpy()[rows.good])
     return np.asarray(fine & (rows.value_null[rows.good] | _exact(layout, rows, counts)))
 
 
@@ -76,13 +82,18 @@ def _exact(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.
 
 
 def unmistakable(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each good row, if it is `plausible`, cannot begin one of today's records."""
+    """Whether each good row, if it is `plausible`, cannot begin a record of another format."""
+    found = rows.value_null[rows.good] | (counts > 0)
+    if (layout.generation, layout.control) == (1, SHARE_DELTA):
+        return np.asarray(found)
     if layout.control is not None or "delta_index" in rows.program.slots:
-        return np.ones(len(counts), bool)  # today's keys are others
+        return np.ones(len(counts), bool)  # the keys of other formats are others
     start = _number(rows, "start_offset")
-    found = rows.value_null[rows.good] | (counts > 0) | (start == -1)
+    found |= start == -1
     if layout.generation == 2:
-        return np.asarray(found | (start % _HALF != 0))
+        leader = start % 2**32  # in a snapshot of Kafka 4.0, whose state epoch is before it
+        epochs = (leader < _HALF) | (leader == 2**32 - 1)
+        return np.asarray(found | ((start % _HALF != 0) & ~epochs))
     for name in ("state_epoch", "leader_epoch"):
         epoch = _number(rows, name)
         found |= (epoch > 0) & (epoch < _HALF)
@@ -104,8 +115,9 @@ def supported(
 ) -> NDArray[np.bool_]:
     """Whether the state partition of each candidate has records that show its generation.
 
-    There is an unmistakable one of its generation, and none of today's before it: a cluster that
-    was upgraded does not go back.
+    There is an unmistakable one of its generation, and none of Kafka 4.0 or of today's format
+    before it: a cluster that was upgraded does not go back. Deltas with and without back offsets
+    are not in one log.
 
     Parameters
     ----------
@@ -114,7 +126,7 @@ def supported(
     candidates : int64[rows]
         Places in the batch.
     generation : int64[rows]
-        Of each candidate, -1: none.
+        Of each candidate; -1: none, or a control record that is the same in several.
     sure : bool[rows]
         Which of them are unmistakable.
     today : int64[rows]
@@ -128,7 +140,11 @@ def supported(
     shown = np.zeros((5, len(place)), bool)
     known = (generation >= 0) & sure
     shown[generation[known], place[candidates[known]]] = True
-    first_today = np.full(len(place), np.iinfo(np.int64).max)
-    np.minimum.at(first_today, place[today], offset[today])
     here = place[candidates]
-    return np.asarray(shown[generation, here] & (offset[candidates] < first_today[here]))
+    found = shown[generation, here] & ~((generation == 1) & shown[0, here])
+    kafkas = candidates[known & (generation == 3)]
+    for later, older in ((today, 4), (kafkas, 3)):
+        first = np.full(len(place), np.iinfo(np.int64).max)
+        np.minimum.at(first, place[later], offset[later])
+        found &= (generation >= older) | (offset[candidates] < first[here])
+    return np.asarray(found)

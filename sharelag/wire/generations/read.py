@@ -21,7 +21,7 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, one_batch
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations.evidence import BATCHES, plausible, supported, unmistakable
-from sharelag.wire.generations.layouts import LAYOUTS, Layout
+from sharelag.wire.generations.layouts import LAYOUTS, SHARE_CHECKPOINT, Layout
 from sharelag.wire.interpreter import Rows, records_of, topic_mask
 from sharelag.wire.program import Slot, program_of
 
@@ -30,6 +30,8 @@ OLDER_FIELDS = ("end_offset", "back_offset", "delta_index")
 #: Bytes of a control record's key, alone and with the topic's id behind it.
 _CONTROL, _WITH_ID = 4, 20
 _CONTROL_KEYS = (bytes((0, 0, 0, 5)), bytes((0, 0, 0, 6)))
+#: Which generation each layout shows: a checkpoint of control records is the same in two.
+_SHOWN = [-1 if layout.control == SHARE_CHECKPOINT else layout.generation for layout in LAYOUTS]
 
 
 class Older(NamedTuple):
@@ -96,7 +98,7 @@ def read_older(
             layout_of[good] = number
             sure[good] |= alone
     if (unsure := (layout_of >= 0) & ~sure).any():
-        numbers = np.array([layout.generation for layout in LAYOUTS] + [-1])[layout_of]
+        numbers = np.array([*_SHOWN, -1])[layout_of]
         layout_of[unsure & ~supported(batch, candidates, numbers, sure, today)] = -1
     used = np.unique(layout_of[layout_of >= 0])
     if not len(used):

@@ -32,8 +32,8 @@ def written(folder: Path, writes: Iterable[Written], generation: int) -> str:
     return parquet(folder, raw_of(writes, generation))
 
 
-def decoded(path: str) -> list[dict[str, Any]]:
-    done = sharelag("decode", "--raw", path, "-o", "json")
+def decoded(path: str, *more: str) -> list[dict[str, Any]]:
+    done = sharelag("decode", "--raw", path, "-o", "json", *more)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -166,7 +166,7 @@ def test_checkpoints_and_deltas_read_as_they_are_printed(tmp_path: Path) -> None
     }
     assert [line["key"]["type"] for line in lines[:2]] == [0, 1]
     checkpoint = parquet(tmp_path, raw([row(2, 0, 0, 110, [])]))
-    assert decoded(checkpoint)[0]["value"]["data"] == {
+    assert decoded(checkpoint, "--generation", "2")[0]["value"]["data"] == {
         "checkpointEpoch": 1, "startOffset": 110, "states": [],
     }  # fmt: skip
 

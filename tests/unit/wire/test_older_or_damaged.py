@@ -21,9 +21,10 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.wire.generations import TODAY
 from tests.support import generators, older_records
-from tests.support.generations import raw_of
+from tests.support.generations import raw_of, window
 from tests.support.older_records import control
 from tests.support.records import raw, row
+from tests.support.walk import WALK
 
 CAPTURES = Path(__file__).parents[3] / "data" / "captures"
 RECORDED = [CAPTURES / "chapters", *sorted((CAPTURES / "scenarios").iterdir())]
@@ -107,6 +108,71 @@ def test_a_damaged_record_does_not_move_a_window(cut: Pair, end: int) -> None:
     found = decode_arrow(raw(pairs))
     assert found.rejects.num_rows == 1
     assert replay_arrow(found.records).to_pylist()[0]["start_offset"] == 100
+
+
+@pytest.mark.parametrize("most_updates", [2, 500])
+@pytest.mark.parametrize("generation", [0, 1, 2, 3, TODAY])
+def test_a_record_of_any_generation_that_is_cut_anywhere_is_no_other_one(
+    generation: int, most_updates: int
+) -> None:
+    """In the state topic it is a reject, and in a user's topic it is a user's record."""
+    whole = raw_of(WALK.values(), generation, most_updates).to_pylist()
+    logs, cut = [], []
+    for at, end in ((at, end) for at in range(8) for end in range(len(whole[at]["value"]))):
+        log = [{**each, "partition": len(cut)} for each in whole]
+        log[at]["value"] = log[at]["value"][:end]
+        cut.append((len(cut), log[at]["offset"]))
+        logs += log
+    found = decode_arrow(pa.RecordBatch.from_pylist(logs, schema=schemas.RAW))
+    places = (found.rejects.column(name).to_pylist() for name in ("record_partition", "offset"))
+    assert list(zip(*places, strict=True)) == (cut if generation > 1 else [])
+    assert found.skipped == (0 if generation > 1 else len(cut))
+    assert found.records.num_rows == len(logs) - len(cut)
+
+
+def test_snapshots_of_kafka_4_0_that_are_cut_anywhere_are_rejects() -> None:
+    random = Random("4.0")
+    rows = []
+    for at in range(400):
+        start = random.randrange(10 ** random.randint(1, 11))
+        batches = [(start + n, start + n, random.choice([0, 2, 4]), 1) for n in range(at % 4)]
+        epochs = {"state_epoch": random.randint(0, 9), "leader_epoch": random.randint(0, 300)}
+        rows.append(older_records.row(3, at, 0, start, batches, random.randint(0, 9), **epochs))
+    cut = prefixes(pairs_of(pa.table(older_records.raw(rows))))
+    assert decode_arrow(raw(cut)).rejects.num_rows == len(cut)
+
+
+def test_a_damaged_snapshot_of_kafka_4_0_does_not_move_a_window(tmp_path: Path) -> None:
+    written = raw_of(WALK.values(), 3, 2).to_pylist()[:7]
+    before = window(pa.RecordBatch.from_pylist(written[:6], schema=schemas.RAW))
+    written[6]["value"] = written[6]["value"][:16]
+    found = pa.RecordBatch.from_pylist(written, schema=schemas.RAW)
+    assert written[6]["key"][:2] == b"\0\0"
+    assert decode_arrow(found).rejects.num_rows == 1
+    after = window(found)
+    assert before is not None
+    assert after is not None
+    assert after["start_offset"] == before["start_offset"]
+    pq.write_table(pa.Table.from_batches([found]), tmp_path / "raw.parquet")
+    health = open_workbench(tmp_path / "raw.parquet", engine="local").health().table.to_pylist()
+    assert [(row["rejects"], row["generations"]) for row in health] == [(1, ["G3"])]
+
+
+def test_a_checkpoint_that_may_be_a_cut_snapshot_is_older_only_before_those() -> None:
+    def kinds(*rows: dict[str, Any], generation: int | None = None) -> list[int]:
+        found = decode_arrow(older_records.raw(rows), generation=generation).records
+        return found.column("generation").to_pylist()  # type: ignore[no-any-return]
+
+    either = older_records.row(2, 130, 0, 2**32 + 2, [], 1)
+    delta = older_records.row(2, 131, 1, None, [(0, 4, 0, 1)], 1)
+    epochs = {"state_epoch": 1, "leader_epoch": 2}
+    kafkas = [older_records.row(3, at, 0, 7, [], 1, **epochs) for at in (129, 132)]
+    assert kinds(either) == []
+    assert kinds(either, generation=2) == [2]
+    assert kinds(either, delta) == [2, 2]
+    assert kinds(either, delta, kafkas[1]) == [2, 2, 3]
+    assert kinds(kafkas[0], either, delta) == [3, 2]
+    assert kinds(older_records.row(2, 130, 0, 2**32 + 70_000, [], 1)) == [2]
 
 
 def damaged(folder: Path, end: int) -> Path:
