@@ -10,6 +10,7 @@ import click
 
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
+from sharelag.model import iso
 from sharelag.tables import views
 
 _TABLES = (
@@ -49,9 +50,9 @@ _TABLES = (
 )
 @click.option(
     "--capture",
-    type=click.Path(path_type=Path),
     metavar="DIR",
-    help="A capture of the same cluster: --show findings looks for the record of every write.",
+    help="A capture of the same cluster, or the name of a sample: --show findings looks for the "
+    "record of every write.",
 )
 def requests(
     log: Path,
@@ -60,7 +61,7 @@ def requests(
     group: tuple[str, ...],
     as_of: str | None,
     zone: str,
-    capture: Path | None,
+    capture: str | None,
 ) -> None:
     """Read a broker's log of requests: who holds which offsets, and what is wrong.
 
@@ -86,6 +87,8 @@ def requests(
     else:
         table = read.only(show, frozenset(group), when)
     view = views.REQUESTS.get(show)
+    if output == "human" and not table.num_rows:
+        click.echo(f"sharelag: {_nothing(show, when)}", err=True)
     write(lines(plain_rows(table), output, view.columns if view else None))
     click.echo(f"sharelag: {read.summary()}", err=True)
     click.echo(f"sharelag: {read.span()}", err=True)
@@ -97,8 +100,18 @@ def requests(
             click.echo(f"sharelag: {terminal(name)}: {count}; --show findings shows them", err=True)
 
 
-def _history(capture: Path) -> Any:
-    from sharelag.quick import QuickReading
-    from sharelag.sources.open import captured
+def _nothing(show: str, when: datetime | None) -> str:
+    """Return what it means that a table has no rows."""
+    if show == "findings":
+        return "the checkers found nothing wrong"
+    if show != "held":
+        return f"the log of requests has nothing for --show {show}"
+    at = "where the log ends" if when is None else f"at {iso(when)}"
+    return f"nobody holds any offset {at}; --show holds has every lock and how it ended"
 
-    return QuickReading(captured(capture)).history().table
+
+def _history(capture: str) -> Any:
+    from sharelag.quick import QuickReading
+    from sharelag.sources.open import named_input
+
+    return QuickReading(named_input(capture=capture)).history().table

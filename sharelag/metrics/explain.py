@@ -15,7 +15,7 @@ from sharelag.metrics.causes import OF_GROUP, Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
-from sharelag.metrics.holders import held_by
+from sharelag.metrics.holders import held_by, lines_of_places
 from sharelag.metrics.in_flight import measured_by
 from sharelag.metrics.known_causes import known_causes
 from sharelag.model import milliseconds
@@ -137,10 +137,8 @@ def _ranked(facts: Facts) -> pa.RecordBatch:
 def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[str, Any]]:
     """Return one row for each group and topic to which a cause applies."""
     lag = facts.evidence.lag
-    said = {
-        "held_by": held_by(facts.evidence.holders),
-        "measured": measured_by(facts.evidence.measured),
-    }
+    holders = held_by(facts.evidence.holders)
+    measured = measured_by(facts.evidence.measured)
     led = {group: lead.evidence() for group, lead in leads(facts.evidence.brokers).items()}
     hit = np.flatnonzero(where)
     places = (
@@ -151,7 +149,10 @@ def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[s
         together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append(
             (row, place)
         )
-    return [_row(cause, found, key, members, said, led) for key, members in together.items()]
+    return [
+        _row(cause, found, key, members, (holders, measured), led)
+        for key, members in together.items()
+    ]
 
 
 def _row(
@@ -159,12 +160,12 @@ def _row(
     found: Found,
     key: tuple[Any, ...],
     members: list[tuple[int, dict[str, Any]]],
-    said: dict[str, dict[tuple[Any, ...], str]],
+    said: tuple[dict[tuple[Any, ...], str], dict[tuple[Any, ...], str]],
     led: dict[str, str],
 ) -> dict[str, Any]:
     rows = np.array([row for row, _ in members])
     held, since = found.held[rows], found.since[rows]
-    # The evidence is from the share partition with the most affected offsets.
+    # The numbers are from the share partition with the most affected offsets; holders of all.
     at = int(np.argmax(np.nan_to_num(held, nan=-1)))
     worst, place = rows[at], members[at][1]
     evidence = {
@@ -178,10 +179,12 @@ def _row(
         + (",..." if len(partitions) > _NAMED else "")
     }
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
+    holders, measured = said
     share_partition = (key[0], key[2], place["partition"])
-    for name, by_place in said.items():
-        if share_partition in by_place:
-            words[name] = by_place[share_partition]
+    if lines := lines_of_places((one for _, one in members), holders):
+        words["held_by"] = holders[share_partition] if len(members) == 1 else "; ".join(lines)
+    if share_partition in measured:
+        words["measured"] = measured[share_partition]
     if lead := led.get(key[0]):
         words["led_by"] = lead
     shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]

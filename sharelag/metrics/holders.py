@@ -6,7 +6,7 @@ unknown there is *acquired by a member since a time*, or *never delivered*.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -187,16 +187,20 @@ def held_runs(holders: pa.Table) -> dict[tuple[Any, ...], list[tuple[int, int, i
     return found
 
 
-def holder_lines(lag: Arrow, holders: pa.Table, most: int = 5) -> list[str]:
+def holder_lines(lag: Arrow, holders: pa.Table) -> list[str]:
     """Return ``orders:0: 680-699 acquired by member M since ...``, a line a share partition."""
-    found = held_by(holders)
-    names = ["group_id", "topic", "topic_id", "partition"]
+    places = lag.select(["group_id", "topic", "topic_id", "partition"])
+    return lines_of_places(places.to_pylist(), held_by(holders))
+
+
+def lines_of_places(
+    places: Iterable[Mapping[str, Any]], found: Mapping[tuple[Any, ...], str], most: int = 5
+) -> list[str]:
+    """Return the same of share partitions, by what `held_by` found of them."""
     lines = [
-        f"{topic or topic_id}:{partition}: {found[group, topic_id, partition]}"
-        for group, topic, topic_id, partition in zip(
-            *(flat(lag.column(name)).to_pylist() for name in names), strict=True
-        )
-        if (group, topic_id, partition) in found
+        f"{place['topic'] or place['topic_id']}:{place['partition']}: {found[key]}"
+        for place in places
+        if (key := tuple(place[name] for name in _SHARE_PARTITION)) in found
     ]
     more = len(lines) - most
     return lines[:most] + ([f"and {more} share partitions more"] if more > 0 else [])

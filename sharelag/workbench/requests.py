@@ -20,12 +20,12 @@ from sharelag.metrics.request_checks import (
 )
 from sharelag.metrics.request_errors import request_errors
 from sharelag.metrics.sessions import sessions
+from sharelag.model import iso
 from sharelag.reading.once import Once
 from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import Arrow
 from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog
-from sharelag.tables.words import moment as time_words
 
 _WORKED_OUT = {
     "memberships": memberships,
@@ -117,7 +117,7 @@ class Requests:
         """Return from when to when the log goes, in words."""
         if self.log.covers is None:
             return "the log of requests has no request about share groups"
-        first, last = (time_words(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
+        first, last = (iso(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
         return (
             f"the log of requests goes from {first} to {last}, its times taken as {self.log.zone}"
         )

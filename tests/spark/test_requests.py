@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from sharelag.pipeline.requests import request_frame
 from sharelag.schemas.consumed import CONSUMED_TABLES
 from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
 from sharelag.sources.files.consumed import ConsumedLog
+from sharelag.sources.files.request_log import RequestLog
 from tests.support.request_lines import (
     acknowledge,
     described,
@@ -52,6 +54,12 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
         assert name in by_group or frame.rdd.getNumPartitions() > 1
         assert ordered(collected(frame, schema)).equals(ordered(ours)), name
         assert ours.num_rows or name == "offset_calls"
+    # Logs of several brokers may have the same name.
+    (tmp_path / "2").mkdir()
+    shutil.copy(log.log.path, tmp_path / "2")
+    both = request_frame(spark, RequestLog(tmp_path), "requests").select("source").distinct()
+    name = log.log.path.name
+    assert {row["source"] for row in both.collect()} == {name, f"2/{name}"}
 
 
 def test_what_consumers_print_is_the_same_on_both_engines(

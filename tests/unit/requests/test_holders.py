@@ -49,16 +49,23 @@ def test_what_is_unread_is_held_or_was_never_delivered(log: Path) -> None:
     assert "acquired by m-7" in shown
 
 
-def test_a_cause_names_who_holds_offsets(log: Path) -> None:
-    bench = sharelag.open("chapters", engine="local", requests=log)
-    evidence = bench.explain("billing").table.column("evidence").to_pylist()
-    # The evidence of a cause is of the share partition with the most offsets: here partition 3.
-    assert "held_by" not in {one["name"] for one in evidence[0]}
-    log.write_text(log.read_text().replace('"partitionIndex":0', '"partitionIndex":3'))
+def test_a_cause_names_who_holds_offsets_in_each_of_its_share_partitions(log: Path) -> None:
+    """Not only in the one with the most offsets, which is partition 3."""
+    of_three = fetch(2_000, "m-8", 1, [(670, 674, 1)], partition=3)
+    with log.open("a") as file:
+        file.write(_of_demo(of_three) + "\n")
     bench = sharelag.open("chapters", engine="local", requests=log)
     (found,) = bench.explain("billing").table.column("evidence").to_pylist()
     (held,) = [one["value"] for one in found if one["name"] == "held_by"]
-    assert held.startswith("680-699 acquired by m-7 since")
+    first, second = held.split("; ")
+    assert first.startswith("orders:0: 680-699 acquired by m-7 since")
+    assert second.startswith("orders:3: 670-674 acquired by m-8 since")
+    answer = command(
+        "explain", "--capture", str(CAPTURE), "--group", "billing", "--requests", str(log)
+    )
+    shown = " ".join(answer.stdout.split())
+    assert first in shown
+    assert second in shown
 
 
 def test_a_log_that_ended_before_says_nothing(log: Path) -> None:
@@ -78,7 +85,9 @@ def test_nothing_is_called_never_delivered_where_the_log_began_later(log: Path) 
 def test_commands_say_from_when_to_when_the_log_goes(log: Path, name: str) -> None:
     answer = command(name, "--capture", str(CAPTURE), "--requests", str(log))
     assert answer.returncode == 0
-    assert "the log of requests goes from 2026-11-21 11:4" in answer.stderr
+    # With milliseconds, as the log has them: its first request came in 2 ms before it was done.
+    goes = "the log of requests goes from 2026-11-21T11:44:59.998Z to 2026-11-21T11:45:50.000Z"
+    assert goes in answer.stderr
     assert ", its times taken as UTC" in answer.stderr
     assert "is not known" not in answer.stderr
     # Two hours east of UTC the same clock was earlier.
@@ -156,3 +165,31 @@ def test_requests_shows_tables_and_counts_findings(log: Path) -> None:
         command("requests", str(log), "--show", "findings", "--group", "x").stdout.count("follows")
         == 0
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "nobody holds any offset where the log ends; --show holds has every lock"),
+        (["--as-of", "2026-11-21T11:45:09Z"], "nobody holds any offset at 2026-11-21T11:45:09"),
+        (["--group", "other"], "nobody holds any offset where the log ends"),
+        (["--show", "listings"], "the log of requests has nothing for --show listings"),
+        (["--show", "findings"], "the checkers found nothing wrong"),
+    ],
+)
+def test_a_table_without_rows_is_a_sentence(log: Path, options: list[str], said: str) -> None:
+    answer = command("requests", str(log), *options)
+    assert (answer.returncode, answer.stdout) == (0, "")
+    assert f"sharelag: {said}" in answer.stderr
+    assert said not in command("requests", str(log), *options, "-o", "json").stderr
+
+
+def test_findings_take_the_name_of_a_sample_as_other_commands_do(log: Path) -> None:
+    by_name, by_path = (
+        command("requests", str(log), "--show", "findings", "--capture", capture)
+        for capture in ("chapters", str(CAPTURE))
+    )
+    assert (by_name.returncode, by_name.stdout) == (0, by_path.stdout)
+    missing = command("requests", str(log), "--show", "findings", "--capture", "chapterz")
+    assert missing.returncode == 1
+    assert "no capture at chapterz" in missing.stderr
