@@ -21,7 +21,7 @@ from sharelag.schemas.arrow import keys as texts
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import TODAY
-from sharelag.wire.interpreter import possible_times
+from sharelag.wire.interpreter import possible_times, topic_mask
 
 #: Kinds of records: column -> label.
 KINDS = {
@@ -293,7 +293,12 @@ def _total(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
 def _health(summed: pa.Table) -> pa.RecordBatch:
     snapshots, updates, tombstones = (_total(summed, names) for names in _OF_A_KIND)
     first, end = summed.column("first_offset"), pc.add(summed.column("last_offset"), 1)
-    missing = pc.subtract(pc.subtract(end, first), summed.column("rows"))
+    # Between control records of a user's topic are the user's records, which are not counted.
+    missing = pc.if_else(
+        topic_mask(summed, STATE_TOPIC),
+        pc.subtract(pc.subtract(end, first), summed.column("rows")),
+        pa.scalar(None, pa.int64()),
+    )
     below = pc.max_element_wise(
         pc.subtract(summed.column("needed_from"), first), 0, skip_nulls=False
     )

@@ -17,7 +17,13 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, one_batch
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.generations import TODAY, control_mask, read_older, require_generation
+from sharelag.wire.generations import (
+    TODAY,
+    control_mask,
+    named_control_mask,
+    read_older,
+    require_generation,
+)
 from sharelag.wire.interpreter import (
     Decoded,
     Rows,
@@ -113,9 +119,12 @@ def _with_older(batch: Arrow, generation: int | None = None) -> Decoded:
     tried = rows.strange() if generation is None else np.flatnonzero(state)
     tried = np.union1d(tried, np.flatnonzero(control_mask(batch, generation)))
     older = read_older(batch, tried, rows.whole(), generation)
-    if older is not None:
+    damaged = named_control_mask(batch)
+    if older is not None or damaged.any():
         # Decoded anew: a row that is left out must not take part in the arrays of the others.
-        state[older.row] = False
+        state |= damaged
+        if older is not None:
+            state[older.row] = False
         rows = Rows(program_for(STATE_TOPIC), batch, wanted=state)
     records = records_of(rows, rows.good, schemas.RECORDS)
     skipped = batch.num_rows - len(rows.good) - len(rows.bad)

@@ -6,6 +6,7 @@ and high watermarks (``*-checkpoint``, written every few seconds).
 
 from __future__ import annotations
 
+import mmap
 import re
 import struct
 from collections.abc import Iterator
@@ -143,7 +144,7 @@ def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
     octets = segment.read_bytes()
     records = MemoryRecords(octets)
     at, begin = start, 0
-    while not _is_allocated_ahead(octets, begin):
+    while not is_allocated_ahead(octets, begin):
         what = f"{segment}: the batch after offset {at}"
         if (batch := next_batch(records, what)) is None:
             break
@@ -160,11 +161,11 @@ def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
                     record.timestamp_type,
                 )
         begin = end
-    if begin < len(octets) and not _is_allocated_ahead(octets, begin):
+    if begin < len(octets) and not is_allocated_ahead(octets, begin):
         yield b"", octets[begin:], at, None, None
 
 
-def _is_allocated_ahead(octets: bytes, begin: int) -> bool:
+def is_allocated_ahead(octets: bytes | mmap.mmap, begin: int) -> bool:
     """Whether all that follows is zeros, as brokers with ``log.preallocate`` leave them."""
     return not any(octets[begin : begin + _BEFORE]) and not octets[begin:].strip(b"\0")
 

@@ -9,7 +9,13 @@ from sharelag.wire.generations.layouts import (
     Layout,
     require_generation,
 )
-from sharelag.wire.generations.read import Older, control_mask, read_older, topic_id_of
+from sharelag.wire.generations.read import (
+    Older,
+    control_mask,
+    named_control_mask,
+    read_older,
+    topic_id_of,
+)
 
 __all__ = [
     "LAYOUTS",
@@ -20,6 +26,7 @@ __all__ = [
     "Layout",
     "Older",
     "control_mask",
+    "named_control_mask",
     "read_older",
     "require_generation",
     "topic_id_of",

@@ -49,8 +49,19 @@ def control_mask(batch: Arrow, generation: int | None = None) -> NDArray[np.bool
     Kafka's key alone is also how a user's serializer writes a small integer: without the topic's
     id behind it, it counts only if a generation is given.
     """
+    return _with_keys(batch, [_WITH_ID] if generation is None else [_CONTROL, _WITH_ID])
+
+
+def named_control_mask(batch: Arrow) -> NDArray[np.bool_]:
+    """Whether raw records have the keys of `control_mask` with a topic's id.
+
+    No user's serializer writes such keys, so what cannot be read of these records is damaged.
+    """
+    return _with_keys(batch, [_WITH_ID])
+
+
+def _with_keys(batch: Arrow, sizes: list[int]) -> NDArray[np.bool_]:
     key = flat(batch.column("key")).cast(pa.binary())
-    sizes = [_WITH_ID] if generation is None else [_CONTROL, _WITH_ID]
     size = pc.is_in(pc.binary_length(key), pa.array(sizes, pa.int32()))
     begin = pc.is_in(pc.binary_slice(key, 0, _CONTROL), pa.array(_CONTROL_KEYS, pa.binary()))
     internal = pc.starts_with(flat(batch.column("topic")).cast(pa.string()), "__")

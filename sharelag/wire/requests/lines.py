@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from sharelag.errors import InputError
 from sharelag.schemas.requests import INSTANT, LINE_REJECTS
 from sharelag.wire.json_rows import json_rows
+from sharelag.wire.requests import drafts
 from sharelag.wire.requests.of_brokers import OF_BROKERS
 from sharelag.wire.requests.of_clients import OF_CLIENTS
 from sharelag.wire.requests.part import Api, Part, struct_of
@@ -123,14 +124,28 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
         if not pc.any(chosen).as_py():
             continue
         line, text, at = numbers.filter(chosen), texts.filter(chosen), times.filter(chosen)
-        rows, good = json_rows(objects.filter(chosen), _schema(api), _is_whole)
-        requests.append(Completed(api, source, line.filter(good), at.filter(good), rows))
-        bad = f"it is not the JSON of a {api.name}"
-        rejects.append(_rejects(line, text, at, pc.invert(good), source, bad))
+        said = objects.filter(chosen)
+        for form, mine in _forms(api, said):
+            asked, when = line.filter(mine), at.filter(mine)
+            given = said.filter(mine)
+            given = drafts.with_words(given) if form is drafts.ACKNOWLEDGE else given
+            rows, good = json_rows(given, _schema(form), _is_whole)
+            requests.append(Completed(form, source, asked.filter(good), when.filter(good), rows))
+            bad = f"it is not the JSON of a {form.name}"
+            rejects.append(_rejects(asked, text.filter(mine), when, pc.invert(good), source, bad))
     rejected = pa.Table.from_batches(rejects).combine_chunks().to_batches()
     found = rejected[0] if rejected else rejects[0]
     read = sum(len(one.position) for one in requests)
     return Lines(len(lines), len(lines) - read - len(found), found, requests)
+
+
+def _forms(api: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
+    """Return the forms of a request that there are, and which of the objects have each."""
+    if api.name != drafts.ACKNOWLEDGE.name:
+        return [(api, pa.repeat(pa.scalar(True), len(objects)))]
+    is_draft = pc.match_substring_regex(objects, drafts.MARK)
+    forms = [(api, pc.invert(is_draft)), (drafts.ACKNOWLEDGE, is_draft)]
+    return [(form, mine) for form, mine in forms if pc.any(mine).as_py()]
 
 
 def _times(texts: pa.Array, zone: str) -> pa.Array:

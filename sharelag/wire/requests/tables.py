@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.schemas import requests as schemas
+from sharelag.wire.requests import drafts
 from sharelag.wire.requests.lines import Completed, Lines
 from sharelag.wire.requests.nested import Nested, Placed, all_of, keys_of, placed, spread
 
@@ -65,7 +66,9 @@ def _of_kind(one: Completed) -> Iterable[tuple[str, pa.RecordBatch]]:
     log = _Log(one)
     yield "requests", log.requests()
     name = one.api.name
-    if name in (_FETCH, _ACKNOWLEDGE):
+    if one.api is drafts.ACKNOWLEDGE:
+        yield "acknowledgements", log.drafted_acknowledgements()
+    elif name in (_FETCH, _ACKNOWLEDGE):
         yield "acknowledgements", log.acknowledgements()
         yield "current_leaders", log.current_leaders()
     if name == _FETCH:
@@ -92,6 +95,7 @@ class _Log:
 
     def __init__(self, one: Completed) -> None:
         self.one = one
+        self.is_draft = one.api is drafts.ACKNOWLEDGE
         self.request = all_of(_column(one.rows, "request"))
         self.response = all_of(_column(one.rows, "response"))
         completed = one.completed.cast(pa.int64()).to_numpy()
@@ -141,7 +145,8 @@ class _Log:
         names = {
             "group_id": "groupId",
             "member_id": "memberId",
-            "session_epoch": "shareSessionEpoch",
+            "session_epoch": "sessionEpoch" if self.is_draft else "shareSessionEpoch",
+            "session_id": "sessionId",
         }
         there = {part.json_name for part in self.one.api.request}
         answered = {part.json_name for part in self.one.api.response}
@@ -151,6 +156,7 @@ class _Log:
             "client_id": pc.struct_field(header, "clientId"),
             "connection": _column(self.one.rows, "connection"),
             "began": pa.array(self.began).cast(schemas.INSTANT),
+            "legacy": self.is_draft,
         }
         columns |= {name: self.asked(asked) for name, asked in names.items() if asked in there}
         if "errorCode" in answered:
@@ -218,9 +224,32 @@ class _Log:
             "first_offset": pc.struct_field(runs, "first"),
             "last_offset": last_of_run,
             "acknowledge_type": kinds,
+            "acknowledge_word": _word(kinds),
+            "legacy": False,
             "api": self.one.api.name,
             "error_code": self._acknowledge_errors(at).take(place),
             "lock_ms": _positive(self.response.of("acquisitionLockTimeoutMs").take(row)),
+        }
+        return self.made(schemas.ACKNOWLEDGEMENTS, row, columns, self.handled)
+
+    def drafted_acknowledgements(self) -> pa.RecordBatch:
+        at = placed(self.request)
+        parent, batches = at.partitions.into("acknowledgementBatches")
+        of, first, last, is_gap = drafts.split_at_gaps(
+            batches.of("startOffset"), batches.of("lastOffset"), batches.of("gapOffsets")
+        )
+        codes, words = drafts.numbers_and_words(batches.of("acknowledgeType"))
+        place, row = parent.take(of), batches.row.take(of)
+        columns = {
+            "topic_id": at.topic.take(place),
+            "partition": at.partitions.of("partitionIndex").take(place),
+            "first_offset": first,
+            "last_offset": last,
+            "acknowledge_type": _only_where(pc.invert(is_gap), codes.take(of)),
+            "acknowledge_word": pc.if_else(is_gap, drafts.GAP, words.take(of)),
+            "legacy": True,
+            "api": self.one.api.name,
+            "error_code": self._acknowledge_errors(at).take(place),
         }
         return self.made(schemas.ACKNOWLEDGEMENTS, row, columns, self.handled)
 
@@ -421,6 +450,14 @@ _OFFSET_CALLS = {
 def _column(table: pa.Table, name: str) -> pa.Array:
     column = table.column(name).combine_chunks()
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _word(types: pa.Array) -> pa.Array:
+    """Return what Kafka's numbers of acknowledgements mean; an unknown one says so."""
+    known = pc.is_in(types, pa.array(range(len(schemas.ACKNOWLEDGE_WORDS)), types.type))
+    word = pa.array(schemas.ACKNOWLEDGE_WORDS).take(_only_where(known, types))
+    unknown = pc.binary_join_element_wise("unknown", types.cast(pa.string()), " ")
+    return pc.coalesce(word, unknown)
 
 
 def _capital(values: pa.Array) -> pa.Array:

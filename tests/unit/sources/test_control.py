@@ -15,6 +15,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files.control import read_control
 from sharelag.sources.files.segments import read_segments
+from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import sharelag
@@ -90,17 +91,73 @@ def test_every_command_reads_them(tmp_path: Path) -> None:
         assert "G1" in done.stdout, done.stderr
 
 
-def test_a_log_cut_anywhere_is_read_up_to_there(tmp_path: Path) -> None:
+def test_a_log_cut_anywhere_is_read_up_to_there_and_the_rest_is_one_reject(
+    tmp_path: Path,
+) -> None:
     log, random = user_log(raw(control(1))), Random("cut")
-    ends, at = [], 0
+    ends, at = [0], 0
     while at < len(log):
         at += 12 + struct.unpack_from(">i", log, at + 8)[0]
         ends.append(at)
     first = write(tmp_path, log, topic_id=KEY.topic_id) / "orders-0" / "00000000000000000001.log"
-    for cut in random.sample(range(len(log) - ends[0]), 200):
-        first.write_bytes(log[ends[0] : ends[0] + cut])
-        whole = sum(end <= ends[0] + cut for end in ends)
-        assert found_in(tmp_path).num_rows == len(set(range(whole)) & set(range(130, 138)))
+    of_control = [cut for cut in range(len(log)) if ends[130] <= cut < ends[138]]
+    for cut in random.sample(range(ends[1], len(log)), 200) + random.sample(of_control, 50):
+        first.write_bytes(log[ends[1] : cut])
+        whole = sum(end <= cut for end in ends[1:])
+        # Only the first 23 bytes of a batch say whether it is one of control records.
+        rest = whole in range(130, 138) and cut - ends[whole] >= 23
+        decoded = decode_arrow(found_in(tmp_path).combine_chunks())
+        assert decoded.records.num_rows == len(set(range(whole)) & set(range(130, 138)))
+        assert decoded.rejects.column("offset").to_pylist() == ([whole] if rest else [])
+        if rest:
+            assert decoded.rejects.column("value")[0].as_py() == log[ends[whole] : cut]
+
+
+def test_a_cut_segment_that_is_not_the_last_is_a_reject(tmp_path: Path) -> None:
+    folder = directory(tmp_path, 1)
+    first = folder / "orders-0" / "00000000000000000000.log"
+    first.write_bytes(first.read_bytes()[:-1])
+    decoded = decode_arrow(found_in(folder).combine_chunks())
+    assert (decoded.records.num_rows, decoded.rejects.column("offset").to_pylist()) == (8, [0])
+    command = ("windows", "--segments", str(folder), "--engine", "local")
+    assert "could not be decoded" in sharelag(*command).stderr
+        "1 records", "1 record"
+    )
+
+
+@pytest.mark.parametrize("length", [10**6, 5, 0, -1, 2**31 - 1])
+@pytest.mark.parametrize("offset", [1, 60, 134])
+def test_a_corrupt_length_is_named(tmp_path: Path, length: int, offset: int) -> None:
+    folder = directory(tmp_path, 1)
+    file = folder / "orders-0" / "00000000000000000001.log"
+    octets = bytearray(file.read_bytes())
+    at = 0
+    while struct.unpack_from(">q", octets, at)[0] != offset:
+        at += 12 + struct.unpack_from(">i", octets, at + 8)[0]
+    struct.pack_into(">i", octets, at + 8, length)
+    file.write_bytes(octets)
+    with pytest.raises(InputError, match=f"the batch at offset {offset} is corrupt .its length"):
+        found_in(folder)
+
+
+def test_zeros_that_a_broker_allocated_ahead_are_the_end(tmp_path: Path) -> None:
+    folder = directory(tmp_path, 1)
+    file = folder / "orders-0" / "00000000000000000001.log"
+    file.write_bytes(file.read_bytes() + bytes(5_000))
+    assert found_in(folder).num_rows == 8
+
+
+def test_users_records_between_control_records_are_not_missing(tmp_path: Path) -> None:
+    rows = control(1)
+    for at, each in enumerate(rows):
+        each["offset"] = 130 + 5 * at
+    folder = write(tmp_path, user_log(raw(rows)), topic_id=KEY.topic_id)
+    bench = open_workbench(folder, engine="local")
+    (health,) = bench.health().table.to_pylist()
+    assert (health["records"], health["missing"], health["prunable"]) == (8, None, None)
+    done = sharelag("health", "--segments", str(folder), "--engine", "local")
+    assert done.returncode == 0
+    assert "missing" not in done.stderr
 
 
 def test_a_corrupt_control_batch_is_named(tmp_path: Path) -> None:
