@@ -40,6 +40,7 @@ def batching(tables: Mapping[str, Arrow]) -> pa.Table:
         pc.equal(acknowledged.column("error_code"), 0),
         pc.equal(acknowledged.column("acknowledge_type"), _RENEW),
     )
+    counts = pc.and_not(counts, acknowledged.column("legacy"))
     acknowledged = acknowledged.filter(counts.fill_null(False))
     whole = pc.and_(
         *(

@@ -78,6 +78,8 @@ def session_epochs(requests: pa.Table) -> pa.Table:
     counts = pc.and_(
         pc.equal(requests.column("error_code"), 0), requests.column("session_epoch").is_valid()
     )
+    # The sessions of a draft of KIP-932 have no member.
+    counts = pc.and_not(counts, requests.column("legacy"))
     rows, first = series(requests.filter(counts.fill_null(False)), _SESSION)
     epoch = integers(rows, "session_epoch")
     before = np.roll(epoch, 1)

@@ -32,6 +32,8 @@ REQUESTS = pa.schema(
         ("member_id", pa.string()),
         ("session_epoch", pa.int32()),  # of ShareFetch and ShareAcknowledge
         ("error_code", pa.int16()),  # of the whole answer; null where it has none
+        ("session_id", pa.int32()),  # in place of a member, in a draft of KIP-932
+        ("legacy", pa.bool_()),  # whether it is of that draft
     ]
 )
 
@@ -48,6 +50,9 @@ ACQUISITIONS = pa.schema(
     ]
 )
 
+#: What Kafka's numbers of acknowledgements mean.
+ACKNOWLEDGE_WORDS = ("gap", "accept", "release", "reject", "renew")
+
 #: One run of offsets that a member acknowledged in one way.
 ACKNOWLEDGEMENTS = pa.schema(
     [
@@ -56,10 +61,12 @@ ACKNOWLEDGEMENTS = pa.schema(
         ("member_id", pa.string()),
         ("first_offset", pa.int64()),
         ("last_offset", pa.int64()),
-        ("acknowledge_type", pa.int8()),  # 0 gap, 1 accept, 2 release, 3 reject, 4 renew
+        ("acknowledge_type", pa.int16()),  # the number; null: a word that has none
+        ("acknowledge_word", pa.string()),  # what that means, of `legacy` rows to the draft
         ("api", pa.string()),  # ShareFetch or ShareAcknowledge
         ("error_code", pa.int16()),  # 0: it counts; null: the partition was not answered
         ("lock_ms", pa.int32()),  # from then on, of a renewal; null: the answer does not say
+        ("legacy", pa.bool_()),  # of a draft of KIP-932, with a session in place of a member
     ]
 )
 

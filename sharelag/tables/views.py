@@ -184,7 +184,7 @@ REQUESTS = {
     "requests": view("timestamp api api_version group_id member_id session_epoch error_code"),
     "acquisitions": view(f"timestamp {_RUN_OF} member_id delivery_count lock_ms", _OF_RUN),
     "acknowledgements": view(
-        f"timestamp {_RUN_OF} member_id acknowledge_type api error_code", _OF_RUN
+        f"timestamp {_RUN_OF} member_id acknowledge_word api error_code", _OF_RUN
     ),
     "heartbeats": view("timestamp group_id member_id member_epoch answered_epoch error_code"),
     "state_calls": view(

@@ -16,7 +16,9 @@ COLUMNS = {
     "tags": Column(Format.LIST, "the other labels, as name=value"),
     "figure": Column(Format.RATIO, "the number; null where it is NaN"),
     "legacy": Column(
-        Format.FLAG, "whether the metric had another name, which KIP-932 used before it was adopted"
+        Format.FLAG,
+        "whether it is as KIP-932 had it before it was adopted: a metric under another name, a "
+        "request with a session in place of a member",
     ),
     "in_flight_offsets": Column(
         Format.OFFSETS,

@@ -26,8 +26,12 @@ COLUMNS = {
     "succeeded": Column(Format.FLAG, "false: the acknowledgement failed and does not count"),
     "lock_ms": Column(Format.DURATION, "for how long the lock was given; null: not known", "LOCK"),
     "acknowledge_type": Column(
-        Format.ORDINAL, "0 gap, 1 accept, 2 release, 3 reject, 4 renew", "TYPE"
+        Format.ORDINAL, "0 gap, 1 accept, 2 release, 3 reject, 4 renew; of a draft's 0 to 2"
     ),
+    "acknowledge_word": Column(
+        Format.TEXT, "accept, release, reject, gap or renew, or unknown with what it says", "TYPE"
+    ),
+    "session_id": Column(Format.ORDINAL, "share session, in a draft's place of a member"),
     "answered_epoch": Column(Format.ORDINAL, "member epoch in the answer", "ANSWERED"),
     "heartbeat_interval_ms": Column(
         Format.DURATION, "until the next heartbeat, as answered", "INTERVAL"
