@@ -121,8 +121,6 @@ def test_a_cut_segment_that_is_not_the_last_is_a_reject(tmp_path: Path) -> None:
     assert (decoded.records.num_rows, decoded.rejects.column("offset").to_pylist()) == (8, [0])
     command = ("windows", "--segments", str(folder), "--engine", "local")
     assert "could not be decoded" in sharelag(*command).stderr
-        "1 records", "1 record"
-    )
 
 
 @pytest.mark.parametrize("length", [10**6, 5, 0, -1, 2**31 - 1])
