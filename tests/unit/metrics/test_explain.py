@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +22,7 @@ from sharelag.metrics.explain import explain
 from sharelag.replay.moment import Choice
 from sharelag.reports.findings import merge_findings
 from sharelag.sources.inputs import CaptureInput
-from sharelag.tables.words import moment
+from sharelag.tables.words import moment, shell_word
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.workbench import investigate
 from sharelag.workbench.explained import explained, summarize_groups
@@ -255,7 +254,7 @@ def test_a_command_in_an_advice_names_the_group() -> None:
     hostile = "a'; rm -rf \x1b[31m"
     quoted = found | {
         "group_id": hostile,
-        "advice": found["advice"].replace("no-members", shlex.quote(hostile)),
+        "advice": found["advice"].replace("no-members", shell_word(hostile)),
     }
     (both,) = merge_findings([found, quoted])
     assert "--describe --group GROUP --members" in both["advice"]
