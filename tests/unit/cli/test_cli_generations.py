@@ -66,7 +66,7 @@ def test_commands_say_which_generation_they_see(tmp_path: Path, generation: int)
     assert {line["key"]["generation"] for line in decoded(path)} == {generation}
 
 
-@pytest.mark.row("PCR-03")
+@pytest.mark.row("PCR-03", "PCR-05")
 def test_a_checkpoint_of_the_busy_window_reads_as_it_is_printed(tmp_path: Path) -> None:
     states = [(110, 110, 0, 1), (111, 112, 0, 1), (113, 118, 0, 0), (119, 119, 2, 1)]
     path = parquet(tmp_path, raw([row(1, 130, 0, 110, [*states, (120, 120, 0, 0)])]))

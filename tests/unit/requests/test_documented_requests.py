@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.command import sharelag
-from tests.support.generations import raw_of
-from tests.support.older_records import keyed, raw, row
+import sharelag
+from sharelag.model import iso
+from sharelag.schemas import RECORDS
+from sharelag.wire import encode
+from tests.support.command import sharelag as command
+from tests.support.generations import raw_of, records
+from tests.support.older_records import keyed, row
 from tests.support.request_lines import TOPIC, line, log_of, state_call
 from tests.support.walk import RECOVERED, WALK
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
+#: The name that `log_of` gives to a log.
+LOG = "kafka-request.log"
 #: KIP-932 has no epochs in its first requests; Kafka sends them always.
 EPOCHS: dict[str, Any] = {"stateEpoch": 0, "leaderEpoch": 0}
 
 
 def shown(folder: Path, table: str) -> list[dict[str, Any]]:
     """Rows of a table as the command prints them."""
-    done = sharelag("requests", str(folder), "--show", table, "-o", "json")
+    done = command("requests", str(folder), "--show", table, "-o", "json")
     assert done.returncode == 0, done.stderr
     return [json.loads(one) for one in done.stdout.splitlines()]
 
@@ -37,15 +44,37 @@ def runs_of(call: dict[str, Any]) -> list[tuple[int, ...]]:
     return [tuple(one.values()) for one in call["state_batches"]]
 
 
+def recorded(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the records that a coordinator makes of the writes that a log of requests has."""
+    writes = [
+        (-1 if call["start_offset"] is None else call["start_offset"], runs_of(call))
+        for call in calls
+    ]
+    rows = records(writes, 4).to_pylist()
+    for made, call in zip(rows, calls, strict=True):
+        made |= {name: call[name] for name in ("group_id", "topic_id", "partition")}
+        # The record was written before the answer, which is what the log has.
+        made["timestamp"] = datetime.fromisoformat(call["timestamp"]) - timedelta(milliseconds=1)
+    return rows
+
+
+def opened(folder: Path, rows: list[dict[str, Any]]) -> sharelag.Bench:
+    """Records beside the log of requests of a folder."""
+    path = folder / "raw.parquet"
+    made = encode(pa.RecordBatch.from_pylist(rows, schema=RECORDS))
+    pq.write_table(pa.Table.from_batches([made]), path)
+    return sharelag.open(str(path), engine="local", requests=folder / LOG)
+
+
 @pytest.mark.row("PSC-20", "RPC-13")
 def test_the_walk_is_eight_writes_and_each_of_them_a_record(tmp_path: Path) -> None:
     writes = [
-        state_call("WriteShareGroupState", at, version=0, startOffset=start,
+        state_call("WriteShareGroupState", 1_000 * at, version=0, startOffset=start,
                    stateBatches=batches(runs), **EPOCHS)
-        for at, (start, runs) in enumerate(WALK.values())
+        for at, (start, runs) in enumerate(WALK.values(), 1)
     ]  # fmt: skip
     log_of(tmp_path, *writes)
-    calls = shown(tmp_path, "state_calls")
+    calls = shown(tmp_path / LOG, "state_calls")
     assert len(calls) == 8
     # -1 says that the start offset stays as it was.
     written = [(call["start_offset"], runs_of(call)) for call in calls]
@@ -53,12 +82,20 @@ def test_the_walk_is_eight_writes_and_each_of_them_a_record(tmp_path: Path) -> N
         (None if start < 0 else start, [tuple(run) for run in runs])
         for start, runs in WALK.values()
     ]
-    # What was written is what replays to the window at the end.
-    found = raw_of(WALK.values(), 4)
-    pq.write_table(pa.Table.from_batches([found]), tmp_path / "raw.parquet")
-    done = sharelag("windows", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
-    window = json.loads(done.stdout)
-    assert (window["effective_start_offset"], window["runs"]) == RECOVERED[11]
+    # What the log says was written is what replays to the window at the end.
+    rows = recorded(calls)
+    bench = opened(tmp_path, rows)
+    (window,) = bench.windows().table.to_pylist()
+    runs = [list(run.values()) for run in window["runs"]]
+    assert (window["effective_start_offset"], runs) == RECOVERED[11]
+    assert bench.requests.table("findings", history=bench.history().table).num_rows == 0
+    # Each write has its own record: without one of them exactly that write is found.
+    for left_out in range(1, 7):
+        bench = opened(tmp_path, [*rows[:left_out], *rows[left_out + 1 :]])
+        found = bench.requests.table("findings", history=bench.history().table).to_pylist()
+        assert {one["finding"] for one in found} == {"write without a record"}
+        (moment,) = {one["timestamp"] for one in found}
+        assert iso(moment) == calls[left_out]["timestamp"]
 
 
 @pytest.mark.row("RPC-12")
@@ -86,27 +123,43 @@ def test_a_write_while_the_coordinator_loads_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("RPC-09", "RPC-15")
-def test_a_state_that_is_deleted_leaves_tombstones(tmp_path: Path) -> None:
+@pytest.mark.parametrize("generation", [2, 4])
+def test_a_state_that_is_deleted_leaves_tombstones(tmp_path: Path, generation: int) -> None:
     """Offsets of a group are deleted, so its state; the first tombstone alone ends it."""
-    request = {"groupId": "G1", "topics": [{"topicName": "t1"}]}
+    request = {"groupId": "g", "topics": [{"topicName": "t1"}]}
     answered = {"topicName": "t1", "topicId": TOPIC, "errorCode": 0, "errorMessage": None}
     log_of(
         tmp_path,
         line("DeleteShareGroupOffsets", 0, request, {"errorCode": 0, "responses": [answered]}),
-        state_call("DeleteShareGroupState", 0, version=0),
+        *(state_call("DeleteShareGroupState", at, at, version=0) for at in (0, 1)),
     )
-    (asked,), (call,) = shown(tmp_path, "offset_calls"), shown(tmp_path, "state_calls")
+    (asked,) = shown(tmp_path / LOG, "offset_calls")
     assert (asked["call"], asked["topic"], asked["error_code"]) == ("delete offsets", "t1", 0)
-    assert (call["call"], call["partition"], call["error_code"]) == ("delete", 0, 0)
-    tombstones = [row(2, 6, 0, None, [], tombstone=True)] + [
-        row(2, 7 + index, 1, None, [], tombstone=True, older_fields=[("delta_index", index)])
-        for index in range(3)
-    ]
-    for count, windows in ((0, 1), (1, 0), (4, 0)):
-        records = pa.Table.from_batches([raw([*keyed(), *tombstones[:count]])])
-        pq.write_table(records, tmp_path / "raw.parquet")
-        done = sharelag("windows", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
-        assert done.stdout.count("\n") == windows, done.stderr
+    calls = shown(tmp_path / LOG, "state_calls")
+    place = ("group_id", "topic_id", "partition")
+    assert [tuple(call[name] for name in ("call", *place[:2])) for call in calls] == [
+        ("delete", asked["group_id"], asked["topic_id"])
+    ] * 2
+    of_call = [{name: call[name] for name in place} for call in calls]
+    if generation == 2:
+        states = [one | of for of in of_call for one in keyed()]
+        # A checkpoint and its deltas have keys of their own.
+        ends = [
+            [row(2, 0, 0, None, [], tombstone=True)]
+            + [
+                row(2, 0, 1, None, [], tombstone=True, older_fields=[("delta_index", index)])
+                for index in range(3)
+            ]
+        ] * 2
+    else:
+        states = [one | of for of in of_call for one in records(WALK.values(), 4).to_pylist()]
+        ends = [[states[0] | {"tombstone": True, "generation": None}]] * 2
+    tombstones = [[one | of for one in end] for of, end in zip(of_call, ends, strict=True)]
+    for deleted, left in (([], {0, 1}), (tombstones[0][:1], {1}), (tombstones[0], {1}),
+                          ([*tombstones[0], *tombstones[1][:1]], set())):  # fmt: skip
+        rows = [one | {"offset": offset} for offset, one in enumerate([*states, *deleted])]
+        windows = opened(tmp_path, rows).windows().table.to_pylist()
+        assert {window["partition"] for window in windows} == left
 
 
 @pytest.mark.row("RPC-10")
@@ -136,5 +189,5 @@ def test_where_one_hop_knows_no_count_lag_is_unknown(tmp_path: Path) -> None:
     # The same of records without the count, as brokers before KIP-1226 wrote them.
     found = raw_of(WALK.values(), 3)
     pq.write_table(pa.Table.from_batches([found]), tmp_path / "raw.parquet")
-    done = sharelag("lag", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
+    done = command("lag", "--raw", str(tmp_path / "raw.parquet"), "-o", "json")
     assert json.loads(done.stdout)["lag"] is None

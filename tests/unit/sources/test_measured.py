@@ -112,6 +112,20 @@ def test_groups_by_state_add_up_to_all_share_groups() -> None:
     assert sum(states.values()) == count == 1
 
 
+@pytest.mark.row("MET-05")
+def test_acknowledged_offsets_of_the_draft_are_read(tmp_path: Path) -> None:
+    """No broker of Kafka 4.3.1 has them, which counts by type; the walk accepts 20 offsets."""
+    bean = "kafka.server:type=group-coordinator-metrics,name=share-acknowledgement"
+    text = f"{bean}-count,protocol=share:Value=20\n{bean}-rate,protocol=share:Value=2.5\n"
+    rows = shown(tmp_path, f"time=1\n{text}", "--all")
+    names = ("metric", "tags", "figure", "legacy")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("share-acknowledgement-count", ["protocol=share"], 20.0, False),
+        ("share-acknowledgement-rate", ["protocol=share"], 2.5, False),
+    ]
+    assert {row["mbean"] for row in rows} == {"kafka.server:type=group-coordinator-metrics"}
+
+
 @pytest.mark.row("MET-08")
 def test_a_name_of_the_draft_is_read_as_its_successor(tmp_path: Path) -> None:
     bean = "kafka.server:type=group-coordinator-metrics"
