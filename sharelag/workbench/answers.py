@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from sharelag.metrics.explain import explain
 from sharelag.metrics.in_flight import with_measured
 from sharelag.metrics.lag import ROLLUP_KEYS
 from sharelag.metrics.placement import Partitions
+from sharelag.metrics.setting_commands import kafkas_settings_commands
 from sharelag.metrics.settings_in_force import settings_in_force
 from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
@@ -498,15 +500,19 @@ def settings(
     groups: Sequence[str],
     given: Mapping[str, object],
     brokers: int | None,
+    address: tuple[str | None, Path | None],
     base: Result,
 ) -> Result:
     """The settings in force of each group and of the brokers, of `sharelag.schemas.SETTINGS`."""
     values = {name: str(value) for name, value in given.items()}
     described = set(known.column("entity").to_pylist())
+    table = settings_in_force(known, groups, values, brokers)
+    commands = kafkas_settings_commands(table, values, groups, "4.3.1", *address)
     return replace(
         base,
         title=f"Settings of {text.counted(len(groups), 'share group')} and their brokers",
-        table=settings_in_force(known, groups, values, brokers),
+        table=table,
+        notes=tuple(f"Kafka's command: {command}" for command in commands),
         columns=views.SETTINGS.columns,
         order="problem",
         means=views.SETTINGS.means,

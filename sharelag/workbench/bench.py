@@ -427,14 +427,16 @@ class Workbench(WithQueues, WithPlans):
 
         Notes
         -----
-        A group need not have any state: what a new group would have is shown.
+        A group need not have any state: what a new group would have is shown. Values of groups that
+        Kafka accepts come with the command that sets them; it is not run.
         """
         known = self.reading.table("settings")
         groups = [group] if group is not None else list(self.groups)
         if group is not None and group not in self.groups:
             known = self.source.settings(groups, [])
         brokers = self.reading.table("nodes").num_rows or None
-        return answers.settings(known, groups, given or {}, brokers, self._base())
+        address = resets.address_of(self.source)
+        return answers.settings(known, groups, given or {}, brokers, address, self._base())
 
     def settings_drift(self, before: Workbench, group: str | None = None) -> Result:
         """The settings of groups and brokers that are not as they were in an earlier capture.

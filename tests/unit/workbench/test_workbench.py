@@ -463,6 +463,11 @@ def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     shown = checked.to_text(3).splitlines()
     assert all(name in line for line in shown[2:5])
     assert "more rows in .table; shown are those with a PROBLEM" in checked.to_text(3)
+    given = {"share.delivery.count.limit": 7, "share.isolation.level": "read_committed"}
+    (note,) = demo.settings("billing", given=given).notes
+    assert note.startswith("Kafka's command: kafka-configs.sh --bootstrap-server HOST:PORT ")
+    values = "share.delivery.count.limit=7,share.isolation.level=read_committed"
+    assert note.endswith(f"--entity-name billing --alter --add-config {values}")
     nobody = demo.settings("nobody")
     assert nobody.table.to_pylist() == printed("--group", "nobody")
     assert "no settings of share group 'nobody' are known" in "".join(nobody.unknown)
