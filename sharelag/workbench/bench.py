@@ -26,6 +26,7 @@ from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.dead_letters import WithQueues
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
 from sharelag.workbench.planned import WithPlans
+from sharelag.workbench.resets import address_of
 from sharelag.workbench.result import Result
 from sharelag.workbench.spans import span
 
@@ -435,7 +436,7 @@ class Workbench(WithQueues, WithPlans):
         if group is not None and group not in self.groups:
             known = self.source.settings(groups, [])
         brokers = self.reading.table("nodes").num_rows or None
-        address = resets.address_of(self.source)
+        address = address_of(self.source)
         return answers.settings(known, groups, given or {}, brokers, address, self._base())
 
     def settings_drift(self, before: Workbench, group: str | None = None) -> Result:

@@ -463,8 +463,8 @@ def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     shown = checked.to_text(3).splitlines()
     assert all(name in line for line in shown[2:5])
     assert "more rows in .table; shown are those with a PROBLEM" in checked.to_text(3)
-    given = {"share.delivery.count.limit": 7, "share.isolation.level": "read_committed"}
-    (note,) = demo.settings("billing", given=given).notes
+    both = {"share.delivery.count.limit": 7, "share.isolation.level": "read_committed"}
+    (note,) = demo.settings("billing", given=both).notes
     assert note.startswith("Kafka's command: kafka-configs.sh --bootstrap-server HOST:PORT ")
     values = "share.delivery.count.limit=7,share.isolation.level=read_committed"
     assert note.endswith(f"--entity-name billing --alter --add-config {values}")
