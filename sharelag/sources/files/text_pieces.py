@@ -102,8 +102,8 @@ def _next_block(file: pa.NativeFile, name: str) -> bytes:
         if not name.endswith(".gz"):
             raise
         raise InputError(
-            f"cannot unpack {name}: it is cut off or damaged ({error}): copy it again, or give what "
-            f"`gzip -dc {shell_word(name)}` unpacks of it"
+            f"cannot unpack {name}: it is cut off or damaged ({error}): copy it again, or give "
+            f"what `gzip -dc {shell_word(name)}` unpacks of it"
         ) from error
 
 

@@ -40,7 +40,7 @@ def batches(runs: list[tuple[int, int, int, int]]) -> list[dict[str, int]]:
     return [dict(zip(names, run, strict=True)) for run in runs]
 
 
-def runs_of(call: dict[str, Any]) -> list[tuple[int, ...]]:
+def runs_of(call: dict[str, Any]) -> list[tuple[int, int, int, int]]:
     return [tuple(one.values()) for one in call["state_batches"]]
 
 
