@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from sharelag.sources.recorded import folder_of, samples
+from sharelag.sources.open import capture_folder
 
 #: Parameters that hold a path on this machine.
 LOCAL = ("capture", "segments", "rules", "previous", "command_config")
@@ -80,7 +80,5 @@ def _is_place(name: str, value: Any) -> bool:
 
 
 def _absolute(name: str, value: str) -> str:
-    place = Path(value).expanduser()
-    if name == "capture" and not place.exists() and value in samples():
-        place = folder_of(value)
-    return str(place.resolve())
+    place = capture_folder(value) if name == "capture" else Path(value)
+    return str(place.expanduser().resolve())

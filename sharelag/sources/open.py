@@ -6,6 +6,7 @@ finds out itself what a path, an address or a name is, as `sharelag.open` does.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from sharelag.sources.spark.tabular import Tabular
 
+_LOG = logging.getLogger(__name__)
 #: Seconds to wait for brokers.
 TIMEOUT = 10.0
 _ADDRESSES = re.compile(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\\]+):\d+\s*(,.*)?")
@@ -100,8 +102,10 @@ def named_input(
         got = f", not {' and '.join(spelled(name) for name in given)}" if given else ""
         raise ChoiceError(f"choose one input: {', '.join(names)} or {last}{got}")
     if capture:
-        is_sample = str(capture) in samples() and not Path(capture).exists()
-        return captured(folder_of(str(capture)) if is_sample else Path(capture))
+        folder = capture_folder(capture)
+        if folder != Path(capture) and Path(capture).exists():
+            _tell_of_sample(str(capture), "a capture")
+        return captured(folder)
     if segments:
         return SegmentsInput(Path(segments), generation in _CONTROL)
     if raw:
@@ -161,6 +165,12 @@ def open_input(
         )
     if plugged:
         return plugged()
+    if isinstance(where, str) and is_there and where in samples():
+        found = _input_at(Path(where), generation)
+        if found is not None:
+            return found
+        _tell_of_sample(where, "an input")
+        return _called(where, engine, spark)
     if isinstance(where, Path) or (where and is_there):
         return at_path(Path(where), generation)
     return _called(DEMO if where is None else where, engine, spark)
@@ -186,6 +196,15 @@ def require_there(source: Input) -> None:
             source.size()
 
 
+def capture_folder(named: str | Path) -> Path:
+    """Return the folder of a capture that is named by its path or as a sample.
+
+    What lies at the path comes first, unless it is no capture and a sample has that name.
+    """
+    is_sample = str(named) in samples() and not _is_captured(Path(named))
+    return folder_of(str(named)) if is_sample else Path(named)
+
+
 def captured(folder: Path) -> ArchiveInput | CaptureInput:
     """Open a folder that ``sharelag capture`` wrote, with or without ``--follow``."""
     return ArchiveInput(folder) if is_archive(folder) else CaptureInput(folder)
@@ -204,15 +223,35 @@ def at_path(path: Path, generation: int | None = None) -> Input:
     InputError
         It is not one of the inputs.
     """
-    if is_archive(path) or (path / "capture.json").exists() or not path.exists():
+    found = _input_at(path, generation)
+    if found is not None:
+        return found
+    raise InputError(
+        f"{path} holds no capture, no archive, no Parquet files and no topic partitions of a "
+        "broker: give the folder that `sharelag capture` wrote, or the one above it that has them"
+    )
+
+
+def _input_at(path: Path, generation: int | None) -> Input | None:
+    """Open what lies at a path; None where it is not one of the inputs."""
+    if _is_captured(path) or not path.exists():
         return captured(path)
     if path.is_dir() and any(path.glob("*-*/*.log")):
         return SegmentsInput(path, generation in _CONTROL)
     if path.is_file() or any(path.glob("**/*.parquet")):
         return raw_input(str(path))
-    raise InputError(
-        f"{path} holds no capture, no archive, no Parquet files and no topic partitions of a "
-        "broker: give the folder that `sharelag capture` wrote, or the one above it that has them"
+    return None
+
+
+def _is_captured(path: Path) -> bool:
+    """Whether `sharelag capture` wrote this folder."""
+    return is_archive(path) or (path / "capture.json").exists()
+
+
+def _tell_of_sample(name: str, kind: str) -> None:
+    """Say that a sample is opened where something else here has its name."""
+    _LOG.warning(
+        "%s in this folder is not %s: the sample of that name was opened instead", name, kind
     )
 
 

@@ -207,7 +207,10 @@ def test_it_says_which_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_sample_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert absolute({"capture": "demo"})["capture"] == str(folder_of("demo").resolve())
-    (tmp_path / "demo").mkdir()  # a folder of that name comes first, as for every command
+    (tmp_path / "demo").mkdir()  # which is no capture
+    assert absolute({"capture": "demo"})["capture"] == str(folder_of("demo").resolve())
+    # A capture of that name comes first, as for every command.
+    (tmp_path / "demo" / "capture.json").write_text("{}")
     assert absolute({"capture": "demo"})["capture"] == str(tmp_path / "demo")
 
 
