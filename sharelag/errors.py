@@ -137,7 +137,8 @@ def listed(names: Sequence[str], most: int = _NAMED) -> str:
 
 def unknown_name(name: str, known: Iterable[str], where: str) -> str:
     """Say that a module or an object has no such name, and which one may have been meant."""
-    return f"{where} has no attribute {name!r}{meant(name, list(known))}"
+    offered = [one for one in known if name.startswith("_") or not one.startswith("_")]
+    return f"{where} has no attribute {name!r}{meant(name, offered)}"
 
 
 def meant(given: object, known: Sequence[str]) -> str:

@@ -197,7 +197,10 @@ class Opened:
     if not TYPE_CHECKING:  # else every name would be known
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(unknown_name(name, dir(type(self)), "a Workbench"))
+            said = unknown_name(name, dir(type(self)), "a Workbench")
+            if not name.startswith("_") and hasattr(Result, name):  # such as to_spark
+                said = f"a Workbench has no attribute {name!r}: answers do, as bench.lag().{name}"
+            raise AttributeError(said)
 
     def _state(self, group: str, *names: str) -> Evidence:
         """The lag of a group and some more of its tables, without reading others."""
