@@ -16,6 +16,7 @@ import click
 
 from sharelag.cli.grouped import Grouped
 from sharelag.cli.output import Later, exit_code, leave, one_line
+from sharelag.cli.telling import tell
 from sharelag.tables.words import terminal
 from sharelag.version import __version__
 
@@ -41,7 +42,7 @@ def main() -> None:
     ) as error:  # the last line of defence: one line for people, the traceback on request
         if {"-v", "--verbose"} & set(sys.argv):
             traceback.print_exc()
-        click.echo(f"sharelag: {terminal(one_line(error))}", err=True)
+        tell(terminal(one_line(error)))
         sys.exit(exit_code(error))
     leave(status if isinstance(status, int) else 0)
 

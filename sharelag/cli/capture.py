@@ -19,6 +19,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import are_away, one_line
+from sharelag.cli.telling import tell
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -130,10 +131,7 @@ def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:
     click.echo(f"captured without names, as of {info.as_of}, into {folder}", err=True)
     if left_out:
         what = "1 record is" if left_out == 1 else f"{left_out} records are"
-        click.echo(
-            f"sharelag: {what} left out, because text that cannot be decoded may have names",
-            err=True,
-        )
+        tell(f"{what} left out, because text that cannot be decoded may have names")
 
 
 def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, options: Any) -> None:
@@ -152,9 +150,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
         return follow(config, folder, every=every, until_now=until_now)
 
     query = begin()
-    click.echo(
-        f"sharelag: archiving into {folder}; Ctrl-C stops, the same command continues", err=True
-    )
+    tell(f"archiving into {folder}; Ctrl-C stops, the same command continues")
     is_for_long = not until_now and tables is None
     try:
         while True:
@@ -171,13 +167,12 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
                         f"archiving stopped ({one_line(error)}): start it again, and it continues "
                         "where it stopped"
                     ) from error
-                click.echo(
-                    f"sharelag: {one_line(error)}; archiving continues where it stopped as soon as "
-                    "brokers answer",
-                    err=True,
+                tell(
+                    f"{one_line(error)}; archiving continues where it stopped as soon as "
+                    "brokers answer"
                 )
                 query = _once_they_answer(begin)
-                click.echo(f"sharelag: archiving into {folder} again", err=True)
+                tell(f"archiving into {folder} again")
     except KeyboardInterrupt:
         raise click.Abort from None
     finally:
@@ -211,6 +206,6 @@ def _keep_current(
     # left.
     scratch = views.staging(archive.absolute(), "lag")
     with stream.watch(config, every=every, on_update=tables.write, checkpoints=scratch) as live:
-        click.echo("sharelag: windows and lag are up to date", err=True)
+        tell("windows and lag are up to date")
         while not query.awaitTermination(1):
             live.check()

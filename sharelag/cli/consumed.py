@@ -8,6 +8,7 @@ import click
 
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
+from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
@@ -49,4 +50,4 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     if failed:
         table = table.filter([not one for one in table.column("succeeded").to_pylist()])
     write(lines(each_row(table), output, views.CONSUMED[show].columns))
-    click.echo(f"sharelag: {read.summary()}", err=True)
+    tell(read.summary())

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from sharelag.cli.options import VERBOSE, engine_option, with_options
 from sharelag.cli.order import Order
 from sharelag.cli.output import summarise
+from sharelag.cli.telling import tell
 from sharelag.errors import InputError
 from sharelag.sources.recorded import DEMO, folder_of
 
@@ -69,7 +70,7 @@ def _report(out: Path, engine: str) -> None:
     from sharelag.reports.execute import execute
 
     def say(words: str) -> None:
-        click.echo(f"sharelag: {words}", err=True)
+        tell(words)
 
     made = report(
         "daily",

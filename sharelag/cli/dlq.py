@@ -17,6 +17,7 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import start, write
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 from sharelag.metrics.dead_letter_ledger import STATUSES
 from sharelag.metrics.redrive import REDRIVEN
 from sharelag.tables import views
@@ -73,4 +74,4 @@ def dlq(
         commands = [one for one in table.column("command").to_pylist() if one]
         write(["", *map(terminal, commands)] if commands else [])
     for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
-        click.echo(f"sharelag: {terminal(note)}", err=True)
+        tell(terminal(note))

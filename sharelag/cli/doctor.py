@@ -23,6 +23,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import note, write
+from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
 from sharelag.tables.words import terminal
@@ -117,7 +118,7 @@ def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) 
         commands = grants(table, of_consumers=is_somebody)
         write(["", *map(terminal, commands)] if commands else [])
     for sentence in in_words(table, is_somebody):
-        click.echo(f"sharelag: {terminal(sentence)}", err=True)
+        tell(terminal(sentence))
     note(unknown)
     return int(CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table)))
 

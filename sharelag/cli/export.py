@@ -27,6 +27,7 @@ from sharelag.cli.output import (
     read_by,
     reading_of,
 )
+from sharelag.cli.telling import tell
 from sharelag.errors import InputError
 
 
@@ -78,7 +79,7 @@ def export(
                 if appended
                 else f"{out} already has the rows of this moment"
             )
-        click.echo(f"sharelag: {said}", err=True)
+        tell(said)
         read_by(begun.evidence, source, options["as_of"] is not None)
 
 
@@ -112,7 +113,7 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
     with reading_of(engine, over, options) as (read, source):
         evidence = read.lag_evidence if brief else read.evidence
     write_textfile(Gathered(evidence, time.monotonic() - begun, time.time(), attempts=1), textfile)
-    click.echo(f"sharelag: wrote {textfile}", err=True)
+    tell(f"wrote {textfile}")
     read_by(evidence, source, options["as_of"] is not None)
 
 
@@ -182,13 +183,10 @@ def serve(
             server(gathered, host, port, secret) as running,
         ):
             shown_host = f"[{host}]" if ":" in host else host
-            click.echo(
-                f"sharelag: http://{shown_host}:{running.server_port}/metrics, Ctrl-C ends it",
-                err=True,
-            )
+            tell(f"http://{shown_host}:{running.server_port}/metrics, Ctrl-C ends it")
             running.serve_forever()
     except KeyboardInterrupt:
-        click.echo("sharelag: stopped", err=True)
+        tell("stopped")
 
 
 def _token_in(file: Path, other: str | None) -> str:

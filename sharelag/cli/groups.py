@@ -23,6 +23,7 @@ from sharelag.cli.options import (
 from sharelag.cli.order import Order, order_options
 from sharelag.cli.output import groups_in, note, require_rows, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
 
@@ -149,7 +150,7 @@ def _count(table: Any, name: str) -> str:
 
 
 def _note_printed(counts: str) -> None:
-    click.echo(f"sharelag: {counts}, as Kafka's command printed them", err=True)
+    tell(f"{counts}, as Kafka's command printed them")
 
 
 @contextmanager

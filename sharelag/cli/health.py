@@ -26,6 +26,7 @@ from sharelag.cli.output import (
     write,
 )
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
@@ -91,7 +92,7 @@ def health(output: str, engine: str, only_findings: bool, **options: Any) -> Non
         summarise(answer, source, None, "state partition")
         return
     write(lines(plain_rows(answer.table), output, views.HEALTH.columns))
-    click.echo(f"sharelag: format of the records: {formats(answer.table)}", err=True)
+    tell(f"format of the records: {formats(answer.table)}")
     for finding in findings.column("summary").to_pylist():
-        click.echo(f"sharelag: {terminal(finding)}", err=True)
+        tell(terminal(finding))
     summarise(answer, source, None, "state partition")

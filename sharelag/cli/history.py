@@ -29,6 +29,7 @@ from sharelag.cli.output import (
     write,
 )
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 #: Of records that came from Spark, so many are shown to people.
@@ -100,8 +101,5 @@ def history(
     require_rows(choice, moment or begin, found, source, answer.rejected)
     write(lines(each_row(answer.table), output, columns))
     if answer.left_out:
-        click.echo(
-            f"sharelag: {answer.left_out:,} earlier records are not shown; -o csv prints all",
-            err=True,
-        )
+        tell(f"{answer.left_out:,} earlier records are not shown; -o csv prints all")
     summarise(answer, source, options["as_of"], unit)

@@ -47,6 +47,7 @@ from sharelag.cli.partial import (
     whole_or_partial,
 )
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.tables import views
 
@@ -109,7 +110,7 @@ def lag(
         except (NoLeaderError, BrokerUnreachableError) as error:
             if before is None:
                 raise  # what never answered may be the wrong address
-            click.echo(f"sharelag: {error}", err=True)
+            tell(str(error))
         time.sleep(watch.total_seconds())
 
 

@@ -8,6 +8,7 @@ import click
 
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
+from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
@@ -30,5 +31,5 @@ def lint(output: str, line: tuple[str, ...]) -> int:
     checked = check_command(words)
     write(lines(each_row(linted_arrow(checked)), output, views.LINTED.columns))
     if not checked.problems:
-        click.echo(f"sharelag: {checked.tool.name} accepts it", err=True)
+        tell(f"{checked.tool.name} accepts it")
     return int(bool(checked.problems))

@@ -8,6 +8,7 @@ import click
 
 from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
+from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
@@ -42,7 +43,7 @@ def metrics(
         shown = shown.filter(keep)
     write(lines(plain_rows(shown), output, views.BROKER_METRICS.columns))
     for sentence in acknowledgement_words(table):
-        click.echo(f"sharelag: {terminal(sentence)}", err=True)
+        tell(terminal(sentence))
     if shown.num_rows == 0:
         what = "figures of these groups" if group else "figures about share groups"
-        click.echo(f"sharelag: {len(table):,} figures, but no {what}; --all shows all", err=True)
+        tell(f"{len(table):,} figures, but no {what}; --all shows all")

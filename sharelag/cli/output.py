@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import click
 
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 from sharelag.errors import (
     BrokerUnreachableError,
     InputError,
@@ -143,11 +144,9 @@ def require_rows(
             else "there are no share-group state records: no share group has consumed anything"
         )
     if not groups:
-        click.echo(
-            "sharelag: nothing was written in that time, or it has been pruned since", err=True
-        )
+        tell("nothing was written in that time, or it has been pruned since")
     for sentence in said:
-        click.echo(f"sharelag: {terminal(sentence)}", err=True)
+        tell(terminal(sentence))
 
 
 def _only_rejects(generation: int | None, rejected: int) -> str:
@@ -170,7 +169,7 @@ def groups_in(table: Any) -> set[str]:
 def note(unknown: Iterable[str]) -> None:
     """Print on standard error what is not known, in sentences."""
     for sentence in unknown:
-        click.echo(f"sharelag: not known: {terminal(sentence)}", err=True)
+        tell(f"not known: {terminal(sentence)}")
 
 
 def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
@@ -196,62 +195,43 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         if unknown is None:
             unknown = answer.table.column("lag").null_count
         lags = f"lag {lag_sum(of_column('lag', pc.sum), unknown)}, "
-    click.echo(
-        f"sharelag: {count} {unit}{'s' * (count != 1)}, {lags}{when}{source.describe()}, "
-        f"{answer.engine} engine",
-        err=True,
+    tell(
+        f"{count} {unit}{'s' * (count != 1)}, {lags}{when}{source.describe()}, "
+        f"{answer.engine} engine"
     )
     if answer.rejected:
-        click.echo(
-            f"sharelag: {answer.rejected} records could not be decoded and are missing above; "
-            f"{_decode_command()} shows them",
-            err=True,
+        tell(
+            f"{answer.rejected} records could not be decoded and are missing above; "
+            f"{_decode_command()} shows them"
         )
     if refused:
-        click.echo(
-            f"sharelag: {refused} records could not be replayed; -o json shows of which share "
-            "partitions",
-            err=True,
-        )
+        tell(f"{refused} records could not be replayed; -o json shows of which share partitions")
 
 
 def read_by(evidence: Any, source: Any, past: bool = False) -> None:
     """Print the same for gathered evidence."""
-    click.echo(
-        f"sharelag: as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine",
-        err=True,
-    )
+    tell(f"as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine")
     note_settings(evidence.settings)
     if past:
-        click.echo(
-            "sharelag: settings, retention and last stable offsets are the current ones", err=True
-        )
+        tell("settings, retention and last stable offsets are the current ones")
     from sharelag.workbench.gaps import of_groups
 
     note(of_groups(evidence))
     if evidence.gaps.num_rows:
-        click.echo(
-            f"sharelag: records are missing in {evidence.gaps.num_rows} places of the state topic; "
-            "what happened there is unknown",
-            err=True,
+        tell(
+            f"records are missing in {evidence.gaps.num_rows} places of the state topic; "
+            "what happened there is unknown"
         )
     if evidence.rejected:
-        click.echo(
-            f"sharelag: {evidence.rejected} records could not be decoded; "
-            f"{_decode_command()} shows them",
-            err=True,
-        )
+        tell(f"{evidence.rejected} records could not be decoded; {_decode_command()} shows them")
 
 
 def note_settings(settings: Any) -> None:
     """Print where defaults are assumed, of `sharelag.schemas.SETTINGS`."""
     if not settings.num_rows:
-        click.echo("sharelag: the settings are unknown; Kafka's defaults are assumed", err=True)
+        tell("the settings are unknown; Kafka's defaults are assumed")
     elif settings.column("value").null_count:
-        click.echo(
-            "sharelag: some settings are not readable; Kafka's defaults are assumed for them",
-            err=True,
-        )
+        tell("some settings are not readable; Kafka's defaults are assumed for them")
 
 
 def note_requests(log: Any, as_of: Any) -> None:
@@ -259,7 +239,7 @@ def note_requests(log: Any, as_of: Any) -> None:
     if log is None:
         return
     lacks = "" if log.covers(as_of) else "; who holds what at the moment above is not known"
-    click.echo(f"sharelag: {log.span()}{lacks}", err=True)
+    tell(f"{log.span()}{lacks}")
 
 
 def note_metrics(metrics: Any, table: Any) -> None:
@@ -269,7 +249,7 @@ def note_metrics(metrics: Any, table: Any) -> None:
     if metrics is None:
         return
     for sentence in metrics.words():
-        click.echo(f"sharelag: {terminal(sentence)}", err=True)
+        tell(terminal(sentence))
     note(unknown_of(table, metrics))
 
 

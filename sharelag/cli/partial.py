@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import click
-
+from sharelag.cli.telling import tell
 from sharelag.errors import NoLeaderError
 from sharelag.sources.inputs import Input
 
@@ -91,9 +90,6 @@ def note_partial(source: Any, missing: frozenset[str] = frozenset()) -> int | No
     if unread is None:
         return None
     for group in sorted(missing):
-        click.echo(
-            f"sharelag: what group {group!r} has may be in the state partitions that were not read",
-            err=True,
-        )
-    click.echo(f"sharelag: this answer is not complete: {unread}", err=True)
+        tell(f"what group {group!r} has may be in the state partitions that were not read")
+    tell(f"this answer is not complete: {unread}")
     return PARTIAL

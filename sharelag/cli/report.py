@@ -20,6 +20,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import write
+from sharelag.cli.telling import tell
 from sharelag.durations import typed
 from sharelag.tables import views
 
@@ -135,7 +136,7 @@ def make(
     from sharelag.tables.words import terminal
 
     def say(words: str) -> None:
-        click.echo(f"sharelag: {words}", err=True)
+        tell(words)
 
     parameters = _parameters(file, pairs, options, engine)
     _require_valid(name, parameters, options)
@@ -157,7 +158,7 @@ def make(
     click.echo(f"{made.run.level.upper()}: {terminal(made.run.error or made.run.headline)}")
     click.echo(str(made.html))
     if figures and made.run.figures and made.run.error is None:
-        click.echo(f"sharelag: no image files: {made.run.figures}", err=True)
+        tell(f"no image files: {made.run.figures}")
     return int(made.run.error is not None)
 
 
@@ -252,7 +253,7 @@ def schedule_(
     how = _said(options)
     click.echo(schedule(name, cron, kind, parameters, out, zone=zone, options=how), nl=False)
     if words := note(kind, name):
-        click.echo(f"sharelag: {words}", err=True)
+        tell(words)
 
 
 def _require_valid(name: str, parameters: dict[str, Any], options: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import click
 
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
+from sharelag.cli.telling import tell
 from sharelag.model import iso
 from sharelag.tables import views
 
@@ -88,16 +89,16 @@ def requests(
         table = read.only(show, frozenset(group), when)
     view = views.REQUESTS.get(show)
     if output == "human" and not table.num_rows:
-        click.echo(f"sharelag: {_nothing(show, when)}", err=True)
+        tell(_nothing(show, when))
     write(lines(plain_rows(table), output, view.columns if view else None))
-    click.echo(f"sharelag: {read.summary()}", err=True)
-    click.echo(f"sharelag: {read.span()}", err=True)
+    tell(read.summary())
+    tell(read.span())
     if show != "findings":
         found: dict[str, int] = {}
         for name in read.findings().column("finding").to_pylist():
             found[name] = found.get(name, 0) + 1
         for name, count in found.items():
-            click.echo(f"sharelag: {terminal(name)}: {count}; --show findings shows them", err=True)
+            tell(f"{terminal(name)}: {count}; --show findings shows them")
 
 
 def _nothing(show: str, when: datetime | None) -> str:

@@ -20,6 +20,7 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import start, write
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 
 if TYPE_CHECKING:
     from sharelag.workbench.resets import Target
@@ -164,7 +165,7 @@ def _print(result: Result, output: str) -> None:
 
     write(lines(plain_rows(result.table), output, result.columns))
     for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
-        click.echo(f"sharelag: {terminal(note)}", err=True)
+        tell(terminal(note))
 
 
 def _in_utc(text: str) -> datetime | None:

@@ -18,6 +18,7 @@ from sharelag.cli.simulate_options import (
     seeds_of,
     variants_of,
 )
+from sharelag.cli.telling import tell
 from sharelag.cli.validate import require_names, require_one_question
 from sharelag.tables import views
 
@@ -73,14 +74,11 @@ def simulate(output: str, **options: Any) -> None:
     else:
         _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
-        click.echo(
-            "sharelag: faults of single members are left out, since --members changes their number",
-            err=True,
-        )
+        tell("faults of single members are left out, since --members changes their number")
     for sentence in scenario.assumed:
-        click.echo(f"sharelag: assumed: {terminal(sentence)}", err=True)
+        tell(f"assumed: {terminal(sentence)}")
     if verdict:
-        click.echo(f"sharelag: {terminal(verdict)}", err=True)
+        tell(terminal(verdict))
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -139,14 +137,14 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     from sharelag.whatif.compare import compared
     from sharelag.whatif.comparison import rows as trials
 
-    comparison = compared(_runs(tried, options), options["baseline"], options["confidence"])
+    comparison = compared(_runs(tried, options), options["baseline"], options["confidence"], tried)
     chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
     rows = list(comparison.rows(chosen))
     if output == "human":
         rows = [trials.for_people(row) for row in rows]
     write(lines(rows, output, views.COMPARED.columns))
     for sentence in comparison.sentences():
-        click.echo(f"sharelag: {terminal(sentence)}", err=True)
+        tell(terminal(sentence))
     return comparison.verdict()
 
 
@@ -173,7 +171,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
         rows = [trials.probe_for_people(row) for row in rows]
     write(lines(rows, output, views.PROBES.columns))
     for sentence in sentences:
-        click.echo(f"sharelag: {terminal(sentence)}", err=True)
+        tell(terminal(sentence))
 
 
 def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
@@ -193,9 +191,9 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     shown = [trials.moving_for_people(row) for row in rows] if output == "human" else rows
     write(lines(shown, output, views.MOVING.columns))
     words = f"{len(seeds)} seeds, intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
-    click.echo(f"sharelag: {words}", err=True)
+    tell(words)
     for sentence in trials.too_few(rows, len(seeds), options["confidence"]):
-        click.echo(f"sharelag: {sentence}", err=True)
+        tell(sentence)
 
 
 def _list(output: str) -> None:

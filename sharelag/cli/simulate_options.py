@@ -13,22 +13,23 @@ import click
 from sharelag.cli.options import Duration, choice_of, moment_of, source_of
 from sharelag.cli.output import groups_in, read_by, require_rows, start
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 
 if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario
 
 #: How many seeds answer a question for which one is not enough.
 SEEDS = 20
-#: How many seeds a comparison takes, and how long it simulates a group of an input: an answer in
-#: seconds, which people refine where it is not clear.
-QUICK_SEEDS, QUICK = 7, timedelta(seconds=120)
+#: How many seeds a comparison takes: an answer in seconds, which people refine where it is not
+#: clear.
+QUICK_SEEDS = 7
 _MS = timedelta(milliseconds=1)
 
 
 def _deprecated(_: click.Context, option: click.Parameter, value: Any) -> Any:
     if value is not None:
         fix = "use --service, such as --service 20ms"
-        click.echo(f"sharelag: {option.opts[0]} is deprecated: {fix}", err=True)
+        tell(f"{option.opts[0]} is deprecated: {fix}")
     return value
 
 
@@ -71,8 +72,8 @@ SCENARIO = [
         "--duration",
         type=Duration(most=timedelta.max),
         metavar="DURATION",
-        help="How long to simulate.  [default: that of the scenario; of an input 10m, or 2m with "
-        "--compare]",
+        help="How long to simulate.  [default: that of the scenario; of an input 10m, and "
+        "with --compare less of a busy group, down to 2m]",
     ),
     click.option(
         "--rebalance-every",
@@ -139,7 +140,10 @@ VARIANTS = [
 ]
 TRIALS = [
     click.option(
-        "--compare", is_flag=True, help="Compare the variants: means, differences, the winner."
+        "--compare",
+        is_flag=True,
+        help="Compare the variants, and the group of an input as it is: means, differences, "
+        "the winner.",
     ),
     click.option(
         "--against",
@@ -147,7 +151,7 @@ TRIALS = [
         help="Compare with a consumer group of the same work.",
     ),
     click.option(
-        "--baseline", metavar="VARIANT", help="The variant to compare with.  [default: the first]"
+        "--baseline", metavar="VARIANT", help="The variant to compare with.  [default: the first; of an input the group as it is]"
     ),
     click.option(
         "--measure", multiple=True, metavar="NAME", help="Compare only this measure; repeatable."
@@ -209,9 +213,10 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
-    """The variants of a scenario, by name."""
+    """The variants of a scenario, by name; a comparison of an input has the group as it is first."""
     from sharelag.whatif.autoscaling.text import autoscaled
     from sharelag.whatif.compare import variants
+    from sharelag.whatif.comparison.choices import AS_IT_IS
 
     tried = variants(
         scenario,
@@ -219,11 +224,16 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
         members=options["members"] or (),
         settings=settings_of(options["setting"]),
     )
-    return autoscaled(tried, options["autoscale"])
+    tried = autoscaled(tried, options["autoscale"])
+    if options["compare"] and options["scenario"] is None and scenario not in tried.values():
+        return {AS_IT_IS: scenario} | tried
+    return tried
 
 
 def scenario_of(options: dict[str, Any]) -> Scenario:
     """The scenario that was named, or one that continues from an input."""
+    from sharelag.whatif.horizon import cut_short
+
     name = options["scenario"]
     scenario = (
         _from_input(options)
@@ -233,9 +243,11 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
         else _named(name)
     )
     is_quick = options["compare"] and not options["sweep"] and name is None
-    lasting = options["duration"] or (QUICK if is_quick else None)
+    lasting = options["duration"]
     if lasting is not None:
         scenario = replace(scenario, duration_ms=round(lasting / _MS))
+    elif is_quick:
+        scenario = cut_short(scenario)
     if options["rebalance_every"] is not None:
         every = round(options["rebalance_every"] / _MS)
         scenario = replace(

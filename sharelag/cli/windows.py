@@ -40,6 +40,7 @@ from sharelag.cli.partial import (
     whole_or_partial,
 )
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
@@ -151,6 +152,6 @@ def decode(output: str, records: str, **options: Any) -> None:
                 yield from decoded_rows(batch, columns=output == "csv")
 
     write(lines(rows(), "json" if output == "human" else output))
-    click.echo(f"sharelag: {skipped} records of other kinds were skipped", err=True)
+    tell(f"{skipped} records of other kinds were skipped")
     for name, count in sorted(older.items()):
-        click.echo(f"sharelag: {count} records have an older format, {name}", err=True)
+        tell(f"{count} records have an older format, {name}")

@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 import sharelag
+from sharelag.cli.telling import tell
 from sharelag.sources.recorded import folder_of
 from sharelag.tables.fitting import fitted, widest
 from tests.support.command import sharelag as command
@@ -178,6 +180,27 @@ def test_columns_without_a_place_are_named() -> None:
     assert "too narrow" not in wide
 
 
+def test_the_lines_below_a_table_fit_the_terminal_and_stay_whole_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = f"capture of {'x' * 22} at 2026-11-23T12:30:20Z"
+    words = f"28 share partitions, lag 21,238, as of 2026-11-23T12:30:20.783Z, {cluster}"
+    tell(words)
+    assert capsys.readouterr().err == f"sharelag: {words}\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for width in (80, 60):
+        monkeypatch.setenv("COLUMNS", str(width))
+        tell(words)
+        lines = capsys.readouterr().err.splitlines()
+        assert max(map(len, lines)) <= width
+        assert " ".join(line.strip() for line in lines) == f"sharelag: {words}"
+    monkeypatch.delenv("COLUMNS")  # the terminal's own width, while standard output is a file
+    monkeypatch.setattr(sys.stderr, "fileno", lambda: 2)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((50, 24)))
+    tell(words)
+    assert max(map(len, capsys.readouterr().err.splitlines())) <= 50
+
+
 def test_names_that_are_longer_than_a_line_break_behind_dots() -> None:
     problem = "greater than group.share.max.delivery.count.limit = 10, " + "x" * 30
     cells = {"NAME": ["NAME", "n" * 50], "PROBLEM": ["PROBLEM", problem]}
@@ -223,13 +246,28 @@ def test_the_worst_group_is_explained_first() -> None:
     assert lags[: len(worst)] == sorted(lags[: len(worst)], reverse=True)
 
 
-def test_a_sample_is_named_like_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_is_named_like_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     by_name = command("explain", "--capture", "poison", "-o", "json").stdout
     assert by_name == command("explain", "--capture", str(folder_of("poison")), "-o", "json").stdout
     assert json.loads(by_name)["cause"] == "poison_records"
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "poison").mkdir()  # what lies here comes before a sample of that name
-    assert command("explain", "--capture", "poison").returncode == 1
+    (tmp_path / "poison" / "reports").mkdir(parents=True)  # as `make demo` leaves a folder `demo`
+    beside = command("explain", "--capture", "poison", "-o", "json")
+    assert beside.stdout == by_name
+    said = "poison in this folder is not a capture: the sample of that name was opened instead"
+    assert caplog.messages.count(said) == 1  # which `main` prints on standard error
+    caplog.clear()
+    with caplog.at_level("WARNING"):
+        causes = sharelag.open("poison", engine="local").explain().table
+    assert causes.column("cause").to_pylist() == ["poison_records"]
+    assert "is not an input: the sample of that name was opened instead" in caplog.text
+    # What was captured here comes before a sample of that name.
+    copytree(folder_of("chapters"), tmp_path / "poison", dirs_exist_ok=True)
+    caplog.clear()
+    assert "analytics" in command("lag", "--capture", "poison", "--by", "group").stdout
+    assert not caplog.messages
 
 
 def test_a_misspelled_name_is_told_the_right_one() -> None:
