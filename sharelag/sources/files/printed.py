@@ -3,14 +3,15 @@
 ``kafka-console-consumer.sh`` with the formatter of share group state, or of groups, prints objects
 one after another, without a newline between; ``kafka-dump-log.sh --share-group-state-decoder``
 prints a line a record. Both are made records again, byte for byte as Kafka writes them. What
-``sharelag decode -o json`` prints is read, too.
+``sharelag decode -o json`` prints is read, too. Log lines between records are passed over, and what
+is neither they nor a record is a reject.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +19,37 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import (
-    GROUP_KINDS,
-    GROUP_TOPIC,
-    STATE_KINDS,
-    STATE_TOPIC,
-    Field,
-    RecordKind,
-)
-from sharelag.wire.generations import LAYOUTS
+from sharelag.sources.files.printed_records import NotPrintedError, Printed, number
+from sharelag.wire.fields import STATE_TOPIC
 
-#: What objects with other fields, other types or too many brackets raise.
-_NOT_PRINTED = (
-    *(KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError),
-    pa.ArrowException,
-)
-_DUMP = b"Dumping "
-_FILE = re.compile(r"Dumping .*?(?P<topic>[^/\\]+)-(?P<partition>\d+)[/\\]\d+\.\w")
+_DUMP = "Dumping "
+_FILE = re.compile(r"Dumping .*?(?P<topic>[^/\\]+)-(?P<partition>\d{1,9})[/\\]\d+\.\w")
 _LINE = re.compile(
     r"\| offset: (?P<offset>\d+) \w+: (?P<time>-?\d+) .*? key: (?P<key>\{.*\}) "
     r"payload: (?P<value>\{.*\}|<DELETE>)$"
 )
+#: How an object begins, which a group's id cannot look like: its quotation marks are escaped.
+_BEGIN = re.compile(r'\{\s*"(?:key|reject)"\s*:')
+#: What is before the objects of a consumer that prints where a record is.
+_WHERE = re.compile(r"(?:CreateTime:-?\d+\t)?Partition:(\d{1,9})\tOffset:(\d{1,18})\t$")
+#: Lines of a tool's log, and what a consumer says at its end.
+_LOGGED = re.compile(r"\s*(\[.*|(CreateTime|Partition|Offset):.*\t|Processed a total of .*)?\s*")
+#: Bytes of a file in which the first record has to begin.
+_LOOK = 1 << 16
 
 _Row = dict[str, Any]
 
 
 def is_printed(path: Path) -> bool:
-    """Whether a file holds what Kafka's tools print of records."""
+    """Whether a file holds what Kafka's tools print of records, maybe behind lines of a log."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        begin = file.read(64).lstrip()
-    return begin.startswith((b"{", _DUMP))
+        begin = file.read(_LOOK)
+    if begin.startswith(b"PAR1"):
+        return False
+    text = _plain(begin)
+    return text.startswith("{") or bool(_dump_begins(text) or _BEGIN.search(text))
 
 
 def read_printed(path: Path) -> pa.RecordBatch:
@@ -65,70 +64,107 @@ def read_printed(path: Path) -> pa.RecordBatch:
     pyarrow.RecordBatch
         `sharelag.schemas.RAW` of both topics, in the order of the text. The formatters print
         neither partition nor offset: such records count up from 0 in partition 0, without a time.
-        Text at the end that is not a whole record becomes a record without a key.
+        Text that is not a whole record becomes a record without a key, and is read on at the next
+        object or line.
 
     Raises
     ------
     InputError
-        When the text is not what Kafka's tools print.
+        When nothing of the text is what Kafka's tools print.
     """
-    text = path.read_text("utf-8", errors="replace").lstrip()
-    found = _dumped(text) if text.startswith(_DUMP.decode()) else _objects(text)
-    try:
-        rows = [row | {"timestampType": 0} for row in found]
-        return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
-    except _NOT_PRINTED as error:
+    text = _plain(path.read_bytes())
+    rows, errors = [], []
+    for row, error in _dumped(text) if _dump_begins(text) else _objects(text):
+        rows.append(row | {"timestampType": 0})
+        errors.append(error)
+    if errors and all(errors):
         raise InputError(
-            f"{path} is not what Kafka's formatters print of share group records ({error!r}): give "
-            "the output of kafka-console-consumer.sh or kafka-dump-log.sh"
-        ) from error
+            f"{path} is not what Kafka's formatters print of share group records ({errors[0]}): "
+            "give the output of kafka-console-consumer.sh or kafka-dump-log.sh"
+        )
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
-def _objects(text: str) -> Iterator[_Row]:
-    """Yield a row an object, whatever is between them."""
-    decoder = json.JSONDecoder()
-    at, count = _after_space(text, 0), 0
+def _plain(octets: bytes) -> str:
+    return octets.decode("utf-8-sig", errors="replace").lstrip()
+
+
+def _dump_begins(text: str) -> bool:
+    """Whether a line of the log dump comes before any object."""
+    found = re.search(rf"^{_DUMP}", text, re.MULTILINE)
+    first = _BEGIN.search(text)
+    return found is not None and (first is None or found.start() < first.start())
+
+
+def _objects(text: str) -> Iterator[tuple[_Row, str]]:
+    """Yield a row an object, and what is wrong with it; log lines are passed over."""
+    decoder, printed = json.JSONDecoder(), Printed()
+    at, count = 0, 0
     while at < len(text):
-        try:
-            printed, end = decoder.raw_decode(text, at)
-        except json.JSONDecodeError:
-            yield _place({}, STATE_TOPIC, count) | {"key": None, "value": text[at:].encode()}
+        begin = text.find("{", at)
+        between = text[at : len(text) if begin < 0 else begin]
+        if not all(_LOGGED.fullmatch(line) for line in between.split("\n")):
+            begin = _next(text, at)
+            yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is no object"
+        elif begin < 0:
             return
-        yield _row(printed, count)
-        at, count = _after_space(text, end), count + 1
+        elif between.rpartition("\n")[2].startswith("["):  # a log line that has an object in it
+            begin, count = _end_of_line(text, begin), count - 1
+        else:
+            where = _WHERE.search(between)
+            place = {"partition": int(where[1]), "offset": int(where[2])} if where else {}
+            try:
+                found, end = decoder.raw_decode(text, begin)
+                row, error = _row(found, count, printed) | place, ""
+            except ValueError as bad:  # of JSON, or of more digits than Python reads
+                end, error = _next(text, begin + 1), str(bad)
+                row = _reject(text[begin:end], count) | place
+            except RecursionError:
+                end, error = _next(text, begin + 1), "too many brackets"
+                row = _reject(text[begin:end], count) | place
+            except NotPrintedError as bad:
+                row, error = _reject(text[begin:end], count) | place, str(bad)
+            yield row, error
+            begin = end
+        at, count = begin, count + 1
 
 
-def _after_space(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+def _end_of_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
 
 
-def _row(printed: Mapping[str, Any], count: int) -> _Row:
-    if "reject" in printed:
-        pair = {name: printed["reject"][name] for name in ("key", "value")}
-        octets = {
-            name: None if text is None else bytes.fromhex(text) for name, text in pair.items()
-        }
-        return _place(printed, STATE_TOPIC, count) | octets
-    topic, key, value = _encoded(printed["key"], printed["value"])
-    return _place(printed, topic, count) | {"key": key, "value": value}
+def _next(text: str, at: int) -> int:
+    """Return where the next object begins."""
+    found = _BEGIN.search(text, at)
+    return found.start() if found else len(text)
 
 
-def _place(printed: Mapping[str, Any], topic: str, count: int) -> _Row:
-    return {
-        "topic": printed.get("topic") or topic,
-        "partition": printed.get("partition", 0),
-        "offset": printed.get("offset", count),
-    }
+def _reject(text: str, count: int) -> _Row:
+    place = {"topic": STATE_TOPIC, "partition": 0, "offset": count}
+    return place | {"key": None, "value": text.encode()}
 
 
-def _dumped(text: str) -> Iterator[_Row]:
-    """Yield a row a line of a record; other lines are about batches."""
+def _row(found: Any, count: int, printed: Printed) -> _Row:
+    if "reject" in found:
+        topic, (key, value) = STATE_TOPIC, printed.rejected(found["reject"])
+    else:
+        topic, key, value = printed.encoded(found.get("key"), found.get("value"))
+    partition = number(found.get("partition", 0), "partition", "int32")
+    offset = number(found.get("offset", count), "offset", "int64")
+    named = found.get("topic") or topic
+    if not isinstance(named, str):
+        raise NotPrintedError(f"its topic is {named!r}")
+    return {"topic": named, "partition": partition, "offset": offset, "key": key, "value": value}
+
+
+def _dumped(text: str) -> Iterator[tuple[_Row, str]]:
+    """Yield a row a line of a record, and what is wrong with it; other lines are about batches."""
     place: _Row = {"topic": STATE_TOPIC, "partition": 0}
+    printed = Printed()
     # Not splitlines: a group's id may have what Unicode takes for the end of a line.
     for line in text.split("\n"):
-        if line.startswith(_DUMP.decode()):
+        if line.startswith(_DUMP):
             file = _FILE.match(line)
             if file is None:
                 raise InputError(
@@ -136,60 +172,22 @@ def _dumped(text: str) -> Iterator[_Row]:
                     "00000000000000000000.log: give the whole output of kafka-dump-log.sh"
                 )
             place = {"topic": file["topic"], "partition": int(file["partition"])}
-        elif record := _LINE.match(line):
-            value = None if record["value"] == "<DELETE>" else json.loads(record["value"])
-            _, key, octets = _encoded(json.loads(record["key"]), value)
-            numbers = {"offset": int(record["offset"]), "timestamp": int(record["time"])}
-            yield place | numbers | {"key": key, "value": octets}
         elif line.startswith("| offset: "):
-            number = re.match(r"\| offset: (\d+)", line)
-            offset = int(number[1]) if number else None
-            yield place | {"offset": offset, "key": None, "value": line.encode()}
+            where = re.match(r"\| offset: (\d{1,18})\b", line)
+            row = place | {"offset": int(where[1]) if where else None}
+            try:
+                yield row | _of_line(line.rstrip("\r"), printed), ""
+            except (NotPrintedError, ValueError, RecursionError) as error:
+                yield row | {"key": None, "value": line.encode()}, str(error)
 
 
-# ---- encoding ------------------------------------------------------------------------------------
-
-
-def _encoded(
-    key: Mapping[str, Any], value: Mapping[str, Any] | None
-) -> tuple[str, bytes, bytes | None]:
-    """Return topic, key and value of a printed record; of another kind's, no more than its type."""
-    number, data = int(key["type"]), key["data"]
-    kinds, topic = _kinds(number, data, key.get("generation"))
-    names = set(data) | (set() if value is None else set(value["data"]))
-    for kind in kinds:
-        fields = kind.key if value is None else (*kind.key, *kind.value)
-        if kind.type == number and names >= {f.json_name for f in fields if f.tag is None}:
-            row = _columns(kind.key, data)
-            row |= {"tombstone": True} if value is None else _columns(kind.value, value["data"])
-            return topic, *encode_record(kind, row)
-    if topic == STATE_TOPIC:
-        raise ValueError(f"the record of type {number} lacks fields")
-    return topic, number.to_bytes(2, "big"), None
-
-
-def _kinds(
-    number: int, data: Mapping[str, Any], generation: int | None
-) -> tuple[tuple[RecordKind, ...], str]:
-    if generation is not None:
-        older = [layout for layout in LAYOUTS if layout.generation == generation]
-        # A delta's key has all fields of a checkpoint's.
-        older.sort(key=lambda layout: -len(layout.kind.key) - len(layout.kind.value))
-        return tuple(layout.kind for layout in older), STATE_TOPIC
-    if number in {kind.type for kind in STATE_KINDS} and "topicId" in data:
-        return STATE_KINDS, STATE_TOPIC
-    return GROUP_KINDS, GROUP_TOPIC
-
-
-def _columns(fields: tuple[Field, ...], data: Mapping[str, Any]) -> _Row:
-    """Return printed fields by column; a tagged one that is not there has its default."""
-    row: _Row = {}
-    for field in fields:
-        value = (
-            data.get(field.json_name, field.default)
-            if field.tag is not None
-            else (data[field.json_name])
+def _of_line(line: str, printed: Printed) -> _Row:
+    record = _LINE.match(line)
+    if record is None:
+        raise NotPrintedError(
+            "a line without key and payload: dump with --share-group-state-decoder"
         )
-        items = [_columns(field.fields, item) for item in value] if field.fields else value
-        row[field.column] = items
-    return row
+    value = None if record["value"] == "<DELETE>" else json.loads(record["value"])
+    _, key, octets = printed.encoded(json.loads(record["key"]), value)
+    time = number(int(record["time"]), "time", "int64")
+    return {"timestamp": time, "key": key, "value": octets}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -153,6 +154,113 @@ def test_what_is_cut_is_one_reject(tmp_path: Path) -> None:
     decoded = decode_arrow(read_printed(file(tmp_path, cut)))
     assert (decoded.records.num_rows, decoded.rejects.num_rows) == (cut.count('{"key"') - 1, 1)
     assert decoded.rejects.column("value")[0].as_py().decode() in cut
+
+
+def without(text: str, *names: str) -> str:
+    """Printed records without some fields."""
+    return re.sub(rf'"({"|".join(names)})":-?\d+,', "", text)
+
+
+@pytest.mark.parametrize("asked", [None, 3])
+@pytest.mark.parametrize("text", [FORMATTED, DUMPED])
+def test_snapshots_without_timestamps_are_those_of_kafka_4_0(
+    tmp_path: Path, text: str, asked: int | None
+) -> None:
+    names = ("createTimestamp", "writeTimestamp", "deliveryCompleteCount")
+    expected = decode_arrow(read_printed(file(tmp_path, text))).records
+    path = file(tmp_path, without(text, *names))
+    decoded = decode_arrow(read_printed(path), generation=asked)
+    assert decoded.rejects.num_rows == 0
+    # A tombstone is the same in both.
+    assert decoded.records.column("generation").to_pylist() == [3, 3, 3, asked]
+    for name in ("group_id", "state_epoch", "leader_epoch", "start_offset", "state_batches"):
+        assert decoded.records.column(name).equals(expected.column(name))
+    health = open_workbench(path, engine="local").health().table.to_pylist()
+    assert ["G3" in row["generations"] for row in health] == [True]
+
+
+FIRST, *OTHERS = FORMATTED.replace("}{", "}\n{").split("\n")
+ODD = [
+    '{"key":null,"value":{"version":0,"data":{}}}',
+    '{"key":{"type":0,"data":null},"value":null}',
+    '{"key":{"type":"x","data":{}},"value":null}',
+    '{"key":{"type":99999,"data":{}},"value":null}',
+    '{"a":1}',
+    FIRST.replace("100", "10000000000000000000000"),
+    FIRST.replace("100", '"100"'),
+    FIRST.replace("100", "true"),
+    FIRST.replace("100", "100,"),
+    FIRST.replace('"G1"', "7"),
+    FIRST.replace("AAAA", "A", 1),
+    FIRST.replace("[]", "[[]]"),
+    FIRST.replace("[]", "7"),
+    FIRST.replace('"value":{', '"value":"unknown","x":{'),
+    FIRST[:-1] + ',"partition":"3"}',
+    FIRST[:-1] + ',"offset":1e99}',
+    FIRST[:-1] + ',"topic":5}',
+    FIRST[:50],
+    FIRST[50:],
+    '{"key":' + "[" * 100_000,
+    FIRST.replace("100", "1" * 5_000),
+    FIRST.replace('"type":0', '"type":"' + "1" * 5_000 + '"'),
+    '{"reject":{"key":"zz","value":null}}',
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+def test_one_odd_object_is_one_reject(tmp_path: Path, odd: str) -> None:
+    found = read_printed(file(tmp_path, FIRST + odd + "".join(OTHERS)))
+    decoded = decode_arrow(found)
+    assert decoded.rejects.column("offset").to_pylist() == [1]
+    assert decoded.rejects.column("value")[0].as_py().decode() == odd
+    assert decoded.records.column("offset").to_pylist() == [0, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("good", "odd"),
+    [
+        ('"startOffset":110', '"startOffset":9999999999999999999999'),
+        ('"startOffset":110', '"startOffset":110,,'),
+        ('"startOffset":110,', ""),
+        ("1732000000001 keySize", "173200000000100000000 keySize"),
+        (
+            ' payload: {"version":"0","data":{"snapshotEpoch":0,"leaderEpoch":2,"startOffset":110',
+            "",
+        ),
+    ],
+)
+def test_one_odd_line_of_a_dump_is_one_reject(tmp_path: Path, good: str, odd: str) -> None:
+    assert good in DUMPED
+    decoded = decode_arrow(read_printed(file(tmp_path, DUMPED.replace(good, odd))))
+    assert decoded.rejects.column("offset").to_pylist() == [1]
+    assert decoded.records.column("offset").to_pylist() == [0, 2, 3]
+
+
+LOG_LINE = "[2026-11-24 07:00:00,000] WARN It has {brackets} (org.apache.kafka.tools)\n"
+
+
+@pytest.mark.parametrize("begin", ["\ufeff", LOG_LINE, "\n" + LOG_LINE * 2, "\ufeff" + LOG_LINE])
+@pytest.mark.parametrize("text", [FORMATTED, DUMPED])
+def test_log_lines_and_marks_are_passed_over(tmp_path: Path, text: str, begin: str) -> None:
+    expected = read_printed(file(tmp_path, text))
+    path = file(tmp_path, begin + text + "\n" + LOG_LINE + "Processed a total of 4 messages\n")
+    assert is_printed(path)
+    assert read_printed(path).equals(expected)
+
+
+def test_a_log_line_within_the_objects_is_passed_over(tmp_path: Path) -> None:
+    expected = read_printed(file(tmp_path, FORMATTED))
+    found = read_printed(file(tmp_path, FIRST + LOG_LINE + "".join(OTHERS)))
+    assert found.equals(expected)
+
+
+def test_where_a_consumer_prints_the_place_it_is_that_of_the_record(tmp_path: Path) -> None:
+    path = file(tmp_path, f"Partition:3\tOffset:17\t{FIRST}\nPartition:4\tOffset:2\t{OTHERS[0]}\n")
+    assert is_printed(path)
+    found = read_printed(path)
+    assert found.column("partition").to_pylist() == [3, 4]
+    assert found.column("offset").to_pylist() == [17, 2]
+    assert decode_arrow(found).records.num_rows == 2
 
 
 @pytest.mark.parametrize(

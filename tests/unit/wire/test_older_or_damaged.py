@@ -116,7 +116,8 @@ def test_a_record_of_any_generation_that_is_cut_anywhere_is_a_reject(
     generation: int, most_updates: int
 ) -> None:
     whole = raw_of(WALK.values(), generation, most_updates).to_pylist()
-    logs, cut = [], []
+    logs: list[dict[str, Any]] = []
+    cut: list[tuple[int, int]] = []
     ends = [(at, end) for at in range(8) for end in range(len(whole[at]["value"]))]
     for at, end in ends:
         log = [{**each, "partition": len(cut)} for each in whole]
@@ -159,7 +160,7 @@ def test_a_damaged_snapshot_of_kafka_4_0_does_not_move_a_window(tmp_path: Path) 
 
 def test_a_checkpoint_that_may_be_a_cut_snapshot_is_older_only_before_those() -> None:
     def kinds(*rows: dict[str, Any], generation: int | None = None) -> list[int]:
-        found = decode_arrow(older_records.raw(rows), generation=generation).records
+        found = decode_arrow(older_records.raw([*rows]), generation=generation).records
         return found.column("generation").to_pylist()  # type: ignore[no-any-return]
 
     either = older_records.row(2, 130, 0, 2**32 + 2, [], 1)
