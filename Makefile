@@ -22,7 +22,7 @@ $(READY): requirements.lock pyproject.toml tools/make_env.py
 	@$(PYTHON) tools/make_env.py $(VENV)
 	@touch $@
 
-demo: $(READY) ## the lag of a recorded cluster: a table here, its daily report in out/demo/
+demo: $(READY) ## the groups of a recorded cluster: a table here, its daily report in out/demo/
 	@$(BIN)/sharelag demo --out out/demo
 
 # What compiles takes a processor while the others wait for a network.

@@ -1,25 +1,28 @@
-"""`sharelag demo`: the lag of the recorded cluster that comes with sharelag."""
+"""`sharelag demo`: how the groups of the recorded cluster are that comes with sharelag."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
-from sharelag.cli.options import VERBOSE, engine_option, with_options
-from sharelag.cli.order import Order
-from sharelag.cli.output import summarise
+from sharelag.cli.options import ENGINE, VERBOSE, with_options
+from sharelag.cli.output import read_by, start, write
 from sharelag.cli.telling import tell
 from sharelag.errors import InputError
 from sharelag.sources.recorded import DEMO, folder_of
+
+if TYPE_CHECKING:
+    from sharelag.sources.inputs import CaptureInput
 
 #: The recorded cluster.
 CAPTURE = folder_of(DEMO)
 #: What to try after it, and what for.
 _NEXT = {
-    "sharelag explain --capture demo": "why there is lag",
+    "sharelag explain --capture demo": "why there is lag, and what to do",
+    "sharelag lag --capture demo": "every share partition",
     "sharelag simulate --capture demo --group analytics --members 2,4 --compare": "what would help",
     "sharelag lag --bootstrap-server HOST:PORT": "your own cluster",
 }
@@ -39,46 +42,46 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 @click.option(
     "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
 )
-@with_options(
-    engine_option("spark", " The report takes auto unless this is given."),
-    VERBOSE,
-)
-@click.pass_context
-def demo(context: click.Context, out: Path, report: bool, engine: str) -> None:
-    """Show the lag of a recorded cluster.
+@with_options(ENGINE, VERBOSE)
+def demo(out: Path, report: bool, engine: str) -> None:
+    """Show how the share groups of a recorded cluster are, and why, the worst first.
 
     Prints a table, and makes the daily report in OUT/reports.
     """
     from sharelag.sources.inputs import CaptureInput
+    from sharelag.workbench.engine import choose
+
+    tell("reading the recorded cluster")
+    source = CaptureInput(CAPTURE)
+    # Only without a report can it do without the packages that `start` spares it.
+    _groups(source, choose(engine, source) if report else start(engine, source))
+    if report:
+        _report(out / "reports", engine)
+
+
+def _groups(source: CaptureInput, engine: str) -> None:
     from sharelag.tables import views
     from sharelag.tables.lines import lines, plain_rows
-    from sharelag.workbench import engine as engines
+    from sharelag.workbench.bench import Workbench
 
-    source = CaptureInput(CAPTURE)
-    answer = engines.lag(source, engine)
-    rows = Order().of(plain_rows(answer.table), "lag")
-    for line in lines(rows, "human", views.LAG.columns):
-        click.echo(line)
-    summarise(answer, source, None, "share partition")
-    if report:
-        is_given = context.get_parameter_source("engine") is not ParameterSource.DEFAULT
-        _report(out / "reports", engine if is_given else "auto")
+    bench = Workbench(source=source, engine=engine, bars=False)
+    answer = bench.overview()
+    write([f"{answer.title}\n"])
+    write(lines(plain_rows(answer.table), "human", views.OVERVIEW_IN_SHORT.columns))
+    read_by(bench.evidence(), source)
 
 
 def _report(out: Path, engine: str) -> None:
     from sharelag.reports import report
     from sharelag.reports.execute import execute
 
-    def say(words: str) -> None:
-        tell(words)
-
     made = report(
         "daily",
         {"capture": str(CAPTURE), "engine": engine},
         out,
         keep=5,
-        run=partial(execute, progress=say),
-        progress=say,
+        run=partial(execute, progress=tell),
+        progress=tell,
     )
     if made.run.error is not None:
         raise InputError(f"the daily report failed ({made.run.error}): see {made.html}")

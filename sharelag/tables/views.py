@@ -70,6 +70,10 @@ OVERVIEW = view(
     "level group_id lag age_ms arrival_rate completion_rate gone members why",
     meanings={"why": "main finding; - where there is no problem"},
 )
+#: What of it the demo shows.
+OVERVIEW_IN_SHORT = view(
+    "level group_id lag age_ms cause", meanings={"cause": "the worst cause; - where there is none"}
+)
 LAG = view(
     "group_id topic partition leader_epoch start_offset lag end_offset unread "
     "window_available window_unknown window_complete notes"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import sharelag
 from sharelag.cli.demo import CAPTURE
 from tests.support import chapters
-from tests.support.command import sharelag
+from tests.support.command import sharelag as command
 from tests.support.kafka.describe import parse_describe
 
 HEADINGS = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
@@ -27,18 +28,15 @@ def test_the_chapters_are_printed_as_kafka_printed_them() -> None:
     words = (chapters.CAPTURE / "expected" / "describe.txt").read_text()
     lines = [line.split() for line in words.splitlines() if line and line.split()[:6] != HEADINGS]
     assert len(lines) == len(parse_describe(words)) >= 24
-    done = sharelag("lag", "--capture", "chapters", "--engine", "spark")
+    done = command("lag", "--capture", "chapters", "--engine", "spark")
     assert done.returncode == 0, done.stderr
     assert shown(done.stdout) == {(one[0], one[1], int(one[2])): one[3:6] for one in lines}
 
 
-def test_the_demo_is_between_what_kafka_said_before_and_after_and_names_its_report(
-    tmp_path: Path,
-) -> None:
-    done = sharelag("demo", "--out", str(tmp_path))
+def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
+    done = command("lag", "--capture", "demo", "--engine", "spark")
     assert done.returncode == 0, done.stderr
-    table, last, following = done.stdout.split("\n\n")
-    rows = shown(table)
+    rows = shown(done.stdout)
     before, after = (
         {
             (row["group"], row["topic"], row["partition"]): row
@@ -54,18 +52,34 @@ def test_the_demo_is_between_what_kafka_said_before_and_after_and_names_its_repo
         assert (first["start_offset"] or 0) <= int(start) <= (then["start_offset"] or 0)
         moved += first["start_offset"] != then["start_offset"]
     assert moved, "members worked"
+    assert re.search(r"28 share partitions, lag 21,238, as of .*, spark engine\n", done.stderr)
+    assert [line.split()[5] for line in done.stdout.splitlines()[1:3]] == ["10510", "2011"]
+
+
+def test_the_demo_says_how_its_groups_are_and_names_its_report(tmp_path: Path) -> None:
+    done = command("demo", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    headline, table, last, following = done.stdout.split("\n\n")
+    groups = sharelag.open("demo", engine="spark").overview()  # which says the same
+    assert headline == groups.title
+    heading, *rows = [line.split() for line in table.splitlines()]
+    assert heading == ["LEVEL", "GROUP", "LAG", "AGE", "CAUSE"]
+    assert [(row[0], row[1], int(row[2]), row[-1]) for row in rows] == [
+        (row["level"], row["group_id"], row["lag"], row["cause"] or "-")
+        for row in groups.table.to_pylist()
+    ]
+    assert rows[0][0] == "critical"
     page = tmp_path / "reports" / "daily" / "latest" / "report.html"
     assert last.startswith("The daily report, ")
     assert last.splitlines()[0].endswith(f": {page}")
     assert "shipments" in page.read_text("utf-8")
     named = [re.split(r"\s{2,}", line.strip())[0] for line in following.splitlines()[1:]]
     tried = [words.split()[1:] for words in named if "--capture" in words]
-    assert len(tried) == 2
+    assert len(tried) == 3
     assert named[-2:] == ["make lab", "the notebooks"]
-    # While it waits it says for what, and otherwise only what it has read.
-    assert re.search(r"28 share partitions, lag 21,238, as of .*, spark engine\n", done.stderr)
+    # From the first moment on it says what it does, and otherwise only what it has read.
+    assert done.stderr.startswith("sharelag: reading the recorded cluster\n")
     assert "sharelag: running the notebook of the report daily" in done.stderr
     assert "WARNING" not in done.stderr
-    assert [line.split()[5] for line in table.splitlines()[1:3]] == ["10510", "2011"]
     for words in tried:
-        assert sharelag(*words).returncode == 0, words
+        assert command(*words).returncode == 0, words
