@@ -26,7 +26,7 @@ from sharelag.errors import (
     unknown_group,
 )
 from sharelag.model import iso
-from sharelag.tables.words import decode_command, terminal
+from sharelag.tables.words import counted, decode_command, terminal
 
 
 def start(engine: str, source: Any) -> str:
@@ -150,7 +150,7 @@ def require_rows(
 
 
 def _only_rejects(generation: int | None, rejected: int) -> str:
-    records = "1 record" if rejected == 1 else f"{rejected:,} records"
+    records = counted(rejected, "record")
     shows = decode_command(generation)
     instead = "" if generation is None else "; try without --generation"
     return f"{records} could not be decoded, and there are no others: {shows} shows them{instead}"
@@ -201,11 +201,13 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     )
     if answer.rejected:
         tell(
-            f"{answer.rejected} records could not be decoded and are missing above; "
+            f"{counted(answer.rejected, 'record')} could not be decoded, so "
+            f"{'it is' if answer.rejected == 1 else 'they are'} missing above; "
             f"{_decode_command()} shows them"
         )
     if refused:
-        tell(f"{refused} records could not be replayed; -o json shows of which share partitions")
+        records = counted(refused, "record")
+        tell(f"{records} could not be replayed; -o json shows of which share partitions")
 
 
 def read_by(evidence: Any, source: Any, past: bool = False) -> None:
@@ -223,7 +225,8 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
             "what happened there is unknown"
         )
     if evidence.rejected:
-        tell(f"{evidence.rejected} records could not be decoded; {_decode_command()} shows them")
+        records = counted(evidence.rejected, "record")
+        tell(f"{records} could not be decoded; {_decode_command()} shows them")
 
 
 def note_settings(settings: Any) -> None:

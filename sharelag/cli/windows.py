@@ -42,6 +42,7 @@ from sharelag.cli.partial import (
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.tables import views
+from sharelag.tables.words import counted
 
 
 @click.command()
@@ -152,6 +153,6 @@ def decode(output: str, records: str, **options: Any) -> None:
                 yield from decoded_rows(batch, columns=output == "csv")
 
     write(lines(rows(), "json" if output == "human" else output))
-    tell(f"{skipped} records of other kinds were skipped")
+    tell(f"skipped {counted(skipped, 'record')} of other kinds")
     for name, count in sorted(older.items()):
-        tell(f"{count} records have an older format, {name}")
+        tell(f"{counted(count, 'record')} in an older format, {name}")

@@ -36,6 +36,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def counted(count: int, name: str) -> str:
+    """``1 record``, ``2 records``."""
+    return f"{count:,} {name}{'s' * (count != 1)}"
+
+
 def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
     """The lag of many share partitions, and of how many it is not known."""
     known = MISSING if lag is None else number(lag, thousands)

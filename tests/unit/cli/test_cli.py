@@ -101,7 +101,7 @@ def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) ->
         "12 share partitions, lag 219 (+1 unknown), as of 2026-11-21T03:10:00.000Z, "
         "capture of cluster-1 at 2026-11-21T03:" in answer.stderr
     )
-    assert "1 records could not be decoded" in answer.stderr
+    assert "1 record could not be decoded, so it is missing above" in answer.stderr
 
 
 def test_json_is_one_object_a_line_with_null_for_the_unknown(capture: Path) -> None:
@@ -196,7 +196,7 @@ def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
     (reject,) = [row for row in rows if "reject" in row]
     assert (reject["offset"], reject["reject"]["value"]) == (13, "000001")
     assert rows[-1]["value"] == {"version": 0, "data": {"epoch": 3, "metadataHash": 9}}
-    assert "1 records of other kinds were skipped" in answer.stderr
+    assert "skipped 1 record of other kinds" in answer.stderr
     only = sharelag("decode", "--capture", str(capture), "--records", "group")
     assert len(only.stdout.splitlines()) == 1
 
@@ -393,7 +393,7 @@ def test_records_that_could_not_be_replayed_are_reported(tmp_path: Path) -> None
     pq.write_table(pa.Table.from_pylist(rows, schema=schemas.RAW), tmp_path / "endless.parquet")
     answer = sharelag("windows", "--raw", str(tmp_path / "endless.parquet"), "-o", "json")
     assert json.loads(answer.stdout)["rejected_records"] == 1
-    assert "1 records could not be replayed" in answer.stderr
+    assert "1 record could not be replayed" in answer.stderr
 
 
 def test_help_names_every_command() -> None:
