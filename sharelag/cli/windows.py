@@ -63,7 +63,7 @@ def windows(
     """Show the state of each share partition: epochs, offsets, state batches.
 
     With -o json, yaml and csv the fields of a window have Kafka's values, in which -1 means
-    unknown.
+    unknown, and so does 0 of a timestamp.
     """
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
@@ -135,6 +135,8 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag.quick.reading import decoded
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+    from sharelag.wire.group_types import group_types
+    from sharelag.workbench.group_types import drafted_types
     from sharelag.workbench.show import decoded_rows, older_generations
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
@@ -143,11 +145,16 @@ def decode(output: str, records: str, **options: Any) -> None:
         records
     ]
     skipped, older = 0, Counter[str]()
+    types: list[Any] = []
+
+    def note_types(batch: Any) -> None:
+        types.append(group_types(batch))
 
     def rows() -> Iterator[dict[str, Any]]:
         nonlocal skipped
         for topic in topics:
-            for batch in decoded(source, topic, moment, choice):
+            see = note_types if topic == GROUP_TOPIC else None
+            for batch in decoded(source, topic, moment, choice, see):
                 skipped += batch.skipped
                 older.update(older_generations(batch.records))
                 yield from decoded_rows(batch, columns=output == "csv")
@@ -156,3 +163,5 @@ def decode(output: str, records: str, **options: Any) -> None:
     tell(f"skipped {counted(skipped, 'record')} of other kinds")
     for name, count in sorted(older.items()):
         tell(f"{counted(count, 'record')} in an older format, {name}")
+    for sentence in drafted_types(types, choice.groups):
+        tell(sentence)

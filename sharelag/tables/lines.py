@@ -27,6 +27,9 @@ from sharelag.tables.fitting import Cells, cells_of, fitted, widest
 from sharelag.tables.level import paint
 from sharelag.tables.words import MISSING, lag_sum, number, terminal
 
+#: Kafka's numbers for what it does not know.
+_UNKNOWN = {"start_offset": UNINITIALIZED_START_OFFSET, "state_epoch": -1, "leader_epoch": -1}
+
 #: Formats of numbers, which are aligned at their right.
 _NUMBERS = frozenset(
     {
@@ -152,7 +155,7 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
         Between the thousands of large numbers.
     """
     value = row.get(name)
-    if name == "start_offset" and value == UNINITIALIZED_START_OFFSET:
+    if name in _UNKNOWN and value == _UNKNOWN[name]:
         value = None
     if name == "topic" and value is None:
         value = row.get("topic_id")

@@ -12,7 +12,8 @@ NEGATIVE_LAG = "negative_lag"  # the start is beyond the end, or the end is olde
 REASONS = {
     NO_START_OFFSET: "no record was fetched yet, so the start offset is unknown",
     NO_COMPLETE_COUNT: (
-        "no delivery complete count yet (broker before 4.2, or no write since a reset)"
+        "no delivery complete count yet (broker before 4.2, or no write since a reset); the column "
+        "effective_lag, counted from the state batches, needs none"
     ),
     UNKNOWN_TOPIC: "no offsets for this topic id: topic deleted, not authorized or not captured",
     NO_END_OFFSET: "the end offset could not be read from the partition's leader",

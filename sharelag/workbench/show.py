@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, without_timestamps
 from sharelag.wire.decode import Decoded
+from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from sharelag.wire.formatter import kafka_json, reject_json
 from sharelag.wire.generations import NAMES
 
@@ -59,10 +61,20 @@ def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, 
 
 
 def older_generations(records: Arrow) -> Counter[str]:
-    """Count the records of each older generation of the format, such as ``G3``."""
+    """Count the records of each older generation of the format, such as ``G3``.
+
+    A checkpoint of control records is the same in G0 and G1: beside deltas of G0 alone it is G0.
+    """
     if "generation" not in records.schema.names:
         return Counter()
-    counts = pc.value_counts(flat(records.column("generation")).drop_null()).to_pylist()
-    return Counter(
-        {f"G{each['values']} ({NAMES[each['values']]})": each["counts"] for each in counts}
-    )
+    generation = flat(records.column("generation"))
+    chosen = pa.table({"generation": generation, "kind": flat(records.column("record_type"))})
+    chosen = chosen.filter(pc.is_valid(generation))
+    found = chosen.group_by(["generation", "kind"]).aggregate([([], "count_all")]).to_pylist()
+    counts = {(each["generation"], each["kind"]): each["count_all"] for each in found}
+    if (0, SHARE_UPDATE.type) in counts and (1, SHARE_UPDATE.type) not in counts:
+        counts[0, SHARE_SNAPSHOT.type] = counts.pop((1, SHARE_SNAPSHOT.type), 0)
+    total: Counter[str] = Counter()
+    for (number, _), count in counts.items():
+        total[f"G{number} ({NAMES[number]})"] += count
+    return total

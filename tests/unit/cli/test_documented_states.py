@@ -47,7 +47,7 @@ def test_a_checkpoint_of_the_empty_window(tmp_path: Path) -> None:
     assert window["runs"] == []
 
 
-@pytest.mark.row("PCR-08", "PCR-15")
+@pytest.mark.row("PCR-08")
 def test_where_a_leader_begins_to_read_and_how_much(tmp_path: Path) -> None:
     """Without the drafts' snapshot file: the last checkpoint is what a scan of all finds."""
     rows = control(1)

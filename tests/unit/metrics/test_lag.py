@@ -91,7 +91,7 @@ COUNTS_AND_LAGS = {
 }
 
 
-@pytest.mark.row("LAG-02", "LAG-10", "PSS-10")
+@pytest.mark.row("LAG-02", "LAG-10")
 @pytest.mark.parametrize("step", COUNTS_AND_LAGS)
 def test_lag_along_the_walk(step: int) -> None:
     count, lag = COUNTS_AND_LAGS[step]

@@ -1,0 +1,47 @@
+"""Is the persisted delivery complete count compared with the state batches it was computed from?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag.tables.reasons import COUNT_DIFFERS
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
+from tests.support.command import sharelag
+from tests.support.records import raw, row
+
+#: What is durable after step 8 of the walk from 100 to 120, and after step 10.
+STEP_8 = [(110, 112, 0, 1), (113, 119, 2, 1)]
+STEP_10 = [(110, 110, 2, 2), (111, 112, 0, 1), (113, 119, 2, 1)]
+
+
+def lag_of(folder: Path, start: int, batches: list[Any], count: int) -> dict[str, Any]:
+    record = encode_record(SHARE_SNAPSHOT, row(start, batches, delivery_complete_count=count))
+    path = folder / "raw.parquet"
+    pq.write_table(pa.Table.from_batches([raw([record])]), path)
+    done = sharelag("lag", "--raw", str(path), "-o", "json", "--engine", "local")
+    assert done.returncode == 0, done.stderr
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert isinstance(line, dict)
+    return line
+
+
+@pytest.mark.row("PSS-10")
+@pytest.mark.parametrize(
+    ("start", "batches", "right"),
+    [(110, STEP_8, 7), (110, STEP_10, 8), (111, STEP_10[1:], 7), (111, STEP_10, 7)],
+)
+def test_the_count_is_that_of_terminal_offsets_from_the_start_on(
+    tmp_path: Path, start: int, batches: list[Any], right: int
+) -> None:
+    found = {
+        count: COUNT_DIFFERS in lag_of(tmp_path, start, batches, count)["notes"]
+        for count in range(right - 1, right + 2)
+    }
+    assert found == {right - 1: True, right: False, right + 1: True}
