@@ -144,7 +144,7 @@ def test_recovery_ignores_deltas_of_another_epoch(tmp_path: Path) -> None:
     assert line["runs"] == [[110, 112, 0, 1], [113, 119, 2, 1]]
 
 
-@pytest.mark.row("PCR-12", "PCR-13", "PCR-14")
+@pytest.mark.row("PCR-13", "PCR-14")
 def test_what_the_log_cleaner_must_keep(tmp_path: Path) -> None:
     rows = [*control(1)[:-1], row(1, 137, 0, 120, [], epoch=2)]
     other = row(1, 90, 0, 80, []) | {"group_id": "G2"}

@@ -265,7 +265,6 @@ def test_the_end_of_a_session_gives_back_at_once() -> None:
 # ---- fetching ------------------------------------------------------------------------------------
 
 
-@pytest.mark.row("FET-05")
 def test_whole_record_batches_are_preferred() -> None:
     batches = log(0, 99, 10)
     assert SharePartition(0).acquire("c", 0, batches, 15) == [(0, 19, 1)]
@@ -291,7 +290,6 @@ def test_each_fetch_of_a_session_begins_with_the_next_partition() -> None:
     assert [rotated(["p0", "p1", "p2"], epoch)[0] for epoch in range(4)] == ["p0", "p1", "p2", "p0"]
 
 
-@pytest.mark.row("FET-07")
 def test_partial_acknowledgements_leave_fragments() -> None:
     share = Walk(8).share
     assert (len(share.in_flight()), share.in_flight_span) == (4, 11)
