@@ -4,9 +4,8 @@
     completion_rate = finished / span                       redelivery_rate = redelivered / span
     drain           = effective lag / (completion_rate - arrival_rate)
 
-Both rates are those since the last change of either (`sharelag.metrics.regime`), unless nothing was
-finished since or the end at the change is unknown: what a burst or a
-deployment has ended says nothing of what comes. They are in offsets per second, so transaction
+Both rates are those since the last change of either (`sharelag.metrics.regime`), unless the end at
+the change is unknown: what a burst or a deployment has ended says nothing of what comes. They are in offsets per second, so transaction
 markers and compacted offsets count as they do in Kafka's lag. Records that retention deleted unread
 count as finished once Kafka's start offset has passed them, because the state topic does not
 distinguish them.
@@ -72,6 +71,7 @@ class Rates:
     has_arrival: _Bools
     completion: _Floats
     any_finished: _Bools  # in all of the span
+    silent: _Bools  # nothing was finished since the rates last changed
     redelivery: _Floats
     deviation: _Floats  # half-width of the confidence interval of the completion rate
     # nothing is missing in the span; otherwise completion and redelivery are lower bounds
@@ -95,20 +95,19 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) ->
         first known end if that is later.
     since_change : bool
         Only since the rates last changed; else over the whole span. Over the whole span, too, where
-        the end at the change is unknown but an earlier one is known, and where nothing was finished
-        since: whether that is a pause or the end is for its length to say.
+        the end at the change is unknown but an earlier one is known.
     """
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
     span = np.where(seen, end - begin, 1)
-    parts = parts_of(observed, "finished_bins") * (1000 * BINS / span)[:, np.newaxis]
+    counts = parts_of(observed, "finished_bins")
+    parts = counts * (1000 * BINS / span)[:, np.newaxis]
     has_usual = _arrivals(lag, ends, begin)[1]
     since = np.zeros(len(span), np.int64)
     if since_change:
-        since = last_change(parts, _arriving(ends, begin, span))
+        since = last_change(counts, _arriving(lag, ends, begin, span))
         has_arrival = _arrivals(lag, ends, begin + span * since // BINS)[1]
-        is_silent = mean_since(parts, since)[0] == 0
-        since = np.where((has_usual & ~has_arrival) | is_silent, 0, since)
+        since = np.where(has_usual & ~has_arrival, 0, since)
     completion, deviation = mean_since(parts, since)
     observed_ms = span - span * since // BINS
     # Two parts may be equal by chance: what was counted in them is not that certain.
@@ -124,6 +123,7 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) ->
         has_arrival=has_arrival & seen,
         completion=np.where(since > 0, completion, numbers(observed, "finished")[0] * 1000 / span),
         any_finished=numbers(observed, "finished")[0] > 0,
+        silent=seen & (since > 0) & (completion == 0),
         redelivery=numbers(observed, "redelivered")[0] * 1000 / span,
         deviation=deviation,
         whole=seen & (numbers(observed, "breaks")[0] == 0),
@@ -184,6 +184,8 @@ def drain_columns(
     low = _duration(left, found.completion + found.deviation, found.arrival)
     high = _duration(left, found.completion - found.deviation, found.arrival)
     paused = moves & np.isfinite(point) & (since >= patience) & (waits >= patience)
+    # Nothing was finished since, and it is not for long that there was something to do.
+    paused |= moves & found.silent
     foretold = ~(nobody | stalled | paused)
     drains = moves & np.isfinite(point) & foretold
     lasts = moves & ~np.isfinite(point) & found.whole & foretold
@@ -215,11 +217,19 @@ def _arrivals(lag: Arrow, ends: Ends, begin: NDArray[np.int64]) -> tuple[_Floats
     return np.where(known, now - then, 0) * 1000 / np.where(known, requested - since, 1), known
 
 
-def _arriving(ends: Ends, begin: NDArray[np.int64], span: NDArray[np.int64]) -> _Floats:
-    """Return offsets that arrived in each part of the span; NaN where unknown."""
-    edges = [end_at(ends, begin + span * n // BINS) for n in range(BINS + 1)]
+def _arriving(lag: Arrow, ends: Ends, begin: NDArray[np.int64], span: NDArray[np.int64]) -> _Floats:
+    """Return offsets that arrived in each part of the span; NaN where unknown.
+
+    The lag's end is rarely of the very end of the span: the last part is as its known share.
+    """
+    times = [begin + span * n // BINS for n in range(BINS)]
+    edges = [end_at(ends, time) for time in times]
     values = np.stack([np.where(known, end, np.nan) for end, known in edges], axis=1)
-    return np.diff(values, axis=1)
+    (now, ended), (as_of, timed) = numbers(lag, "end_offset"), numbers(lag, "as_of")
+    known = ended & timed & (as_of > times[-1]) & (now >= edges[-1][0])
+    share = np.where(known, as_of - times[-1], 1) * BINS / span
+    last = np.where(known, (now - values[:, -1]) / np.minimum(share, 1), np.nan)
+    return np.column_stack([np.diff(values, axis=1), last])
 
 
 def _duration(left: NDArray[np.int64], completion: _Floats, arrival: _Floats) -> _Floats:

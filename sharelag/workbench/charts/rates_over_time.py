@@ -221,6 +221,10 @@ def _last_change(edges: Any, sums: dict[str, Any]) -> int:
     if count < BINS:
         return 0
     first = np.linspace(0, count, BINS, endpoint=False).astype(int)
-    _, parts = _pooled(edges[begin:], {name: rate[begin:] for name, rate in sums.items()}, first)
-    change = int(first[last_change(*(rate[np.newaxis] for rate in parts.values()))[0]])
+    ends, parts = _pooled(edges[begin:], {name: rate[begin:] for name, rate in sums.items()}, first)
+    seconds = np.diff(ends).astype(float) / 1000
+    arrived, finished = (
+        (parts[name] * seconds)[np.newaxis] for name in ("arrival_rate", "completion_rate")
+    )
+    change = int(first[last_change(finished, arrived)[0]])
     return begin + change if change else 0

@@ -291,10 +291,21 @@ def test_the_forecast_is_made_from_the_rates_since_they_last_changed() -> None:
     line = one(lag(3600, 0, 10**7), [observed(faster)], [end(10**7 - 7200, HOUR)])
     assert (line["drain"], line["completion_rate"], line["arrival_rate"]) == ("drains", 10, 2)
     assert (line["observed_ms"], line["drain_ms"]) == (HOUR * 4 // BINS, 3600 * 1000 / 8)
-    # Where nothing is finished since, all of the span counts: it may be a pause.
-    stopped = one(
-        lag(3600, 0, 10**7),
-        [observed([360] * 7 + [0] * 3, last_finished_ms=1000)],
-        [end(10**7 - 7200, HOUR)],
-    )
-    assert (stopped["drain"], stopped["observed_ms"]) == ("never", HOUR)
+    # Nothing is finished since: that is the rate now, and no forecast is made of it.
+    stopped = [observed([360] * 7 + [0] * 3, last_finished=ago(18 * MINUTE))]
+    ends = [end(10**7 - 7200, HOUR)]
+    line = one(lag(3600, 0, 10**7), stopped, ends, [time(0, 0, ago(20 * MINUTE))])
+    assert (line["drain"], line["completion_rate"]) == ("stalled", 0)
+    assert (line["arrival_rate"], line["observed_ms"]) == (2, HOUR * 3 // BINS)
+    # What has just come to those who had nothing to do raises no alarm.
+    line = one(lag(3600, 0, 10**7), stopped, ends, [time(0, 0, ago(1000))])
+    assert (line["drain"], line["drain_ms"]) == ("paused", None)
+
+
+def test_a_fivefold_arrival_rate_is_seen_although_the_last_part_has_not_ended() -> None:
+    """Ends are known at ten moments and now, which is a little before the end of the span."""
+    arrived = [0, 500, 1000, 1500, 4000, 6500, 9000, 11500, 14000, 16500]
+    ends = [end(at, HOUR - n * HOUR // BINS) for n, at in enumerate(arrived)]
+    found = one(lag(1000, 0, 18990, as_of=ago(1000)), [observed([500] * BINS)], ends)
+    assert found["arrival_rate"] == pytest.approx(2500 / 360, rel=0.01)
+    assert (found["observed_ms"], found["drain"]) == (HOUR * 7 // BINS, "never")

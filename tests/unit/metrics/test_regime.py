@@ -23,7 +23,9 @@ FLAT = [40, 41, 39, 40, 42, 40, 38, 41, 40, 39]
         ([2, 1, 2, 0, 3, 42, 40, 39, 41, 40], 5),  # it rose
         ([5, 5, 5, 5, 5, 5, 200, 0, 0, 0], 7),  # after a burst
         ([5, 5, 5, 40, 41, 39, 40, 1, 2, 0], 7),  # the later of two changes
-        ([40, 41, 39, 40, 42, 38, 30, 29, 31, 28], 0),  # lower, but not by much
+        ([40, 41, 39, 40, 42, 40, 38, 38, 37, 38], 0),  # lower, but not by much
+        ([1222, 1176, 1193, 1198, 1051, 880, 844, 860, 866, 879], 5),  # by a quarter, for long
+        ([116, 118, 135, 122, 123, 112, 27, 0, 0, 0], 7),  # it ended within a part
         ([0, 200, 0, 0, 200, 0, 0, 200, 0, 0], 0),  # lumps
         ([40, 41, 39, 40, 42, 40, 38, 41, 40, 0], 0),  # too short to say
         ([float("nan")] * 5 + [1, 1, 1, 1, 1], 0),  # not known
@@ -33,7 +35,35 @@ def test_where_a_regime_begins(parts: list[float], since: int) -> None:
     rows = np.array([FLAT, parts], float)
     assert last_change(rows).tolist() == [0, since]
     # Whichever of arrivals and completions changes last.
-    assert last_change(np.array([FLAT, FLAT], float), rows).tolist() == [0, since]
+    steady = np.stack([FLAT, np.full(BINS, np.median(np.nan_to_num(parts[:5])))])
+    assert last_change(steady, rows).tolist() == [0, since]
+
+
+def test_a_growth_that_begins_is_seen_before_the_rates_are_apart() -> None:
+    """Who keeps up finishes what arrives: that a twelfth is left differs from all before."""
+    arrived = np.array([[494, 462, 496, 474, 485, 481, 465, 490, 491, 480]], float)
+    finished = np.array([[496, 463, 495, 472, 488, 481, 449, 438, 445, 436]], float)
+    assert last_change(finished).tolist() == last_change(arrived).tolist() == [0]
+    assert last_change(finished, arrived).tolist() == [7]
+
+
+def test_chance_and_lumps_seldom_make_a_change() -> None:
+    rng, rows, shares = np.random.default_rng(16), 1500, []
+
+    def histories(mean: float, lump: float) -> np.ndarray:
+        return rng.poisson(mean / lump, (rows, BINS)) * float(lump)
+
+    for mean, lump in ((5, 1), (40, 1), (500, 1), (5, 10), (40, 10), (500, 10), (500, 200)):
+        arrived, finished = histories(mean, 1), histories(mean, lump)
+        flying = rng.poisson(mean / 20, (rows, BINS + 1))
+        for seen in (finished, arrived - np.diff(flying, axis=1)):
+            shares.append((last_change(seen, arrived) > 0).mean())
+    assert max(shares) < 0.04
+    assert np.mean(shares) < 0.015
+    # And a fall by a quarter is found where counts can tell it, where it is.
+    fallen = np.hstack([rng.poisson(500, (rows, 6)), rng.poisson(375, (rows, 4))]).astype(float)
+    found = last_change(fallen)
+    assert ((found == 6) | (found == 7)).mean() > 0.97
 
 
 def test_the_mean_and_its_interval_are_of_what_follows_the_change() -> None:
