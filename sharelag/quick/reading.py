@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -339,8 +339,11 @@ def decoded(
     topic: str = STATE_TOPIC,
     as_of: Moment = None,
     choice: Choice | None = None,
+    seen: Callable[[schemas.Arrow], None] | None = None,
 ) -> Iterator[Decoded]:
     """Decode a topic in this process, batch by batch, in reading order.
+
+    ``seen`` is called with the raw records of each batch.
 
     The moment and the choice filter records, never rejects, whose share partition is unknown.
     Topics are selected by their ids, and only among state records.
@@ -349,6 +352,8 @@ def decoded(
     generation = choice.generation
     for batch in source.batches(topic):
         chosen = of_state(batch, generation) if topic == STATE_TOPIC else of_topic(batch, topic)
+        if seen is not None:
+            seen(chosen)
         records, rejects, skipped = decode_arrow(chosen, topic, generation)
         records = filter_groups(records, choice.groups)
         if topic == STATE_TOPIC:
