@@ -125,10 +125,16 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
         write(lines(rows, "json"))
     else:
         write([_heading(found.level, rows)])
-        shown = [row for row in rows if row["level"] != "ok" or row["due"]]
-        write(lines(shown, "human", views.CHECKS.columns))
+        shown = [_placed(row) for row in rows if row["level"] != "ok" or row["due"]]
+        write(lines(shown, "human", views.CHECKS.without("partition").columns))
     read_by(found.evidence, source, options["as_of"] is not None)
     return CODES[found.level]
+
+
+def _placed(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its share partition in one cell, which leaves a narrow terminal more room."""
+    whole = row["partition"] is None
+    return row | {"topic": row["topic"] if whole else f"{row['topic']}:{row['partition']}"}
 
 
 def _heading(level: str, rows: list[dict[str, Any]]) -> str:

@@ -18,7 +18,6 @@ from sharelag.durations import duration
 from sharelag.errors import unknown_group
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
-from sharelag.model import iso
 from sharelag.monitoring.checks.judge import Judged, judge
 from sharelag.monitoring.checks.measures import Series, matches, of_causes, series
 from sharelag.monitoring.checks.past import as_of_now, before, past
@@ -223,11 +222,8 @@ def _so_far(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     if np.isnan(value):
         return str(found.reason[place])
     or_more = "" if found.is_exact[place, -1] else " or more"
-    held = (
-        ""
-        if np.isnan(since)
-        else f", since {iso(datetime.fromtimestamp(since / 1000, UTC))} or earlier"
-    )
+    begun = _moment(since)
+    held = "" if begun is None else f", since {begun:%Y-%m-%d %H:%M:%S} UTC or earlier"
     return f"{words}{or_more}{held}"
 
 

@@ -133,6 +133,29 @@ def test_every_table_fits_eighty_columns() -> None:
         assert TABLES[words] in table, words
         rows = [line for line in table.splitlines() if ": " not in line]  # else a sentence
         assert max(map(len, rows)) <= 80, words
+    imbalance = tables["imbalance"]  # in which nothing is cut, and neither what is measured is
+    assert "\u2026" not in imbalance
+    assert re.search("search-index  catalogue partition finished/hour +16,645 ", imbalance)
+
+
+def test_what_a_rule_is_about_is_whole_in_eighty_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(
+        "version: 1\nrules:\n- {name: no working members, measure: age, warn: 5m, for: 1m}\n"
+        "- {name: lag, measure: lag, warn: 900, for: 1m}\n"
+    )
+    asked = ("check", "--rules", str(rules), "--capture", "demo")
+    said = shown_on_a_terminal(80, *asked, status=1)
+    assert max(map(len, said.splitlines())) <= 80
+    assert "\u2026" not in said
+    assert re.search(r"no working members search-index +catalogue:1 +age 7m 15s, since", said)
+    assert re.search(r"lag +fulfilment +- +lag 10,512, since", said)
+    assert re.search(r"\b2026-11-23 12:\d\d:\d\d UTC\b", said)
+    rows = [json.loads(line) for line in command(*asked, "-o", "json").stdout.splitlines()]
+    assert {"topic", "partition"} <= rows[0].keys()
 
 
 def test_the_worst_come_first_and_scripts_get_the_same_order_as_ever() -> None:
@@ -287,5 +310,5 @@ def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["n"] + row["unknown"] for row in rows} == {7}
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("sharelag: 6 members is better: ")
-    assert re.search(r"; 2 members: not drained within 2m 0s, p95 age 1m \d+s$", last)
+    assert re.match(r"sharelag: 6 members is better by p95 age and drain time over \d+m \d+s: ", last)
+    assert re.search(r"; 2 members: not drained within \d+m \d+s, p95 age \d+m \d+s$", last)
