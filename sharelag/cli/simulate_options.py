@@ -151,7 +151,9 @@ TRIALS = [
         help="Compare with a consumer group of the same work.",
     ),
     click.option(
-        "--baseline", metavar="VARIANT", help="The variant to compare with.  [default: the first; of an input the group as it is]"
+        "--baseline",
+        metavar="VARIANT",
+        help="The variant to compare with.  [default: the first; of an input the group as it is]",
     ),
     click.option(
         "--measure", multiple=True, metavar="NAME", help="Compare only this measure; repeatable."
@@ -213,7 +215,7 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
-    """The variants of a scenario, by name; a comparison of an input has the group as it is first."""
+    """The variants of a scenario, by name; of an input a comparison begins with it as it is."""
     from sharelag.whatif.autoscaling.text import autoscaled
     from sharelag.whatif.compare import variants
     from sharelag.whatif.comparison.choices import AS_IT_IS

@@ -99,11 +99,16 @@ def compare(
     by_variant = {
         name: [curves[cell.run] for cell in plan.cells if cell.variant == name] for name in variants
     }
-    comparison = compared(as_runs(plan, rows), baseline, confidence)
+    comparison = compared(as_runs(plan, rows), baseline, confidence, variants)
     return replace(comparison, projected=projections(by_variant, confidence))
 
 
-def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.95) -> Comparison:
+def compared(
+    runs: pa.Table,
+    baseline: str | None = None,
+    confidence: float = 0.95,
+    scenarios: Mapping[str, Scenario] | None = None,
+) -> Comparison:
     """Compare runs that are there already, such as those of a sweep.
 
     Parameters
@@ -113,6 +118,9 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
         Failed runs (with an ``error``) are counted, and left out of all else.
     baseline, confidence
         As for `compare`.
+    scenarios : mapping of str to Scenario, optional
+        What the runs are of, by variant: the verdict then says where an open transaction blocks
+        them, and where the work of a record is not known.
 
     Raises
     ------
@@ -155,6 +163,7 @@ def compared(runs: pa.Table, baseline: str | None = None, confidence: float = 0.
         pa.Table.from_pylist(differences, schema=DIFFERENCES),
         baseline,
         confidence,
+        scenarios=dict(scenarios or {}),
     )
 
 

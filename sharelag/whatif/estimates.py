@@ -53,6 +53,7 @@ def service(
     holders: list[set[tuple[str, int]]],
     blocked: Collection[tuple[str, int]],
     assumed: list[str],
+    until: str = "",
 ) -> Service:
     """The processing time of a record, from the deliveries that members with a backlog complete.
 
@@ -66,6 +67,8 @@ def service(
         Partitions whose backlog nobody can get: it makes no member busy.
     assumed
         Gets a sentence.
+    until
+        Words for when the rates end, if that is not now.
     """
     done = {
         place: row["completion_rate"] + (row["redelivery_rate"] or 0.0)
@@ -92,7 +95,7 @@ def service(
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
         f"exponentially distributed: {_members(len(busy))} busy {share} completed "
-        f"{rate:.3g} deliveries a second"
+        f"{rate:.3g} deliveries a second{until}"
     )
     return Service(mean, "exponential")
 

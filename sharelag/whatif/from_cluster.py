@@ -20,7 +20,9 @@ from sharelag.metrics.progress import usual_rates
 from sharelag.model import SharePartition, Window
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
-from sharelag.whatif import estimates
+from sharelag.tables.words import moment
+from sharelag.whatif import estimates, transactions
+from sharelag.whatif.departed import before_loss
 from sharelag.whatif.heads import poison_of
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -105,17 +107,17 @@ def scenario_from(
     progress = _by_partition(evidence.progress, name)
     for place, row in _by_partition(usual, name).items():
         progress[place] = progress.get(place, {}) | row
-    topics = _topics(evidence, lag, progress, batch_records, assumed)
+    open_ = transactions.lasting(evidence, name)
+    topics = _topics(evidence, lag, progress, open_, batch_records, assumed)
     members = _members(evidence, name, topics, assumed)
     found = in_force(evidence.settings, name)
     settings = settings_named((setting, value.value) for setting, value in found.items())
     settings = replace(settings, max_size=int(str(found["group.share.max.size"].value)))
     limits = settings.limits
-    holders = _holders(evidence, name, len(members))
-    service = service or estimates.service(
-        lag, progress, holders, _blocked(evidence, lag, settings), assumed
-    )
     observed = _by_partition(evidence.observed, name)
+    if service is None:
+        holders = _holders(evidence, name, len(members))
+        service = _service(evidence, name, lag, progress, observed, holders, settings, assumed)
     poison = poison_of(
         topics, observed, limits.lock_duration_ms, limits.delivery_count_limit, assumed
     )
@@ -130,6 +132,7 @@ def scenario_from(
         f"{'' if any(topic.racks for topic in topics) else ' without racks'}, "
         "with latencies as by default"
     )
+    transactions.note(evidence, lag, settings, open_, assumed)
     _note_what_is_not_taken_over(
         evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed
     )
@@ -160,6 +163,28 @@ def scenario_from(
     )
 
 
+def _service(
+    evidence: Evidence,
+    group: str,
+    lag: list[dict[str, Any]],
+    progress: dict[tuple[str, int], dict[str, Any]],
+    observed: dict[tuple[str, int], dict[str, Any]],
+    holders: list[set[tuple[str, int]]],
+    settings: Settings,
+    assumed: list[str],
+) -> Service:
+    """The processing time of a record, of a group without members from before they left."""
+    blocked = transactions.blocked(evidence, lag, settings)
+    before = None
+    for row in _of_group(evidence.groups, group):
+        before = before_loss(row, settings.session_timeout_ms, lag, progress, observed)
+    if before is None:
+        return estimates.service(lag, progress, holders, blocked, assumed)
+    nobody: list[set[tuple[str, int]]] = [set()] * before.members
+    said = f" until they left, {moment(before.until)}"
+    return estimates.service(before.lag, before.progress, nobody, blocked, assumed, said)
+
+
 def _group(evidence: Evidence, group: str | None) -> str:
     groups = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
     if group is None and len(groups) == 1:
@@ -188,6 +213,7 @@ def _topics(
     evidence: Evidence,
     lag: list[dict[str, Any]],
     progress: dict[tuple[str, int], dict[str, Any]],
+    open_: dict[tuple[str, int], tuple[int, float]],
     batch_records: int,
     assumed: list[str],
 ) -> list[Topic]:
@@ -204,7 +230,8 @@ def _topics(
             continue
         window = windows.get(SharePartition(row["group_id"], row["topic_id"], row["partition"]))
         age = progress.get((row["topic_id"], row["partition"]), {}).get("age_ms")
-        start = _start(row, window, age, batch_records)
+        place = (row["topic_id"], row["partition"])
+        start = _start(row, window, age, open_.get(place), batch_records)
         by_topic.setdefault((row["topic"], row["topic_id"]), {})[row["partition"]] = start
         if age is None and row["lag"]:
             assumed.append(
@@ -238,14 +265,21 @@ def _topics(
 
 
 def _start(
-    row: dict[str, Any], window: Window | None, age: int | None, batch_records: int
+    row: dict[str, Any],
+    window: Window | None,
+    age: int | None,
+    open_: tuple[int, float] | None,
+    batch_records: int,
 ) -> PartitionStart:
+    # What waits behind the transaction is not read, but it has waited since that began.
+    offset, waits = open_ or (None, 0.0)
     return PartitionStart(
         end_offset=row["end_offset"],
         log_start_offset=row["log_start_offset"] or 0,
         window=window,
         batch_records=batch_records,
-        oldest_age_ms=float(age or 0),
+        oldest_age_ms=max(float(age or 0), waits),
+        open_from=offset,
     )
 
 
@@ -287,31 +321,6 @@ def _holders(evidence: Evidence, group: str, members: int) -> list[set[tuple[str
     return [_held(row) for row in rows]
 
 
-def _blocked(
-    evidence: Evidence, lag: list[dict[str, Any]], settings: Settings
-) -> set[tuple[str, int]]:
-    """Partitions of whose backlog nobody can get anything new, and hardly anything is at hand.
-
-    Their windows are full, or an open transaction begins where they end.
-    """
-    stable = {
-        (row["topic_id"], row["partition"]): row["last_stable_offset"]
-        for row in evidence.logs.to_pylist()
-        if settings.isolation_level == "read_committed" and row["last_stable_offset"] is not None
-    }
-    blocked = set()
-    for row in lag:
-        place, end = (row["topic_id"], row["partition"]), row["window_end_offset"]
-        start = row["effective_start_offset"]
-        at_hand = (row["window_available"] or 0) + (row["window_unknown"] or 0)
-        if end is None or start is None or at_hand > 1:  # 1: the record that blocks
-            continue
-        is_full = end - start >= settings.limits.max_record_locks
-        if is_full or stable.get(place, end + 1) <= end:
-            blocked.add(place)
-    return blocked
-
-
 def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
     """The partitions of a member."""
     return {
@@ -336,18 +345,6 @@ def _note_what_is_not_taken_over(
         )
     ids = {row["topic_id"] for row in lag}
     logs = [row for row in evidence.logs.to_pylist() if row["topic_id"] in ids]
-    ends = {(row["topic_id"], row["partition"]): row["end_offset"] for row in lag}
-    open_ = [
-        row
-        for row in logs
-        if settings.isolation_level == "read_committed"
-        and row["last_stable_offset"] is not None
-        and row["last_stable_offset"] < (ends.get((row["topic_id"], row["partition"])) or 0)
-    ]
-    if open_:
-        assumed.append(
-            f"open transactions, in {len(open_)} of {len(lag)} partitions, are committed at once"
-        )
     if any("compact" in (row["cleanup_policy"] or "") for row in logs):
         assumed.append("every offset of the backlog has a record, although topics are compacted")
     if reset != settings.auto_offset_reset:

@@ -35,6 +35,9 @@ class PartitionStart:
         evenly since.
     missing
         Offsets that compaction has taken out of the log.
+    open_from
+        Where a transaction begins that stays open until the end: a ``read_committed`` group gets
+        nothing from there on, of what is there and of what arrives. None: there is none.
     """
 
     end_offset: int = 0
@@ -43,6 +46,16 @@ class PartitionStart:
     batch_records: int = 1
     oldest_age_ms: float = 0.0
     missing: tuple[int, ...] = ()
+    open_from: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.open_from is not None and not (
+            self.log_start_offset <= self.open_from <= self.end_offset
+        ):
+            raise InputError(
+                f"a transaction is open from offset {self.open_from} on, in a log of the offsets "
+                f"{self.log_start_offset} to {self.end_offset}: give an offset of that log"
+            )
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _COMMANDS = {
     "head_of_line": "windows --picture",
     "window_full": "windows --picture",
     "lock_expiry": "settings",
-    "open_transaction": "reconcile",
+    "open_transaction": "explain",
     "markers": "reconcile",
     "compaction_holes": "reconcile",
 }
@@ -35,7 +35,7 @@ _COMMANDS = {
 _OF_RECORD = ("head_of_line", "poison_records", "window_full")
 _OTHERS = "history --events"
 #: Commands that take ``--topic``.
-_OF_TOPIC = ("windows", "history", "progress", "reconcile")
+_OF_TOPIC = ("windows", "history", "progress", "reconcile", "explain")
 
 
 def next_command(cause: Mapping[str, Any], source: str, members: int | None = None) -> str:
@@ -50,6 +50,11 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
     members : int, optional
         How many members the group has: a simulation tries two more.
     """
+    is_placed = bool(cause["topic"]) and cause["partition"] is not None
+    if cause["cause"] == "open_transaction" and is_placed and "--bootstrap-server" in source:
+        # Kafka alone knows the producer, and since when its transaction is open.
+        place = f"--topic {shlex.quote(cause['topic'])} --partition {cause['partition']}"
+        return f"kafka-transactions.sh {source} describe-producers {place}"
     offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
     if cause["cause"] in _OF_RECORD and offset and "--bootstrap-server" in source:
         place = f"{cause['topic']}:{cause['partition']}:{offset}"

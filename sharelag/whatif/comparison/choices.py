@@ -27,6 +27,8 @@ _FIELDS = {
     "share.auto.offset.reset": "auto_offset_reset",
 }
 _OF_LIMITS = frozenset(one.name for one in fields(Limits))
+#: The name of a scenario of which nothing is changed.
+AS_IT_IS = "as it is"
 #: Between the parts of a variant's name.
 _BETWEEN = " · "
 
@@ -87,7 +89,7 @@ def variants(
             assignors or [""], peopled.items(), set_.items()
         )
     }
-    return {_BETWEEN.join(filter(None, parts)) or "as it is": made[parts] for parts in made}
+    return {_BETWEEN.join(filter(None, parts)) or AS_IT_IS: made[parts] for parts in made}
 
 
 def _members(count: int) -> str:

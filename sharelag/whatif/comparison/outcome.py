@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif.comparison import rows as words
+from sharelag.whatif.comparison import verdict as sentence
 from sharelag.whatif.comparison.intervals import Floats, each_level, is_better
 from sharelag.whatif.comparison.tables import MEASURED, PROJECTED
 from sharelag.whatif.presented import presented
+from sharelag.whatif.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Comparison(Displayable):
     projected
         Lag over time, the mean of the runs of each variant: `sharelag.whatif.projection.PROJECTED`.
         Empty for runs that were made elsewhere, such as those of a sweep: they keep no timeline.
+    scenarios
+        What was compared, by variant; empty where only the runs are at hand.
     """
 
     runs: pa.Table
@@ -47,6 +50,7 @@ class Comparison(Displayable):
     baseline: str
     confidence: float
     projected: pa.Table = field(default_factory=PROJECTED.empty_table)
+    scenarios: Mapping[str, Scenario] = field(default_factory=dict)
 
     def presented(self) -> Presentation:
         """The table that people are shown of it."""
@@ -123,41 +127,12 @@ class Comparison(Displayable):
         return None if MEASURED[measure].better is None else self.winner(measure)
 
     def verdict(self) -> str:
-        """Return one sentence: which variant is best, and what the baseline would do.
+        """Return one sentence: which variant is better by which measure, and how each would go.
 
-        The time until the lag is gone decides, and the age of the oldest record, at its 95th
-        percentile. Where they disagree it is the age: of a group that keeps up, when the lag is 0
-        says little.
+        The age of the oldest record, at its 95th percentile, and the time until the lag is gone
+        decide; see `sharelag.whatif.comparison.verdict`.
         """
-        decisive = [name for name in ("age_p95_ms", "drain_ms") if name in self.runs.column_names]
-        best = next(filter(None, map(self.winner, decisive)), None)
-        now = f"{self.baseline}: {self._course(self.baseline)}"
-        others = set(self.runs.column("variant").to_pylist()) - {self.baseline}
-        how = "best" if len(others) > 1 else "better"
-        if best is None:
-            if len(others) == 1:
-                (other,) = others
-                return f"{other} is not shown to be better: {self._course(other)}; {now}"
-            return f"no variant is shown to be better than all others; {now}"
-        if best == self.baseline:
-            return f"{best} is {how}: {self._course(best)}"
-        return f"{best} is {how}: {self._course(best)}; {now}"
-
-    def _course(self, variant: str) -> str:
-        """Say how the lag of a variant went on average."""
-        runs = [row for row in self.runs.to_pylist() if row["variant"] == variant]
-        runs = [row for row in runs if row.get("error") is None]
-        if not runs:
-            return "all of its runs failed"
-        drained = [row["drain_ms"] for row in runs if row.get("drain_ms") is not None]
-        ages = [row["age_p95_ms"] for row in runs if row.get("age_p95_ms") is not None]
-        if len(drained) == len(runs):
-            said = f"drained in {duration(sum(drained) / len(drained))}"
-        else:
-            often = f" in {len(runs) - len(drained)} of {len(runs)} runs" if drained else ""
-            said = f"not drained within {duration(runs[0]['duration_ms'])}{often}"
-        old = f", p95 age {duration(sum(ages) / len(ages))}" if ages else ""
-        return said + old
+        return sentence.verdict(self)
 
     def sentences(self) -> Iterator[str]:
         """What to know when reading it."""

@@ -76,6 +76,8 @@ def _why_not_at_all(scenario: Scenario) -> str | None:
         return "it has several brokers"
     if any(producer.transaction_batches for producer in scenario.producers):
         return "a producer uses transactions"
+    if any(start.open_from is not None for topic in scenario.topics for start in topic.starts):
+        return "a transaction stays open"
     return None
 
 

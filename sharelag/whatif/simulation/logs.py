@@ -19,6 +19,8 @@ from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulation.streams import ARRIVALS, Longs, generator
 
 _HOUR_MS = 3_600_000
+#: When fetches can read what comes after a transaction that stays open.
+_NEVER = np.iinfo(np.int64).max
 
 
 class Log:
@@ -113,7 +115,10 @@ class Log:
 
     def next_readable(self) -> int | None:
         """When fetches can read more than at the last time that was looked at; None: never."""
-        return self.readable[self._readable_at] if self._readable_at < len(self.readable) else None
+        if self._readable_at == len(self.readable):
+            return None
+        due = self.readable[self._readable_at]
+        return None if due == _NEVER else due
 
     def batches(self, first: int, last: int) -> list[LogBatch]:
         """The record batches that are there now and hold any of the offsets ``first..last``."""
@@ -202,25 +207,36 @@ def _log(start: PartitionStart, arriving: list[_Appended], committed: bool) -> L
     first = max(start.log_start_offset, start.window.start_offset if start.window and known else 0)
     first -= (first - start.log_start_offset) % start.batch_records
     bases = np.arange(first, start.end_offset, start.batch_records, dtype=np.int64)
+    open_from = start.open_from if committed else None
+    if open_from is not None and first < open_from < start.end_offset:
+        bases = np.union1d(bases, [open_from])  # a record batch is of one transaction
     ages = (
         np.clip((start.end_offset - bases) / max(start.end_offset - first, 1), 0, 1)
         * start.oldest_age_ms
         * 1000
     )
     past = -np.rint(ages).astype(np.int64)
+    read = past if open_from is None else np.where(bases < open_from, past, _NEVER)
     if not arriving:
-        return Log(np.append(bases, start.end_offset), past, start.log_start_offset, start.missing)
+        return Log(
+            np.append(bases, start.end_offset),
+            past,
+            start.log_start_offset,
+            start.missing,
+            readable=None if open_from is None else read,
+        )
     later = _in_order(arriving)
     edges = start.end_offset + np.concatenate([[0], np.cumsum(later.sizes)])
     # What comes after an open transaction can be read when that has ended.
-    readable = np.maximum.accumulate(later.ends)
+    ends = later.ends if open_from is None else np.full_like(later.ends, _NEVER)
+    readable = np.maximum.accumulate(ends)
     return Log(
         np.concatenate([bases, edges]).astype(np.int64),
         np.concatenate([past, later.times]),
         start.log_start_offset,
         start.missing,
         edges[:-1][later.is_marker].tolist(),
-        np.concatenate([past, readable]) if committed else None,
+        np.concatenate([read, readable]) if committed else None,
         edges[:-1][later.is_aborted].tolist() if committed else (),
         np.concatenate([np.full(len(bases), -1), later.keys]),
     )

@@ -432,7 +432,7 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], result: str) -> None:
         (("--autoscale", "keda:threshold=0"), "threshold is '0'"),
         (
             ("--compare", "--members", "2,4", "--baseline", "8 members"),
-            "choose one of '2 members', '4 members'",
+            "choose one of 'as it is', '2 members', '4 members'",
         ),
         (("--compare", "--measure", "nothing"), "unknown measure 'nothing'"),
         (("--fewest-members", "soon"), "invalid goal 'soon'"),

@@ -12,11 +12,18 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.whatif import (
     ASSIGNORS,
     Limits,
+    Member,
+    PartitionStart,
+    Producer,
+    Scenario,
+    Service,
     Settings,
+    Topic,
     compare,
     compared,
     named,
@@ -577,9 +584,79 @@ def test_names_of_functions_are_not_hidden_by_their_modules() -> None:
 def test_a_verdict_of_two_says_better_and_of_more_best() -> None:
     scenario = named("uneven")
     same = compare({"as it is": scenario, "the same": scenario}, seeds=range(3))
-    assert same.verdict().startswith("the same is not shown to be better: ")
+    assert same.verdict().startswith(
+        "the same is not shown to be better by p95 age or drain time over "
+    )
     twice = scenario.with_members(2 * len(scenario.each_member()))
     pair = compare({"as it is": scenario, "twice": twice}, seeds=range(3)).verdict()
     more = compare({"as it is": scenario, "twice": twice, "same": scenario}, seeds=range(3))
-    assert pair.startswith("twice is better: ")
-    assert more.verdict().startswith("twice is best: ")
+    assert pair.startswith("twice is better by p95 age over 5m 0s: drained in ")
+    assert more.verdict().startswith("twice is best by p95 age over 5m 0s: drained in ")
+
+
+def _compared(first: Any, second: Any) -> Comparison:
+    """Seven runs of two variants each, with their drain time and age."""
+    rows = [
+        {"variant": name, "seed": seed, "drain_ms": drain, "age_p95_ms": age + seed}
+        | {"duration_ms": 600_000}
+        for name, (drain, age) in {"as it is": first, "tried": second}.items()
+        for seed in range(7)
+    ]
+    return compared(pa.Table.from_pylist(rows))
+
+
+@pytest.mark.parametrize(
+    ("now", "tried", "said"),
+    [
+        ((92e3, 9e3), (313e3, 8e3), "tried is better by p95 age, but as it is by drain time"),
+        ((92e3, 9e3), (92e3, 8e3), "tried is better by p95 age"),
+        ((92e3, 9e3), (80e3, 8e3), "tried is better by p95 age and drain time"),
+        ((None, 8e3), (None, 9e3), "as it is is better by p95 age"),
+        ((92e3, 9e3), (92e3, 9e3), "tried is not shown to be better by p95 age or drain time"),
+    ],
+)
+def test_a_verdict_names_the_measure_and_has_both_figures_of_both(
+    now: Any, tried: Any, said: str
+) -> None:
+    words = _compared(now, tried).verdict()
+    assert words.startswith(f"{said} over 10m 0s: ")
+    for drain, age in (now, tried):
+        drains = "not drained within 10m 0s" if drain is None else f"drained in {duration(drain)}"
+        assert f"{drains}, p95 age {duration(age + 3)}" in words
+    assert words.removeprefix(said).count("p95 age ") == 2
+
+
+def test_a_verdict_of_an_open_transaction_says_that_members_do_not_help() -> None:
+    start = PartitionStart(end_offset=100, open_from=40, oldest_age_ms=60_000)
+    scenario = Scenario(
+        topics=(Topic("orders", 1, starts=(start,)),),
+        members=(Member("m", service=Service(10)),),
+        producers=(Producer("orders", 5),),
+        settings=Settings(isolation_level="read_committed", auto_offset_reset="earliest"),
+        duration_ms=30_000,
+    )
+    alone = simulate(scenario, 1)
+    (row_of,) = alone.summary.to_pylist()
+    assert row_of["drain_ms"] is None
+    assert row_of["completed"] == 40
+    lags = alone.timeline.column("lag").to_pylist()
+    assert lags[-1] >= 60 + 100  # all that arrives waits behind it
+    found = compare({"as it is": scenario, "3 members": scenario.with_members(3)}, seeds=range(7))
+    words = found.verdict()
+    assert words.startswith(
+        "blocked by a transaction that is open in orders:0 from offset 40 (60 offsets so far): "
+        "members do not help there, nor do assignors or locks; 3 members: not drained within 30 s"
+    )
+    assert "; as it is: not drained within 30 s" in words
+    free = replace(scenario, settings=Settings(auto_offset_reset="earliest"))
+    changed = compare({"as it is": scenario, "uncommitted": free}, seeds=range(7)).verdict()
+    assert changed.startswith("uncommitted is better by p95 age and drain time over 30 s: drained")
+    assert changed.endswith(
+        "; as it is is blocked by a transaction that is open in orders:0 from "
+        "offset 40 (60 offsets so far)"
+    )
+
+
+def test_a_transaction_is_open_within_the_log() -> None:
+    with pytest.raises(InputError, match="open from offset 7 on, in a log of the offsets 0 to 5"):
+        PartitionStart(end_offset=5, open_from=7)

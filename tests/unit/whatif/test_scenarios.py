@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.model.settings.catalogue import find
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput
-from sharelag.whatif.compare import variants
+from sharelag.whatif.compare import compare, variants
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.named import named, names
@@ -451,9 +452,6 @@ def test_who_joins_a_group_without_members_is_like_what_was_given() -> None:
 def test_what_is_not_taken_over_is_said() -> None:
     said = " ".join(scenario_from(evidence("held_head")).assumed)
     assert "1 offset that may be acquired can be delivered at once" in said
-    assert "open transactions, in 1 of 2 partitions, are" in " ".join(
-        scenario_from(evidence("open_transaction")).assumed
-    )
     assert "although topics are compacted" in " ".join(
         scenario_from(evidence("compaction_holes")).assumed
     )
@@ -549,3 +547,55 @@ def test_no_more_members_than_a_broker_lets_join() -> None:
         for wrong in (-1, 2.5):
             with pytest.raises(InputError, match="cannot be a number of members"):
                 ask(wrong)  # type: ignore[arg-type]
+
+
+def test_an_open_transaction_blocks_the_group_as_it_is_in_a_simulation() -> None:
+    found = evidence("open_transaction")
+    scenario = scenario_from(found, duration_ms=60_000)
+    (stable,) = {
+        row["last_stable_offset"]
+        for row in found.logs.to_pylist()
+        if row["topic"] == "open-transaction-orders" and row["partition"] == 0
+    }
+    blocked, free = scenario.topics[0].starts
+    assert (blocked.open_from, free.open_from) == (stable, None)
+    assert stable < blocked.end_offset
+    assert blocked.oldest_age_ms > 2_000  # since it began
+    assert f"open-transaction-orders:0 from offset {stable} on stays open" in " ".join(
+        scenario.assumed
+    )
+    for tried in (scenario, scenario.with_members(8)):
+        last = simulate(tried).timeline.to_pylist()[-2:]
+        waits, other = (row["lag"] for row in last)
+        assert waits >= blocked.end_offset - stable
+        assert other < waits / 5
+    # One that began a moment ago is what every transactional producer has.
+    patient = replace(found, patience=timedelta(hours=1))
+    lately = scenario_from(patient)
+    assert lately.topics[0].starts[0].open_from is None
+    assert "open transactions, in 1 of 2 partitions, are committed at once" in " ".join(
+        lately.assumed
+    )
+
+
+def test_the_work_of_a_group_without_members_is_that_of_those_who_left() -> None:
+    bench = sharelag.open("demo", engine="local")
+    found = bench.evidence("returns-desk")
+    scenario = scenario_from(found)
+    # 1500 records in the 25 minutes before, by 2 members that kept up: half of the time.
+    assert scenario.members[0].service.mean_ms == pytest.approx(1000, rel=0.01)
+    assert any(
+        "2 members busy 50% of the time" in one and "until they left, 2026-11-23 12:15:05" in one
+        for one in scenario.assumed
+    )
+    again = compare({"as it is": scenario, "+2": scenario.with_members(2)}, seeds=range(3))
+    assert "not drained within 10m 0s, p95 age 15m" in again.verdict()
+    # Who left, and when, is not known: nor is the work.
+    column = pa.nulls(found.groups.num_rows, found.groups.schema.field("emptied").type)
+    at_ = found.groups.schema.get_field_index("emptied")
+    unknown = scenario_from(replace(found, groups=found.groups.set_column(at_, "emptied", column)))
+    told = compare({"as it is": unknown, "+2": unknown.with_members(2)}, seeds=range(3)).verdict()
+    assert told == (
+        "not known: the group has no members to measure, so nobody knows how long a record takes; "
+        "give it as --service 20ms, or service=Service(20) in Python"
+    )

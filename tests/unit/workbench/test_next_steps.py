@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -52,3 +53,30 @@ def test_a_stuck_record_of_a_cluster_is_shown_and_of_a_capture_its_window() -> N
     live = next_command(row, "--bootstrap-server a:1")
     assert live == "sharelag peek --bootstrap-server a:1 billing orders:0:4142"
     assert next_command(row, "--capture demo").startswith("sharelag windows --picture")
+
+
+def test_the_command_of_an_open_transaction_shows_the_transaction() -> None:
+    row = ROW | {"group_id": "invoicing", "topic": "invoices", "cause": "open_transaction"}
+    recorded = next_command(row, "--capture demo")
+    answer = CliRunner().invoke(cli, shlex.split(recorded)[1:], catch_exceptions=False)
+    assert "open_transaction  invoices:0, holds 636, since 2026-11-23 12:23:08 UTC" in answer.output
+    assert "last stable offset 2978" in answer.output
+    # Of a running cluster Kafka says which producer it is.
+    assert next_command(row | {"topic": "a b"}, "--bootstrap-server a:1") == (
+        "kafka-transactions.sh --bootstrap-server a:1 describe-producers "
+        "--topic 'a b' --partition 0"
+    )
+
+
+def test_the_command_of_slow_consumers_compares_with_the_group_as_it_is() -> None:
+    row = ROW | {"group_id": "analytics", "cause": "slow_consumers"}
+    words = shlex.split(next_command(row, "--capture demo", 2))[1:]
+    answer = CliRunner().invoke(
+        cli, [*words, "--duration", "20s", "--seeds", "3", "-o", "json"], catch_exceptions=False
+    )
+    told = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert {(one["variant"], one["baseline"]) for one in told} == {
+        ("as it is", "as it is"),
+        ("4 members", "as it is"),
+    }
+    assert "2 variants, 3 seeds, compared seed by seed with as it is" in answer.stderr

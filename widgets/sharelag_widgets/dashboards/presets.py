@@ -11,6 +11,7 @@ import ipywidgets as W  # noqa: N812
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.whatif import Scenario, assignor_names
+from sharelag.whatif.horizon import SHORTEST_MS, cut_short
 from sharelag.whatif.settings import require_members
 
 from .field import Chips, Field
@@ -81,7 +82,8 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.locks = Field("Lock duration, s", entered=entered)
         self.assignors = Chips("Assignors", assignor_names(), value=("lag-aware-sticky",))
         self.limits = Field("Delivery limit", entered=entered)
-        self.seconds = _count("Simulated time, s", 120, 1, 86_400)
+        self._seconds = SHORTEST_MS // 1000
+        self.seconds = _count("Simulated time, s", self._seconds, 1, 86_400)
         self.runs = _count("Runs", 7, 2, 200)
         self.seed = _count("First seed", 0, 0, 2**31)
         for field in (self.members, self.locks, self.limits):
@@ -111,6 +113,9 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.locks.hint = f"{_AS_IT_IS}: {duration(limits.lock_duration_ms)}"
         self.limits.hint = f"{_AS_IT_IS}: {limits.delivery_count_limit}"
         self.assignors.now = scenario.assignor
+        if self.seconds.value == self._seconds:  # nobody chose another
+            self._seconds = cut_short(scenario).duration_ms // 1000
+            self.seconds.value = self._seconds
 
     def read(self) -> Change | None:
         """What is chosen; None where a field cannot be read, which says so itself."""

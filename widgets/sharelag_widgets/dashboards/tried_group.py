@@ -6,7 +6,10 @@ from dataclasses import replace
 from functools import partial
 
 from sharelag.whatif import Comparison, Scenario
+from sharelag.whatif.comparison.verdict import unknown_work
 from sharelag.whatif.heads import without_stuck_heads
+from sharelag.whatif.horizon import LONGEST_MS as LONGEST_MS
+from sharelag.whatif.horizon import cut_short
 
 from ..run import Run
 from .group_dashboard import GroupDashboard
@@ -14,11 +17,8 @@ from .parts import words_of
 from .trials import BASELINE, CancelledError, watched_comparison
 from .verdict import Verdict
 
-#: Of a what-if that answers within seconds: its seeds, how long it is simulated at most and at
-#: least, and how many records may arrive in that time if it is more than the least.
+#: Of a what-if that answers within seconds.
 SEEDS = tuple(range(7))
-LONGEST_MS, SHORTEST_MS = 600_000, 120_000
-MOST_RECORDS = 20_000
 #: What can be tried by one click, by its name.
 TRIALS = {"members": "+2 members", "lag-aware": "lag-aware assignor", "heads": "skip stuck records"}
 #: The change that each makes, as the Python that people copy; `Now._trials` makes it.
@@ -35,13 +35,6 @@ FITTING = {
     "hot_partition": "lag-aware",
     "unassigned": "lag-aware",
 }
-
-
-def cut_short(scenario: Scenario) -> Scenario:
-    """A scenario for as long as takes seconds to simulate."""
-    rate = sum(producer.rate for producer in scenario.producers)
-    long_ms = round(MOST_RECORDS / rate * 1000) if rate else LONGEST_MS
-    return replace(scenario, duration_ms=min(max(long_ms, SHORTEST_MS), LONGEST_MS))
 
 
 class TriedGroup(GroupDashboard):
@@ -63,9 +56,14 @@ class TriedGroup(GroupDashboard):
                 return
             group = str(self.group)
             try:
-                chosen = self._trials(cut_short(self.bench.scenario(group)), name)
+                scenario = cut_short(self.bench.scenario(group))
+                chosen = self._trials(scenario, name)
             except Exception as error:  # people get a sentence
                 self.what_if.sentence = words_of(error)
+                return
+            # Its curves would be of a number that nobody measured.
+            if why := unknown_work(scenario):
+                self.what_if.sentence = f"{why[:1].upper()}{why[1:]}."
                 return
             if chosen is None:
                 self.what_if.sentence = "No record pins a start offset here: nothing to skip."
