@@ -105,7 +105,7 @@ def _objects(text: str) -> Iterator[tuple[_Row, str]]:
         between = text[at : len(text) if begin < 0 else begin]
         if not all(_LOGGED.fullmatch(line) for line in between.split("\n")):
             begin = _next(text, at)
-            yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is no object"
+            yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is not an object"
         elif begin < 0:
             return
         elif between.rpartition("\n")[2].startswith("["):  # a log line that has an object in it

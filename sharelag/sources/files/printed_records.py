@@ -36,7 +36,7 @@ def number(value: Any, name: str, kind: str) -> int:
     Raises
     ------
     NotPrintedError
-        When it is none.
+        When it is not a number, or too large for the type.
     """
     bits, signed = INT_SIZES[kind] * 8, not kind.startswith("u")
     least, end = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
