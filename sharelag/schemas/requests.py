@@ -33,7 +33,7 @@ REQUESTS = pa.schema(
         ("session_epoch", pa.int32()),  # of ShareFetch and ShareAcknowledge
         ("error_code", pa.int16()),  # of the whole answer; null where it has none
         ("session_id", pa.int32()),  # in place of a member, in a draft of KIP-932
-        ("legacy", pa.bool_()),  # whether it is of that draft
+        ("legacy", pa.bool_()),  # true: the request has the form of that draft
     ]
 )
 

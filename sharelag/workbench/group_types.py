@@ -24,7 +24,7 @@ def drafted_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterat
     Yields
     ------
     str
-        Nothing where every record is of version 0, as Kafka's are.
+        Nothing where every record has version 0, as those of Kafka do.
     """
     types = latest_types(found)
     if groups:
