@@ -19,6 +19,7 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
+from sharelag.cli.output import start
 
 
 @click.command()
@@ -32,14 +33,13 @@ def mcp(engine: str, over: timedelta, **options: Any) -> None:
     """
     from sharelag.monitoring.agents.server import server_of
     from sharelag.workbench.bench import Workbench
-    from sharelag.workbench.engine import choose
 
     source = source_of(options)
     bench = Workbench(
         source=source,
         as_of=moment_of(options),
         choice=choice_of(options),
-        engine=choose(engine, source),
+        engine=start(engine, source),
         over=over,
         bars=False,
     )

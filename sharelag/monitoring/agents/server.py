@@ -35,15 +35,29 @@ def server_of(bench: Workbench) -> MCPServer[Any]:
     """
     try:
         from mcp.server.mcpserver import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
         from mcp.types import ToolAnnotations
     except ImportError as error:
         raise SetupError(
             "the Model Context Protocol is not installed here: pip install 'sharelag[mcp]'"
         ) from error
+    from sharelag.monitoring.agents.sentences import sentence_of
     from sharelag.monitoring.agents.tools import Tools
 
+    class Server(MCPServer[Any]):
+        """Answers what went wrong in a sentence alone."""
+
+        async def call_tool(self, *given: Any, **named: Any) -> Any:
+            try:
+                return await super().call_tool(*given, **named)
+            except ToolError as error:
+                said = sentence_of(error.__cause__)
+                if said is None:
+                    raise
+                raise ToolError(said) from error
+
     tools = Tools(bench)
-    server: MCPServer[Any] = MCPServer(
+    server = Server(
         "sharelag", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
     harmless = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)

@@ -12,11 +12,20 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from sharelag.errors import InputError
-from sharelag.monitoring.agents.answers import answer_of, causes_in_words
+from sharelag.monitoring.agents.answers import (
+    answer_of,
+    causes_in_words,
+    groups_in_words,
+    lags_in_words,
+    window_in_words,
+)
+from sharelag.tables.words import terminal
 from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words
 from sharelag.whatif.comparison.size import size
+from sharelag.whatif.comparison.verdict import unknown_work
+from sharelag.whatif.horizon import WORDS, cut_short
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.result import SIMULATED, Result
 
@@ -44,7 +53,7 @@ Members = Annotated[int, Field(ge=1, le=MOST_MEMBERS, description="Number of mem
 Assignor = Annotated[
     str, Field(max_length=100, description="An assignor, such as simple or lag-aware-sticky.")
 ]
-Seconds = Annotated[int, Field(ge=1, le=3600, description="Simulated seconds.")]
+Seconds = Annotated[int, Field(ge=1, le=3600, description=f"Simulated seconds; without, {WORDS}.")]
 Seeds = Annotated[int, Field(ge=2, le=30, description="Number of simulated runs of each variant.")]
 Lock_ = Annotated[int, Field(ge=1, le=3600, description="Lock duration of records in seconds.")]
 
@@ -65,19 +74,22 @@ class Tools:
     def groups(self) -> dict[str, Any]:
         """List the share groups, worst first: level, lag, age, rates, what becomes of it, cause."""
         result = self._now().overview()
-        return answer_of(result, (result.title,))
+        rows = result.table.to_pylist()
+        return answer_of(result, "How are the share groups?", result.title, groups_in_words(rows))
 
     def lag(self, group: AnyGroup = None) -> dict[str, Any]:
         """Give the lag of each share partition and its terms.
 
         Lag is Kafka's: end offset - start offset - delivery complete count; null where unknown.
         """
-        return answer_of(self._now().lag(group))
+        result = self._now().lag(group)
+        verdict, each = lags_in_words(result.table)
+        return answer_of(result, "How much lag has each share partition?", verdict, each)
 
     def explain(self, group: AnyGroup = None) -> dict[str, Any]:
         """Say why groups lag: causes with their evidence and advice, the most severe first."""
         result = self._now().explain(group)
-        return answer_of(result, causes_in_words(result))
+        return answer_of(result, "Why is there lag?", *causes_in_words(result))
 
     def window(
         self, group: Group, topic: Topic, partition: Partition, at: Moment = None
@@ -99,7 +111,13 @@ class Tools:
                 f"group {group!r} has no state of partition {partition} of topic {topic!r} at that "
                 f"moment: it has topics {', '.join(topics) or 'not any'}"
             )
-        return answer_of(replace(result, table=found))
+        place = f"{terminal(topic)}:{partition} of {terminal(group)}"
+        (row,) = found.to_pylist()
+        return answer_of(
+            replace(result, table=found),
+            f"What does the coordinator hold of {place}?",
+            window_in_words(row),
+        )
 
     def what_if(
         self,
@@ -107,7 +125,7 @@ class Tools:
         members: Members | None = None,
         assignor: Assignor | None = None,
         lock_seconds: Lock_ | None = None,
-        seconds: Seconds = 120,
+        seconds: Seconds | None = None,
         seeds: Seeds = 7,
     ) -> dict[str, Any]:
         """Simulate a group with one change against the group as it is, from its state now.
@@ -128,7 +146,7 @@ class Tools:
         group: Group,
         members: Annotated[list[Members], Field(max_length=_MOST_VARIANTS)] = [],  # noqa: B006
         assignors: Annotated[list[Assignor], Field(max_length=_MOST_VARIANTS)] = [],  # noqa: B006
-        seconds: Seconds = 120,
+        seconds: Seconds | None = None,
         seeds: Seeds = 7,
     ) -> dict[str, Any]:
         """Simulate every combination of members and assignors against the group as it is."""
@@ -147,11 +165,16 @@ class Tools:
         members: Sequence[int],
         assignors: Sequence[str],
         lock_seconds: int | None,
-        seconds: int,
+        seconds: int | None,
         seeds: int,
     ) -> dict[str, Any]:
         bench = self._now()
-        scenario = bench.scenario(group, duration_ms=seconds * 1000)
+        scenario = bench.scenario(group)
+        scenario = (
+            cut_short(scenario)
+            if seconds is None
+            else replace(scenario, duration_ms=seconds * 1000)
+        )
         changed = {} if lock_seconds is None else {
             f"lock {lock_seconds} s": {_LOCK: lock_seconds * 1000}
         }  # fmt: skip
@@ -184,7 +207,8 @@ class Tools:
                 *(f"assumed: {sentence}" for sentence in scenario.assumed),
             ),
         )
-        return answer_of(result, (found.verdict(), *_verdicts(found)))
+        by_measure = () if unknown_work(scenario) else _verdicts(found)
+        return answer_of(result, result.title, found.verdict(), by_measure)
 
 
 def _verdicts(found: Comparison) -> Iterator[str]:
@@ -195,8 +219,10 @@ def _verdicts(found: Comparison) -> Iterator[str]:
     for measure, rows in by_measure.items():
         best = next((row for row in rows if row["winner"]), None)
         said = ", ".join(f"{row['variant']}: {_words(measure, row)}" for row in rows)
-        verdict = f"{best['variant']} is best" if best else "no difference is shown"
-        yield f"{measure_words(measure)}: {said}; {verdict}"
+        by = measure_words(measure)
+        how = "better" if len(rows) == 2 else "best"
+        verdict = f"{best['variant']} is {how} by it" if best else "no difference is shown"
+        yield f"{by}: {said}; {verdict}"
 
 
 def _unknown(found: Comparison) -> Iterator[str]:

@@ -102,7 +102,7 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
     assert {variant for _, variant in rows} == {"as it is", "6 members"}
     assert rows["lag_p95", "6 members"]["winner"]
     assert any(one.startswith("lag p95 (offsets): as it is: ") for one in found["summary"])
-    assert any(one.endswith("6 members is best") for one in found["summary"])
+    assert any(one.endswith("6 members is better by it") for one in found["summary"])
     assert any(one.startswith("assumed: ") for one in found["notes"])
     both = asked("slow", "compare", group="slow", members=[2, 4], assignors=["simple"], seeds=2)
     assert {row["variant"] for row in both["rows"]} == {
@@ -126,13 +126,13 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
             "yesterday",
         ),
         ("what_if", {"group": "poison"}, "choose a change"),
-        ("what_if", {"group": "poison", "members": 100_000}, "less than or equal to 200"),
+        ("what_if", {"group": "poison", "members": 100_000}, "members: give at most 200, not"),
         ("what_if", {"group": "poison", "assignor": "no-such"}, "no-such"),
         ("compare", {"group": "poison", "members": list(range(1, 40))}, "at most 12"),
         ("compare", {"group": "poison", "members": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
                      "assignors": ["simple", "lag-aware-sticky"]}, "23 variants are more than 12"),
         ("open", {"path": "/etc"}, "Unknown tool"),
-        ("lag", {"capture": "/etc", "group": 7}, "valid string"),
+        ("lag", {"capture": "/etc", "group": 7}, "group: give a text, not 7"),
     ],
 )  # fmt: skip
 def test_a_wrong_request_is_answered_by_a_sentence(
@@ -155,11 +155,48 @@ def test_an_unforeseen_error_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked("poison", "groups") == {"error": "Error executing tool groups"}
 
 
+def test_a_sentence_about_a_request_is_all_that_is_said() -> None:
+    wrong = asked("poison", "what_if", group="poison", members="many", lock_seconds=0)
+    assert wrong == {"error": "members: give a whole number; lock_seconds: give at least 1, not 0"}
+    wrong = asked("poison", "compare", group="poison", members=[2, 0])
+    assert wrong == {"error": "members[1]: give at least 1, not 0"}
+    assert asked("poison", "lag", group="none")["error"].startswith("there is no state of share group")
+    assert asked("poison", "window", group="poison")["error"] == (
+        "topic: it is missing; partition: it is missing"
+    )
+
+
+def test_each_answer_has_its_question_its_verdict_and_sentences() -> None:
+    bench = sharelag.open("demo", engine="local")
+    groups = asked("demo", "groups")
+    assert groups["question"] == "How are the share groups?"
+    assert groups["verdict"] == bench.overview().title
+    assert [line.split(":")[0] for line in groups["summary"]] == [
+        row["group_id"] for row in groups["rows"]
+    ]
+    assert groups["summary"][0].startswith("returns-desk: critical, lag 915, oldest 15m 14s: the ")
+    lag = asked("demo", "lag", group="billing")
+    total = sum(row["lag"] for row in lag["rows"])
+    assert lag["verdict"] == f"lag {total} in 4 share partitions"
+    assert lag["summary"] == [f"billing: {lag['verdict']}"]
+    place = {"group": "search-index", "topic": "catalogue", "partition": 1}
+    window = asked("demo", "window", **place)
+    assert window["question"] == "What does the coordinator hold of catalogue:1 of search-index?"
+    assert window["verdict"].endswith(": 4994:available/4 4995-5193:acknowledged/1")
+    why = asked("demo", "explain", group="search-index")
+    assert why["verdict"].startswith("search-index: lag 912 in 2 share partitions, ")
+    assert "; window_full: the in-flight window is full" in why["verdict"]
+    evidence = {one["name"]: (one["value"], one["unit"]) for one in why["rows"][0]["evidence"]}
+    assert evidence["stuck for"] == (435_916, "ms")
+    assert evidence["offset"] == (4994, None)
+    assert evidence["partitions"] == ("1", None)  # a list of them in other rows
+
+
 def test_an_answer_is_bounded() -> None:
     bench = sharelag.open("chapters", engine="local")
     long = bench.history()
     assert long.table.num_rows > MOST_ROWS
-    answer = answer_of(long)
+    answer = answer_of(long, "What happened?", "much")
     assert len(answer["rows"]) == MOST_ROWS
     assert answer["rows_left_out"] == long.table.num_rows - MOST_ROWS
 
