@@ -1,8 +1,8 @@
 """Types of groups as a draft of KIP-932 had them: a field of ``ConsumerGroupMetadata``.
 
-Kafka writes share groups as ``ShareGroupMetadata`` instead. The draft added the type to the value of
-a consumer group's record, in its version 1, so software that knows only version 0 reads a consumer
-group. The draft leaves the place of the field open: it is taken to follow the epoch.
+Kafka writes share groups as ``ShareGroupMetadata`` instead. The draft added the type to the value
+of a consumer group's record, in its version 1, so software that knows only version 0 reads a
+consumer group. The draft leaves the place of the field open: it is taken to follow the epoch.
 """
 
 from __future__ import annotations
