@@ -15,7 +15,7 @@ WORDS = "10m, and of busy groups less, down to 2m"
 
 
 def cut_short(scenario: Scenario) -> Scenario:
-    """Return a scenario for as long as takes seconds to simulate."""
+    """Return a scenario for as long as takes seconds to simulate, in whole seconds."""
     rate = sum(producer.rate for producer in scenario.producers)
-    long_ms = round(MOST_RECORDS / rate * 1000) if rate else LONGEST_MS
+    long_ms = int(MOST_RECORDS / rate) * 1000 if rate else LONGEST_MS
     return replace(scenario, duration_ms=min(max(long_ms, SHORTEST_MS), LONGEST_MS))
