@@ -23,6 +23,7 @@ from sharelag.cli.output import write
 from sharelag.cli.telling import tell
 from sharelag.durations import typed
 from sharelag.tables import views
+from sharelag.tables.words import terminal
 
 _OUT = click.option(
     "--out",
@@ -128,15 +129,12 @@ def make(
     **options: Any,
 ) -> int:
     """Make a report."""
+    tell(f"preparing the report {terminal(name)}")  # before imports that take seconds
     from functools import partial
 
     from sharelag.reports import notebooks
     from sharelag.reports import report as run
     from sharelag.reports.execute import execute
-    from sharelag.tables.words import terminal
-
-    def say(words: str) -> None:
-        tell(words)
 
     parameters = _parameters(file, pairs, options, engine)
     _require_valid(name, parameters, options)
@@ -151,9 +149,9 @@ def make(
         keep=keep,
         keep_days=keep_days,
         figures=figures,
-        run=partial(execute, cell_seconds=int(cell_timeout.total_seconds()), progress=say),
-        tell=say,
-        progress=say,
+        run=partial(execute, cell_seconds=int(cell_timeout.total_seconds()), progress=tell),
+        tell=tell,
+        progress=tell,
     )
     click.echo(f"{made.run.level.upper()}: {terminal(made.run.error or made.run.headline)}")
     click.echo(str(made.html))

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from threading import Event, Lock, Thread
+from typing import Any, NamedTuple, Self
 
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.scrub import scrubbed_notebook
@@ -22,6 +23,9 @@ _LOG = logging.getLogger(__name__)
 CELL_SECONDS = 3600
 #: Work that takes longer says how far it is.
 QUIET_SECONDS = 2.0
+#: A cell that was named is named again after that many.
+AGAIN_SECONDS = 10.0
+_LOOK_SECONDS = 0.5
 #: The path of a Unix socket has at most 107 bytes.
 _LONGEST_FOLDER = 80
 
@@ -69,7 +73,8 @@ def execute(
     cell_seconds : int
         A cell that takes longer fails.
     progress : callable, optional
-        Receives a line about the cell that runs, seconds after the one before.
+        Receives a line about the cell that runs, seconds after the one before, also from another
+        thread while the cell lasts.
     """
     # These imports take a second; commands that only list reports need not wait for them.
     import nbformat
@@ -138,21 +143,57 @@ def _engine(progress: Callable[[str], None] | None) -> str | None:
     class Telling(NBClientEngine):  # type: ignore[misc]
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
-            start, begun, last = nb_man.cell_start, time.monotonic(), 0.0
+            start, told = nb_man.cell_start, _Telling(say, len(nb_man.nb.cells))
 
             def cell_start(cell: Any, cell_index: int | None = None, **more: Any) -> Any:
-                nonlocal last
-                gone = time.monotonic() - begun
-                if cell_index is not None and gone - last >= QUIET_SECONDS:
-                    last = gone
-                    say(f"cell {cell_index + 1} of {len(nb_man.nb.cells)}, {gone:.0f} s")
+                if cell_index is not None:
+                    told.begin(cell_index + 1)
                 return start(cell, cell_index, **more)
 
             nb_man.cell_start = cell_start
-            return super().execute_managed_notebook(nb_man, kernel_name, **options)
+            with told:
+                return super().execute_managed_notebook(nb_man, kernel_name, **options)
 
     papermill_engines.register("sharelag", Telling)
     return "sharelag"
+
+
+class _Telling:
+    """Says which cell runs: when it begins, and again while it lasts."""
+
+    def __init__(self, say: Callable[[str], None], cells: int) -> None:
+        self._say, self._cells, self._cell = say, cells, 0
+        self._begun = self._last = time.monotonic()
+        self._quiet = QUIET_SECONDS
+        self._lock, self._done = Lock(), Event()
+        self._thread = Thread(target=self._while_it_lasts, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def begin(self, cell: int) -> None:
+        """Note that a cell begins, and say so unless something was said just now."""
+        with self._lock:
+            self._cell, self._quiet = cell, QUIET_SECONDS
+            self._tell()
+
+    def _while_it_lasts(self) -> None:
+        while not self._done.wait(_LOOK_SECONDS):
+            with self._lock:
+                self._tell()
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if now - self._last < self._quiet:
+            return
+        what = f"cell {self._cell} of {self._cells}" if self._cell else "starting a kernel"
+        self._last, self._quiet = now, max(QUIET_SECONDS, AGAIN_SECONDS)
+        self._say(f"{what}, {now - self._begun:.0f} s")
 
 
 @contextmanager

@@ -197,11 +197,33 @@ def test_it_says_which_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     said: list[str] = []
     ran = execute(tmp_path / "in.ipynb", tmp_path / "o.ipynb", {}, {}, (), progress=said.append)
     assert ran.error is None
-    assert [line.rpartition(",")[0] for line in said] == [f"cell {n} of 3" for n in (1, 2, 3)]
+    named = dict.fromkeys(line.rpartition(",")[0] for line in said if line.startswith("cell"))
+    assert list(named) == [f"cell {n} of 3" for n in (1, 2, 3)]
     said.clear()
     monkeypatch.setattr("sharelag.reports.execute.QUIET_SECONDS", 600.0)
     execute(tmp_path / "in.ipynb", tmp_path / "o.ipynb", {}, {}, (), progress=said.append)
     assert said == []
+
+
+def test_a_cell_that_lasts_is_named_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cell ends when it was named for the second time, and fails otherwise."""
+    monkeypatch.setattr("sharelag.reports.execute.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("sharelag.reports.execute.AGAIN_SECONDS", 0.1)
+    go = tmp_path / "go"
+    path = own(
+        tmp_path, "", "import pathlib, time", f"while not pathlib.Path({str(go)!r}).exists():\n"
+        "    time.sleep(0.05)",
+    )  # fmt: skip
+    said: list[str] = []
+
+    def say(words: str) -> None:
+        said.append(words.rpartition(",")[0])
+        if said.count("cell 3 of 3") == 2:
+            go.touch()
+
+    ran = execute(Path(path), tmp_path / "o.ipynb", {}, {}, (), cell_seconds=60, progress=say)
+    assert ran.error is None, ran.error
+    assert said.count("cell 3 of 3") >= 2
 
 
 def test_a_sample_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
