@@ -84,7 +84,7 @@ def test_a_click_simulates_one_change_and_says_what_it_would_do(storm: Workbench
     assert board.comparison is not None
     words = board.comparison.verdict()
     assert board.what_if.sentence == f"{words[0].upper()}{words[1:]}."
-    assert words.startswith("lag-aware assignor is better: drained in ")
+    assert words.startswith("lag-aware assignor is better by p95 age")
     assert "; the group as it is: drained in " in words
     assert (board.header.busy, board.what_if.busy) == (False, "")
     press(board, "members")
