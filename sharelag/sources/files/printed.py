@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources.files.printed_records import NotPrintedError, Printed, number
+from sharelag.sources.files.printed_records import NotPrintedError, Printed, number, text
 from sharelag.wire.fields import STATE_TOPIC
 
 _DUMP = "Dumping "
@@ -152,9 +152,7 @@ def _row(found: Any, count: int, printed: Printed) -> _Row:
         topic, key, value = printed.encoded(found.get("key"), found.get("value"))
     partition = number(found.get("partition", 0), "partition", "int32")
     offset = number(found.get("offset", count), "offset", "int64")
-    named = found.get("topic") or topic
-    if not isinstance(named, str):
-        raise NotPrintedError(f"its topic is {named!r}")
+    named = text(found.get("topic") or topic, "topic")
     return {"topic": named, "partition": partition, "offset": offset, "key": key, "value": value}
 
 

@@ -45,6 +45,25 @@ def number(value: Any, name: str, kind: str) -> int:
     return value
 
 
+def text(value: Any, name: str) -> str:
+    """Return a text of a printed record that Kafka can hold.
+
+    Raises
+    ------
+    NotPrintedError
+        When it is not a text, is too long, or has half a character.
+    """
+    if not isinstance(value, str):
+        raise NotPrintedError(f"{name} is {_short(value)}: it has to be a text")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise NotPrintedError(f"{name} is {_short(value)}: half a character is in it") from error
+    if size >= 1 << 15:
+        raise NotPrintedError(f"{name} is longer than Kafka's texts")
+    return value
+
+
 class Printed:
     """The records of one text.
 
@@ -163,16 +182,15 @@ def _checked(field: Field, value: Any) -> Any:
         if field.element:
             return [_checked(field.element, item) for item in value]
         return [_columns(field.fields, _object(item, field.json_name)) for item in value]
-    if not isinstance(value, str):
-        raise NotPrintedError(f"{field.json_name} is {_short(value)}: it has to be a text")
-    try:
-        if field.type == "uuid":
-            topic_id_bytes(value)
-        elif len(value.encode()) >= 1 << 15:
-            raise NotPrintedError(f"{field.json_name} is longer than Kafka's texts")
-    except ValueError as error:
-        raise NotPrintedError(f"{field.json_name} is {_short(value)}: no text of Kafka") from error
-    return value
+    found = text(value, field.json_name)
+    if field.type == "uuid":
+        try:
+            topic_id_bytes(found)
+        except ValueError as error:
+            raise NotPrintedError(
+                f"{field.json_name} is {_short(value)}: it has to be a topic's id"
+            ) from error
+    return found
 
 
 def _fields_of(value: Any) -> _Row:
@@ -186,5 +204,5 @@ def _object(value: Any, what: str) -> _Row:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:40]}..."

@@ -198,6 +198,8 @@ ODD = [
     FIRST[:-1] + ',"partition":"3"}',
     FIRST[:-1] + ',"offset":1e99}',
     FIRST[:-1] + ',"topic":5}',
+    FIRST[:-1] + ',"topic":"\\ud800"}',
+    FIRST.replace('"G1"', '"\\ud800"'),
     FIRST[:50],
     FIRST[50:],
     '{"key":' + "[" * 100_000,
