@@ -3,7 +3,8 @@
 Its time is that of the record at the effective start offset if that record was read; otherwise it
 is interpolated between the moments at which the end offset of the topic partition is known. If only
 transaction markers or compacted offsets are left, or the log is empty, no record is waiting and the
-age is 0, as it is without lag.
+age is 0, as it is without lag. Records of a transaction that is still open wait, too: of a group
+that may not read them the age is interpolated.
 
 Times are record timestamps: of the producer's clock with ``message.timestamp.type=CreateTime``, of
 the broker's with ``LogAppendTime``. A record from the future has an age of 0.
@@ -96,7 +97,7 @@ def requested_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
     return pa.concat_tables(tables).group_by(names, use_threads=False).aggregate([]).select(names)
 
 
-def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
+def oldest(lag: Arrow, times: Arrow, ends: Ends, stable: Arrow | None = None) -> Oldest:
     """Return the oldest unfinished offset of each share partition, and its record's time.
 
     Parameters
@@ -109,6 +110,9 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
         unfinished record is younger, never older.
     ends : Ends
         Of the same lag table.
+    stable : pyarrow.RecordBatch or pyarrow.Table, optional
+        `sharelag.schemas.LOGS` where only committed records are read: what lies between the last
+        stable offset and the end waits, though nothing could be read there.
     """
     left, left_known = numbers(lag, "effective_lag")
     offset, _ = numbers(lag, "effective_start_offset")
@@ -131,6 +135,11 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends) -> Oldest:
     only_markers = was_read & (
         ~has_record | (there >= np.maximum(end, numbers(lag, "window_end_offset")[0]))
     )
+    if stable is not None:
+        limit, limited = numbers(
+            beside(keys(lag, PARTITION), stable, PARTITION), "last_stable_offset"
+        )
+        only_markers &= ~(limited & ended & (limit < end))
     # Wherever a group starts that has not fetched yet: in an empty log no record is waiting.
     empty = ~left_known & ended & has_log_start & (end <= log_start)
     dated = was_read & ~only_markers & timed & (timestamp >= 0)  # -1: a record without a time

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sharelag.metrics.beginning import lag_began
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import PARTITION, known_ends, time_of
 from sharelag.metrics.evidence import Evidence
@@ -234,6 +235,11 @@ class Facts:
         """Records that arrived in the span; NaN if unknown."""
         known = ~np.isnan(self.arrivals)
         return np.where(known.any(axis=1), np.nansum(self.arrivals, axis=1), np.nan)
+
+    @cached_property
+    def lag_began(self) -> tuple[Floats, Bools]:
+        """When the lag began, in milliseconds, and whether it may be older than that."""
+        return lag_began(self.evidence, self._observed, self.now)
 
     @cached_property
     def sampled_holes(self) -> tuple[Floats, Floats]:

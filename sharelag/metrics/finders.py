@@ -120,8 +120,9 @@ def count_regressed(facts: Facts) -> Found:
     """Find delivery complete counts that fell with the start offset."""
     times = facts.observed("count_back")
     counted = facts.lag("delivery_complete_count")
-    where = (times > 0) & ~(facts.observed("start_back") > 0)
     held = np.maximum(facts.lag("lag") - facts.lag("effective_lag"), 0)
+    # Once the start offset has passed what was counted wrongly, both lags are the same again.
+    where = (times > 0) & ~(facts.observed("start_back") > 0) & (held != 0)
     return Found(
         where,
         held,
@@ -250,8 +251,9 @@ def hot_partition(facts: Facts) -> Found:
     return Found(
         where,
         lag,
-        facts.observed("begin"),
+        facts.lag_began[0],
         {"arrived here": arrived, "arrived in all partitions": total},
+        _or_earlier(facts),
     )
 
 
@@ -279,7 +281,8 @@ def slow_consumers(facts: Facts) -> Found:
         "finished a second": done,
         "assigned members": facts.assigned,
     }
-    return Found(where, facts.lag("effective_lag"), facts.observed("begin"), evidence)
+    held = facts.lag("effective_lag")
+    return Found(where, held, facts.lag_began[0], evidence, _or_earlier(facts))
 
 
 def markers(facts: Facts) -> Found:
@@ -333,6 +336,12 @@ def retention_near(facts: Facts) -> Found:
         np.full(len(margin), np.nan),
         {"may be deleted in ms": margin, "retention ms": retention},
     )
+
+
+def _or_earlier(facts: Facts) -> dict[str, list[str]]:
+    """Say where the lag may have begun before what was observed."""
+    words = "the beginning of what was observed, or earlier"
+    return {"since": [words if is_older else "" for is_older in facts.lag_began[1]]}
 
 
 def _nothing_happens(facts: Facts) -> Bools:

@@ -61,6 +61,7 @@ def progress_of(evidence: Evidence) -> pa.Table:
                 evidence.as_of,
                 Facts(replace(evidence, lag=lag)).patience,
                 evidence.groups,
+                is_committed,
             )
         )
     return pa.Table.from_batches(parts).sort_by(_ORDER)

@@ -39,6 +39,7 @@ def progress_arrow(
     as_of: datetime,
     patience: timedelta | NDArray[np.float64] = PATIENCE,
     groups: Arrow | None = None,
+    reads_committed: bool = False,
 ) -> pa.RecordBatch:
     """Return age, rates, drain and retention of every share partition.
 
@@ -62,6 +63,8 @@ def progress_arrow(
         with lag can count as stalled.
     groups : pyarrow.RecordBatch or pyarrow.Table, optional
         `sharelag.schemas.GROUPS`; the lag of groups without members has no forecast.
+    reads_committed : bool
+        Whether the groups read only committed records: those of an open transaction wait.
 
     Returns
     -------
@@ -79,7 +82,7 @@ def progress_arrow(
         schemas.require(table, getattr(schemas, name), name.lower())
     now = milliseconds(as_of)
     ends = known_ends(lag, past_offsets, now)
-    old = oldest(lag, times, ends)
+    old = oldest(lag, times, ends, logs if reads_committed else None)
     seen = beside(keys(lag, SHARE_PARTITION), _unambiguous(observed), SHARE_PARTITION)
     found = rates(lag, seen, ends)
     columns = {name: flat(lag.column(name)) for name in (*SHARE_PARTITION, "topic")}

@@ -5,10 +5,10 @@
     drain           = effective lag / (completion_rate - arrival_rate)
 
 Both rates are those since the last change of either (`sharelag.metrics.regime`), unless the end at
-the change is unknown: what a burst or a deployment has ended says nothing of what comes. They are in offsets per second, so transaction
-markers and compacted offsets count as they do in Kafka's lag. Records that retention deleted unread
-count as finished once Kafka's start offset has passed them, because the state topic does not
-distinguish them.
+the change is unknown: what a burst or a deployment has ended says nothing of what comes. They are
+in offsets per second, so transaction markers and compacted offsets count as they do in Kafka's lag.
+Records that retention deleted unread count as finished once Kafka's start offset has passed them,
+because the state topic does not distinguish them.
 
 The interval of the drain time is the 95 % confidence interval of the mean rate over the parts of
 that time (Student's t). Rates describe the past: they allow no forecast for a group that has lost
@@ -105,7 +105,7 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) ->
     has_usual = _arrivals(lag, ends, begin)[1]
     since = np.zeros(len(span), np.int64)
     if since_change:
-        since = last_change(counts, _arriving(lag, ends, begin, span))
+        since = last_change(counts, arrived_in_parts(lag, ends, begin, span))
         has_arrival = _arrivals(lag, ends, begin + span * since // BINS)[1]
         since = np.where(has_usual & ~has_arrival, 0, since)
     completion, deviation = mean_since(parts, since)
@@ -217,7 +217,9 @@ def _arrivals(lag: Arrow, ends: Ends, begin: NDArray[np.int64]) -> tuple[_Floats
     return np.where(known, now - then, 0) * 1000 / np.where(known, requested - since, 1), known
 
 
-def _arriving(lag: Arrow, ends: Ends, begin: NDArray[np.int64], span: NDArray[np.int64]) -> _Floats:
+def arrived_in_parts(
+    lag: Arrow, ends: Ends, begin: NDArray[np.int64], span: NDArray[np.int64]
+) -> _Floats:
     """Return offsets that arrived in each part of the span; NaN where unknown.
 
     The lag's end is rarely of the very end of the span: the last part is as its known share.

@@ -34,7 +34,7 @@ _OWN_RULE = {
 #: Drains without a forecast, and why.
 _NO_FORECAST = {kind: DRAINS_OF[kind] for kind in (NOBODY, PAUSED)}
 _FINE = "No problems found."
-#: What Kafka counts as lag are markers, or records of a transaction that is still open.
+#: What Kafka counts as lag are markers or compacted offsets.
 _NOTHING_TO_READ = "nothing to read"
 
 

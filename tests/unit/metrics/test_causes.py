@@ -38,6 +38,9 @@ def test_a_count_that_regressed() -> None:
     steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109), Wrote(70, 100, 3, [(110, 111, 2, 1)])]
     assert causes(*steps, age=1)[0] == "count_regressed"
     assert "count_regressed" not in causes(*steps[:2])
+    # It has healed: the start offset has passed what was counted wrongly, and both lags are equal.
+    healed = [*steps, Wrote(60, 112, 0)]
+    assert "count_regressed" not in causes(*healed, age=1)
 
 
 def test_records_that_were_deleted_unfinished() -> None:

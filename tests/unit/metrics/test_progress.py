@@ -77,6 +77,23 @@ def test_a_marker_at_the_end_is_lag_and_waits_for_nobody() -> None:
     assert (line["drain"], line["drain_ms"], line["margin_ms"]) == ("drained", 0, None)
 
 
+def test_records_of_an_open_transaction_wait_although_none_can_be_read() -> None:
+    """Nothing committed lies behind offset 90; the last stable offset says whether any may come."""
+    seen = [observed([36] * 8 + [0, 0], last_finished=ago(HOUR // 5))]
+    given = (seen, [end(82, HOUR), end(90, HOUR // 6)], [time(90, None, None)])
+    for stable, found in (
+        (95, (90, "interpolated", HOUR // 6)),
+        (100, (90, "record", 0)),  # none is open: only markers are left
+        (None, (90, "record", 0)),
+    ):
+        logs = [log(last_stable_offset=stable)]
+        line = one(lag(), *given, logs, reads_committed=True)
+        assert age(line) == found
+        assert line["drain"] == ("stalled" if stable == 95 else "drained")
+        # Who reads uncommitted records would have read them.
+        assert age(one(lag(), *given, logs)) == (90, "record", 0)
+
+
 def test_a_record_that_came_after_the_moment_was_not_there_then() -> None:
     lags = lag(1, 99, 100)
     line = one(lags, (), (), [time(99, 100, ago(7))])  # its producer's clock is behind
