@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -29,6 +29,24 @@ from sharelag.workbench import forecasts
 #: Columns of each share partition that the sentences need.
 _DRAINS = ["group_id", "age_ms", *forecasts.COLUMNS]
 _SEVERITIES = ("critical", "warning", "note")
+#: Evidence whose name alone says too little.
+_WORDS = {
+    "acquired at most": "held by members at most",
+    "held_by": "",  # the value says it
+    "led_by": "led by",
+    "measured": "brokers measured",
+    "times": "seen this often:",
+}
+#: Evidence that is the same in all partitions that a cause is about.
+_OF_GROUP = (
+    "members",
+    "led_by",
+    "held_by",
+    "limit",
+    "lock duration ms",
+    "arrived in all partitions",
+    "defect",
+)
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
 
@@ -163,15 +181,25 @@ def _cause_summary(row: dict[str, Any]) -> CauseSummary:
         severity=row["severity"],
         where=terminal(f"{where}{held}{since}"),
         summary=terminal(row["summary"]),
-        evidence=terminal(", ".join(_shown(name, value) for name, value in evidence.items())),
+        evidence=terminal(_evidence(evidence, is_of_many="," in partitions)),
         advice=terminal(row["advice"]),
     )
+
+
+def _evidence(evidence: Mapping[str, str], is_of_many: bool) -> str:
+    """What shows a cause, in words: what is about the group, then what is about one partition."""
+    whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
+    parts = [_shown(name, evidence[name]) for name in whole]
+    ones = [_shown(name, value) for name, value in evidence.items() if name not in whole]
+    if ones:
+        ones[0] = f"in the partition with the most: {ones[0]}"
+    return ", ".join([*parts, *ones])
 
 
 def _shown(name: str, value: str) -> str:
     if name.endswith(" ms"):
         return f"{name.removesuffix(' ms')} {duration(float(value))}"
-    return f"{name} {value}"
+    return f"{_WORDS.get(name, name)} {value}".strip()
 
 
 def _print(console: Console, cause: CauseSummary) -> None:
