@@ -311,3 +311,22 @@ def test_moment_and_unknowns_stand_in_the_dashboards_header_alone(
     desk.settle()
     expect(desk.root(1).locator(".sl-when")).to_contain_text("As of 2026-11-21 08:22:50.000 UTC")
     desk.assert_quiet()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_new_cell_is_offered_only_where_there_is_a_notebook(
+    there: bool, browser: Browser, tmp_path: Path
+) -> None:
+    """Voila has commands, too, but none that adds a cell."""
+    view, _ = header()
+    desk = Desk(browser, tmp_path, view)
+    has = str(there).lower()
+    desk.page.evaluate(f"window.jupyterapp = {{ commands: {{ hasCommand: () => {has} }} }}")
+    view.code = "Selection([('billing', 'A', 0)])"
+    desk.settle()
+    expect(
+        desk.page.get_by_role("button", name="Copy the Python of what is picked")
+    ).to_be_visible()
+    into = desk.page.get_by_role("button", name="Python into a new cell")
+    expect(into).to_have_count(int(there))
+    desk.assert_quiet()

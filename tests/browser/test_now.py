@@ -198,9 +198,14 @@ def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> 
     bar = board.locator(".sharelag-bar")
     board.locator(".sl-table").last.scroll_into_view_if_needed()
     expect(bar.get_by_role("heading")).to_be_in_viewport()
+    # Nothing that scrolls by shines through, in the theme of the page or in one that is chosen.
+    paper = "one => getComputedStyle(one).backgroundColor"
+    assert bar.evaluate(paper) == "rgb(255, 255, 255)"
+    assert bar.evaluate("one => parseFloat(getComputedStyle(one).paddingBottom)") >= 6
     bar.get_by_label("Theme").select_option("dark")
     expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "dark")
     expect(board.locator(".sl-cards")).to_have_attribute("data-theme", "dark")
+    assert bar.evaluate(paper) == "rgb(21, 24, 29)"
     page.wait_for_function(IDLE)
     bar.get_by_label("Theme").select_option("")
     expect(board.locator(".sl-table").first).to_have_attribute("data-theme", "light")
@@ -230,8 +235,12 @@ def test_what_is_picked_gives_its_python(opened: Watched) -> None:
     pick(page, "checkout")
     said = board.get_by_role("button", name="Copy the Python of what is picked")
     expect(said).to_be_hidden()
+    tall = "one => one.getBoundingClientRect().height"
+    bar = board.locator(".sharelag-bar")
+    height = bar.evaluate(tall)
     board.get_by_role("grid").last.locator("tbody tr").first.click()
     expect(said).to_be_visible()
+    assert bar.evaluate(tall) == height  # nothing moves below it
     count = "window.jupyterapp.shell.currentWidget.content.widgets.length"
     before = page.evaluate(count)
     board.locator(".sl-picked").get_by_role("button", name="Python into a new cell").click()

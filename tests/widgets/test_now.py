@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import sharelag
 from sharelag.reports.inputs import Case
 from sharelag.reports.verdict import verdict
-from sharelag.tables.words import lag_sum
+from sharelag.tables.words import lag_sum, moment
 from sharelag.workbench import Workbench
 from sharelag_widgets.dashboards import GroupView, Now
 from tests.support.widgets.samples import HOSTILE
@@ -68,13 +70,51 @@ def test_what_is_copied_names_what_is_wrong_and_the_code_answers_it(demo: Workbe
     board = Now(demo, "billing")
     texts = dict(board.verdict.copies)
     lines = texts["Copy for the incident channel"].splitlines()
-    assert lines[0].startswith(demo.overview().title)
-    assert "- billing: lag 2,390, oldest 1m 38s: the group has no members" in lines
+    said = demo.overview()
+    assert lines[0] == f"{said.title} (chapters, as of {moment(said.as_of)})"
+    (billing,) = [line for line in lines if line.startswith("- billing: ")]
+    assert billing.startswith(
+        "- billing: lag 2,390, oldest 1m 38s: the group has no members, since 2026-11-21 "
+    )
+    first = demo.explain("billing").table.to_pylist()[0]
+    assert billing.endswith(f"since {moment(first['since'])}. To do: {first['advice']}")
+    stuck = Now(sharelag.open("head_of_line", engine="local")).verdict.copies[0][1]
+    assert "(head-of-line-orders:0, offset " in stuck
     assert not any("refunds" in line for line in lines)
     answers: dict[str, Any] = {"bench": demo}
     for line in texts["Copy the Python behind this"].splitlines():
         exec(f"found = {line}", answers)
         assert answers["found"] is not None
+
+
+def test_the_chip_is_about_the_cluster_and_gaps_of_a_chart_stand_above_it() -> None:
+    """Whichever group is picked: what is unknown of any group, and nothing of charts."""
+    demo = sharelag.open("demo", engine="local")
+    board = Now(demo, "billing")
+    assert any(one.startswith("Not drawn: ") for one in board.over_time.header.facts)
+    assert not any("moment" in one for one in board.header.unknown)
+    assert board.header.unknown == Now(demo, "checkout").header.unknown
+    known = demo.overview()
+    ages = [None] * known.table.num_rows
+    place = known.table.schema.get_field_index("age_ms")
+    ageless = known.table.set_column(
+        place, known.table.schema.field(place), pa.array(ages, known.table.schema.types[place])
+    )
+    said = board._unknown(replace(known, table=ageless, unknown=("a state partition",)))
+    assert said[0] == "a state partition"
+    assert said[-1].startswith("how old the lag is of returns-desk, search-index, ")
+    assert said[-1].endswith(" and 3 more")
+
+
+def test_below_both_columns_where_the_left_one_is_long_enough_without_it() -> None:
+    board = Now(sharelag.open("demo", engine="local"), "returns-desk")
+    left, _ = board.columns.children
+    assert board.matrix.layout.display == "none"
+    assert (left.children[-1], board.body.children[-1]) == (board.rows_of_group, board.columns)
+    board.group = "billing"
+    assert (left.children[-1], board.body.children[-1]) == (board.matrix, board.rows_of_group)
+    board.group = "returns-desk"
+    assert left.children[-1] is board.rows_of_group
 
 
 def test_a_click_simulates_one_change_and_says_what_it_would_do(storm: Workbench) -> None:

@@ -27,7 +27,7 @@ function render({ model, el }) {
       make("p", { class: "sl-cause" }, make("strong", { class: "sl-level" }, `${MARKS[severity] ?? ""} ${severity}`), " ", make("strong", {}, cause.replaceAll("_", " ")), " ", bdi(where, { class: "sl-soft" })),
       make("p", {}, bdi(summary), ...more),
       make("p", { class: "sl-advice" }, "→ ", bdi(advice)),
-      make("div", { class: "sl-bar" }, make("code", { class: "sl-command", tabindex: 0 }, command), ...codeButtons(root, voice, below, [["Copy the command", command]], false)),
+      make("div", { class: "sl-bar" }, make("code", { class: "sl-command", tabindex: 0, title: command }, command), ...codeButtons(root, voice, below, [["Copy the command", command]], false)),
       below);
   }
   function paint() {

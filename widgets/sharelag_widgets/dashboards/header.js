@@ -45,10 +45,11 @@ function render({ model, el }) {
   }
   const failure = make("p", { class: "sl-failure", role: "alert", hidden: true });
   const facts = make("div", { class: "sl-facts" });
-  const picked = make("div", { class: "sl-bar sl-picked", hidden: true });
+  // Its room is there before something is picked, so that nothing moves when it is.
+  const picked = make("div", { class: "sl-picked" });
   const below = make("div");
   const top = make("div", { class: "sl-top" }, heading, badge, ...(main ? [] : [when]), make("span", { class: "sl-push" }), ...(main ? [chip, themes] : []), refresh, pause, ask4help);
-  root.append(top, ...(main ? [when] : []), panel, gaps, failure, facts, picked, below, voice.element);
+  root.append(top, ...(main ? [make("div", { class: "sl-line" }, when, picked)] : []), panel, gaps, failure, facts, below, voice.element);
 
   function escape(event, control, opened) {
     if (event.key !== "Escape" || opened.hidden) return;
@@ -144,8 +145,8 @@ function render({ model, el }) {
     ask4help.hidden = !get("help").length;
     write(failure, get("failure"));
     hide(failure, !get("failure"));
-    hide(picked, !get("code"));
-    renew(picked, get("code"), (code) => (code ? codeButtons(root, voice, below, [["Copy the Python of what is picked", code]], true) : []));
+    picked.style.visibility = get("code") ? "" : "hidden";
+    renew(picked, get("code"), (code) => codeButtons(root, voice, below, [["Copy the Python of what is picked", code]], true));
     renew(facts, ["finding", "facts", "notes"].map(get), factsOf);
     const unknown = main ? get("unknown") : []; // of a part, the dashboard's header says it
     hide(chip, !unknown.length);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +17,8 @@ from sharelag.metrics.holders import holder_lines
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.sources.inputs import KafkaInput
 from sharelag.tables.columns import meanings_of
-from sharelag.tables.words import lag_sum, terminal
-from sharelag.workbench import Workbench, charts
+from sharelag.tables.words import lag_sum, moment, terminal
+from sharelag.workbench import Result, Workbench, charts
 from sharelag.workbench import engine as engines
 from sharelag.workbench.answers import delivery_limit, worst_first
 from sharelag.workbench.charts import text
@@ -53,6 +53,8 @@ FOLDED = {"column": "level", "value": "ok", "words": "healthy"}
 #: Ranges of the chart, in seconds; 0 is as far back as rates look.
 RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
 RANGE_MOMENTS = 60
+#: Groups whose age is not known that are named.
+NAMED = 5
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "as long as a cause has lasted, named where it begins",
     "mark": "a member joined or left, the last one left, a new leader, records archived (also "
@@ -94,11 +96,13 @@ class Now(TriedGroup):
             schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
         )
         cells = Part("Share partitions", meanings_of(MEASURES), self.grid)
-        self.parts = ChartPart("What the lag consists of", charts_help())
+        self.parts = ChartPart("What the lag consists of", charts_help(), says_gaps=True)
         self.sheet = Sheet()
         self.cards = CauseCards()
         causes = Part("Causes", CAUSES_HELP, self.cards)
-        self.over_time = ChartPart("Lag and age over time", STORY_HELP, self.selection, times=True)
+        self.over_time = ChartPart(
+            "Lag and age over time", STORY_HELP, self.selection, times=True, says_gaps=True
+        )
         self.strip = StripPart(
             "The window, offset by offset",
             meanings_of(["start_offset", "window_end_offset", "unread", "window_available"]),
@@ -106,7 +110,9 @@ class Now(TriedGroup):
         )
         self.record = PeekView(self._peeked)
         self.strip.view.observe(self._name_record, names=["cursor", "offsets", "shown"])
-        self.matrix = ChartPart("Who has which partitions", {"cell": "lag of a share partition"})
+        self.matrix = ChartPart(
+            "Who has which partitions", {"cell": "lag of a share partition"}, says_gaps=True
+        )
         self.rows_of_group = TablePart(
             "Share partitions of the group", self.selection, without=IN_A_GROUP
         )
@@ -191,7 +197,7 @@ class Now(TriedGroup):
         overview = self.bench.overview()
         name = input_name(self.bench.source)
         self.header.title = f"{self.TITLE}: {text.name(name, None)}" if name else self.TITLE
-        self.header.tell(overview.as_of, overview.unknown)
+        self.header.tell(overview.as_of, self._unknown(overview))
         self._say(overview.title, overview.table)
         share_partitions = self.bench.evidence().lag.num_rows
         groups = _with_trend(overview.table, self.bench.timeline().table, share_partitions)
@@ -276,20 +282,25 @@ class Now(TriedGroup):
         evidence = self.bench.evidence(group)
         members = evidence.members.filter(pc.equal(evidence.members.column("group_id"), group))
         self.matrix.layout.display = None if len(members) else "none"
+        self._place_rows(below_both=bool(len(members)))
         if len(members):
             records = charts.assigned_records(members, self.bench.lag(group).table)
             self.matrix.draw(charts.assigned_figure(records, self.theme))
 
+    def _place_rows(self, below_both: bool) -> None:
+        """The table goes below both columns, or into the left one where that would be short."""
+        left, *_ = self.columns.children
+        table = self.rows_of_group
+        if below_both == (table in self.body.children):
+            return
+        left.children = tuple(one for one in left.children if one is not table)
+        self.body.children = tuple(one for one in self.body.children if one is not table)
+        grown = self.body if below_both else left
+        grown.children += (table,)
+
     def _say(self, sentence: str, groups: pa.Table) -> None:
         worst = groups.column("level")[0].as_py()
         group = str(self.group)
-        source = self.bench.describe()
-        lines = [f"{sentence} ({source})"]
-        for row in groups.to_pylist():
-            if row["level"] in ("critical", "warning"):
-                lag = "unknown" if row["lag"] is None else f"{row['lag']:,}"
-                old = "" if row["age_ms"] is None else f", oldest {duration(row['age_ms'])}"
-                lines.append(f"- {row['group_id']}: lag {lag}{old}: {row['why']}")
         code = "\n".join(
             [
                 "bench.overview()",
@@ -306,9 +317,42 @@ class Now(TriedGroup):
                 *([["what if", "What if it were mended"]] if bad else []),
             ]
             self.verdict.copies = [
-                ["Copy for the incident channel", "\n".join(map(terminal, lines))],
+                ["Copy for the incident channel", self._for_the_channel(sentence, groups)],
                 ["Copy the Python behind this", code],
             ]
+
+    def _for_the_channel(self, sentence: str, groups: pa.Table) -> str:
+        """What is wrong where, as of when and since when, and what to do: a line a group."""
+        source = input_name(self.bench.source) or self.bench.describe()
+        lines = [f"{sentence} ({source}, as of {moment(self.bench.evidence().as_of)})"]
+        causes = self.bench.explain().table.sort_by([("rank", "descending")]).to_pylist()
+        first = {row["group_id"]: row for row in causes}
+        for row in groups.to_pylist():
+            if row["level"] not in ("critical", "warning"):
+                continue
+            lag = "unknown" if row["lag"] is None else f"{row['lag']:,}"
+            old = "" if row["age_ms"] is None else f", oldest {duration(row['age_ms'])}"
+            line = f"- {row['group_id']}: lag {lag}{old}: {row['why']}"
+            if (cause := first.get(row["group_id"])) and cause["summary"] == row["why"]:
+                since = f", since {moment(cause['since'])}" if cause["since"] else ""
+                line += f"{_place_of(cause)}{since}. To do: {cause['advice']}"
+            lines.append(line)
+        return "\n".join(map(terminal, lines))
+
+    def _unknown(self, overview: Result) -> list[str]:
+        """What is not known of any group: of the input, of lags, and ages of what is behind."""
+        rows = overview.table.to_pylist()
+        ageless = [
+            terminal(row["group_id"]) for row in rows if row["age_ms"] is None and row["lag"] != 0
+        ]
+        more = f" and {len(ageless) - NAMED:,} more" if len(ageless) > NAMED else ""
+        ages = [f"how old the lag is of {', '.join(ageless[:NAMED])}{more}"] if ageless else []
+        return [*dict.fromkeys([*overview.unknown, *self.bench.lag().unknown, *ages])]
+
+    def _say_once(self) -> None:
+        """The chip is about the cluster; what a chart does not know stands above the chart."""
+        super()._say_once()
+        self.header.unknown = self.header.own_unknown
 
     def _first_group(self) -> str:
         """The one that the verdict is about."""
@@ -334,6 +378,15 @@ class Now(TriedGroup):
             self.selection.clear()
             self.group = change["new"][0][0]
             self.sheet.is_open = True
+
+
+def _place_of(cause: Mapping[str, Any]) -> str:
+    """The share partition and the record that a cause is about, where it is about one."""
+    if cause["partition"] is None:
+        return ""
+    offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
+    record = f", offset {offset}" if offset else ""
+    return f" ({cause['topic'] or cause['topic_id']}:{cause['partition']}{record})"
 
 
 def _with_trend(groups: pa.Table, timeline: pa.Table, share_partitions: int) -> pa.Table:

@@ -54,7 +54,7 @@ class ChartPart(Part):
     """A chart; what its figure says in words stands above it.
 
     Its moment stands there only where it is not the dashboard's; what is unknown stands in the
-    dashboard's header.
+    dashboard's header or, with ``says_gaps``, above the chart.
     """
 
     def __init__(
@@ -63,7 +63,9 @@ class ChartPart(Part):
         meanings: Mapping[str, str],
         selection: Selection | None = None,
         times: bool = False,
+        says_gaps: bool = False,
     ) -> None:
+        self._says_gaps = says_gaps
         self.view = PlotView({}, alt=title, times=times, selection=selection)
         super().__init__(title, meanings, self.view)
 
@@ -72,10 +74,12 @@ class ChartPart(Part):
         meta = figure.layout.meta or {}
         with self.header.hold_sync():
             self.header.finding = meta.get("title", "")
-            self.header.facts = meta.get("reading", [])
             self.header.as_of = meta.get("as_of")
             said = meta.get("unknown", "")
-            self.header.unknown = [said.removeprefix(_NOT_KNOWN)] if _NOT_KNOWN in said else []
+            gaps = [said.removeprefix(_NOT_KNOWN)] if _NOT_KNOWN in said else []
+            here = [f"Not drawn: {one}" for one in gaps if self._says_gaps]
+            self.header.facts = [*meta.get("reading", []), *here]
+            self.header.unknown = [] if here else gaps
         self.view._alt = meta.get("title", "")
         # The view brings its own template; where things stand is the chart's matter.
         given = figure.to_plotly_json()

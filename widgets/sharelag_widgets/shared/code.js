@@ -14,7 +14,7 @@ import { button, make, ownsKeys } from "./dom.js";
 export function codeButtons(root, voice, below, copies, isCode) {
   return copies.flatMap(([words, text]) => [
     button(words, () => copy(root, voice, below, words, text)),
-    ...(isCode && words.includes("Python") && commands() ? [button("Python into a new cell", () => intoCell(root, voice, text))] : []),
+    ...(isCode && words.includes("Python") && takesCells() ? [button("Python into a new cell", () => intoCell(root, voice, text))] : []),
   ]);
 }
 
@@ -34,6 +34,8 @@ async function copy(root, voice, below, words, text) {
 }
 
 const commands = () => globalThis.jupyterapp?.commands;
+/** Whether there is a notebook to add a cell to: Voila has commands, too, but not this one. */
+const takesCells = () => Boolean(commands()?.hasCommand("notebook:insert-cell-below"));
 
 /** Below the cell that the view stands in; JupyterLab has no other way in for a view. */
 async function intoCell(root, voice, text) {
