@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import sharelag
 from sharelag.pipeline.tables import TABLES
 from tests.support.notebooks.shipped import FOLDER, NAMES, read
 
@@ -85,10 +86,26 @@ def test_links_lead_to_files_that_are_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_says_which_tables_it_stands_on(name: str) -> None:
-    said = " ".join(sources(name, "markdown")[0].split())
+    words = sources(name, "markdown")
+    # The first begins with a dashboard, and a sentence above it.
+    said = " ".join((" ".join(words) if name == NAMES[0] else words[0]).split())
     (result,) = re.findall(r"[^.]* `bench\.frames[^:]*", said.partition("**")[2])
     named = set(re.findall(r"`(?:bench\.frames\.)?(\w+)`", result))
     assert named & set(TABLES) or name in (OF_FILES, "10_your_own_cluster")
+
+
+def test_the_first_begins_with_the_dashboard_of_what_is_worst() -> None:
+    title, given, opened, *_ = read(NAMES[0]).cells
+    assert "parameters" in given.metadata.tags
+    assert len(title.source.splitlines()) <= 4
+    assert opened.source.splitlines()[-1] == "bench.dashboard()"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name[:2] not in ("09", "10", "11")])
+def test_it_is_about_the_demo_and_a_group_of_it(name: str) -> None:
+    given = parameters(name)
+    assert given["where"] == "demo"
+    assert given.get("group") in {None, *sharelag.open("demo", engine="local").groups}
 
 
 def test_the_first_leads_to_all_others() -> None:
