@@ -129,7 +129,7 @@ def _horizon(found: Compared) -> str:
 
 
 def _in_order(found: Compared, best: list[str]) -> list[str]:
-    """The variants whose figures are told: the best, others as far as they fit, the baseline."""
+    """The variants whose figures it has: the best, others as far as they fit, the baseline."""
     names = list(dict.fromkeys(found.runs.column("variant").to_pylist()))
     told = names if len(names) <= _MOST else []
     others = [name for name in told if name not in (*best, found.baseline)]

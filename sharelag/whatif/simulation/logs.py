@@ -209,7 +209,7 @@ def _log(start: PartitionStart, arriving: list[_Appended], committed: bool) -> L
     bases = np.arange(first, start.end_offset, start.batch_records, dtype=np.int64)
     open_from = start.open_from if committed else None
     if open_from is not None and first < open_from < start.end_offset:
-        bases = np.union1d(bases, [open_from])  # a record batch is of one transaction
+        bases = np.union1d(bases, [open_from])  # a record batch belongs to one transaction
     ages = (
         np.clip((start.end_offset - bases) / max(start.end_offset - first, 1), 0, 1)
         * start.oldest_age_ms
