@@ -16,8 +16,7 @@ import sharelag
 from sharelag_widgets import AssignmentEditor, LagTable, PartitionGrid, PlotView, WindowStrip
 from sharelag_widgets.dashboards import *
 
-demo, hot = sharelag.open(), sharelag.open("hot_partition")
-poison, storm = sharelag.open("poison"), sharelag.open("redelivery_storm")
+demo = sharelag.open("demo")
 random = np.random.default_rng(7)
 """
 GRID = """
@@ -29,16 +28,16 @@ columns |= {"age_ms": (lag * 40 * 10 ** random.normal(0, 0.3, count)).astype(np.
 PartitionGrid.of(pa.table(columns))
 """
 EDITOR = """
-lag = hot.lag("hot-partition").table
+lag = demo.lag("fulfilment").table
 assignment = {
-    row["member_id"]: {"hot-partition-orders": one["partitions"] for one in row["assigned_partitions"]}
-    for row in hot.members("hot-partition").table.to_pylist()
+    row["member_id"]: {"shipments": one["partitions"] for one in row["assigned_partitions"]}
+    for row in demo.members("fulfilment").table.to_pylist()
 }
 AssignmentEditor.of(lag, assignment)
 """
 WHAT_IF = """
-lab = WhatIfLab(hot)
-lab.members.value = "6"
+lab = WhatIfLab(demo, "analytics")
+lab.members.value = "12"
 lab.run()
 lab.join(300)
 lab
@@ -51,21 +50,21 @@ now.run("heads")
 now.join(300)
 now
 """
-GROUP = "redelivery-storm"
-STRIP = f'WindowStrip.of(storm.moments("{GROUP}").table, ends=storm.lag("{GROUP}").table)'
+GROUP = "notifications"
+STRIP = f'WindowStrip.of(demo.moments("{GROUP}").table, ends=demo.lag("{GROUP}").table)'
 #: Name of the picture, and the code whose output it is of.
 CELLS = {
     "widget-window-strip": STRIP,
     "widget-partition-grid": GRID,
     "widget-assignment-editor": EDITOR,
     "widget-lag-table": "LagTable.of(demo.lag().table)",
-    "widget-plot-view": 'PlotView.of(storm.timeline(), "lag")',
+    "widget-plot-view": 'PlotView.of(demo.timeline("analytics"), "lag")',
     "dashboard-now": NOW,
     "dashboard-fleet": "FleetView(demo)",
-    "dashboard-group": "GroupView(storm)",
-    "dashboard-window-explorer": "WindowExplorer(storm)",
-    "dashboard-poison-hunt": "PoisonHunt(poison)",
-    "dashboard-imbalance": "ImbalanceView(hot)",
+    "dashboard-group": f"GroupView(demo, {GROUP!r})",
+    "dashboard-window-explorer": f"WindowExplorer(demo, {GROUP!r})",
+    "dashboard-poison-hunt": "PoisonHunt(demo, 'billing')",
+    "dashboard-imbalance": "ImbalanceView(demo, 'fulfilment')",
     "dashboard-what-if": WHAT_IF,
     "dashboard-state-topic": "StateTopicHealth(demo)",
 }
