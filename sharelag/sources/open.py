@@ -199,7 +199,7 @@ def require_there(source: Input) -> None:
 def capture_folder(named: str | Path) -> Path:
     """Return the folder of a capture that is named by its path or as a sample.
 
-    What lies at the path comes first, unless it is no capture and a sample has that name.
+    What lies at the path comes first, unless a sample has that name and it holds no capture.
     """
     is_sample = str(named) in samples() and not _is_captured(Path(named))
     return folder_of(str(named)) if is_sample else Path(named)

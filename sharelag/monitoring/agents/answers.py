@@ -35,7 +35,7 @@ def answer_of(
     ----------
     result : Result
     question : str
-        What was asked.
+        The question in words.
     verdict : str
         The answer in a sentence.
     summary : iterable of str
