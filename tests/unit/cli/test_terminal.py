@@ -310,5 +310,7 @@ def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["n"] + row["unknown"] for row in rows} == {7}
     last = done.stderr.splitlines()[-1]
-    assert re.match(r"sharelag: 6 members is better by p95 age and drain time over \d+m \d+s: ", last)
+    assert re.match(
+        r"sharelag: 6 members is better by p95 age and drain time over \d+m \d+s: ", last
+    )
     assert re.search(r"; 2 members: not drained within \d+m \d+s, p95 age \d+m \d+s$", last)

@@ -160,7 +160,9 @@ def test_a_sentence_about_a_request_is_all_that_is_said() -> None:
     assert wrong == {"error": "members: give a whole number; lock_seconds: give at least 1, not 0"}
     wrong = asked("poison", "compare", group="poison", members=[2, 0])
     assert wrong == {"error": "members[1]: give at least 1, not 0"}
-    assert asked("poison", "lag", group="none")["error"].startswith("there is no state of share group")
+    assert asked("poison", "lag", group="none")["error"].startswith(
+        "there is no state of share group"
+    )
     assert asked("poison", "window", group="poison")["error"] == (
         "topic: it is missing; partition: it is missing"
     )
