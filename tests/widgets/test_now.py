@@ -102,7 +102,7 @@ def test_the_chip_is_about_the_cluster_and_gaps_of_a_chart_stand_above_it() -> N
     )
     said = board._unknown(replace(known, table=ageless, unknown=("a state partition",)))
     assert said[0] == "a state partition"
-    assert said[-1].startswith("how old the lag is of returns-desk, search-index, ")
+    assert said[-1].startswith("the age of the lag in returns-desk, search-index, ")
     assert said[-1].endswith(" and 3 more")
 
 

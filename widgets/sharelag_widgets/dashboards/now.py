@@ -346,7 +346,7 @@ class Now(TriedGroup):
             terminal(row["group_id"]) for row in rows if row["age_ms"] is None and row["lag"] != 0
         ]
         more = f" and {len(ageless) - NAMED:,} more" if len(ageless) > NAMED else ""
-        ages = [f"how old the lag is of {', '.join(ageless[:NAMED])}{more}"] if ageless else []
+        ages = [f"the age of the lag in {', '.join(ageless[:NAMED])}{more}"] if ageless else []
         return [*dict.fromkeys([*overview.unknown, *self.bench.lag().unknown, *ages])]
 
     def _say_once(self) -> None:
