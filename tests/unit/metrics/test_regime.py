@@ -52,7 +52,7 @@ def test_chance_and_lumps_seldom_make_a_change() -> None:
     rng, rows, shares = np.random.default_rng(16), 1500, []
 
     def histories(usual: float, lump: float) -> NDArray[np.float64]:
-        return rng.poisson(usual / lump, (rows, BINS)) * float(lump)
+        return np.asarray(rng.poisson(usual / lump, (rows, BINS)) * lump, np.float64)
 
     for usual, lump in ((5, 1), (40, 1), (500, 1), (5, 10), (40, 10), (500, 10), (500, 200)):
         arrived, finished = histories(usual, 1), histories(usual, lump)
