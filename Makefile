@@ -22,8 +22,8 @@ $(READY): requirements.lock pyproject.toml tools/make_env.py
 	@$(PYTHON) tools/make_env.py $(VENV)
 	@touch $@
 
-demo: $(READY) ## the groups of a recorded cluster: a table here, its daily report in out/demo/
-	@$(BIN)/sharelag demo --out out/demo
+demo: $(READY) ## the groups of a recorded cluster, by Spark: a table here, a daily report in out/demo/
+	@$(BIN)/sharelag demo --engine spark --out out/demo
 
 # What compiles takes a processor while the others wait for a network.
 test-parts: $(READY)

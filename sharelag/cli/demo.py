@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sharelag.cli.options import ENGINE, VERBOSE, with_options
+from sharelag.cli.options import VERBOSE, engine_option, with_options
 from sharelag.cli.output import read_by, start, write
 from sharelag.cli.telling import tell
 from sharelag.errors import InputError
@@ -42,7 +42,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 @click.option(
     "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
 )
-@with_options(ENGINE, VERBOSE)
+@with_options(engine_option("auto", " Of the table: the report takes auto."), VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
     """Show how the share groups of a recorded cluster are, and why, the worst first.
 
@@ -56,7 +56,7 @@ def demo(out: Path, report: bool, engine: str) -> None:
     # Only without a report can it do without the packages that `start` spares it.
     _groups(source, choose(engine, source) if report else start(engine, source))
     if report:
-        _report(out / "reports", engine)
+        _report(out / "reports")
 
 
 def _groups(source: CaptureInput, engine: str) -> None:
@@ -71,13 +71,13 @@ def _groups(source: CaptureInput, engine: str) -> None:
     read_by(bench.evidence(), source)
 
 
-def _report(out: Path, engine: str) -> None:
+def _report(out: Path) -> None:
     from sharelag.reports import report
     from sharelag.reports.execute import execute
 
     made = report(
         "daily",
-        {"capture": str(CAPTURE), "engine": engine},
+        {"capture": str(CAPTURE), "engine": "auto"},
         out,
         keep=5,
         run=partial(execute, progress=tell),

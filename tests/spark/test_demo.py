@@ -57,7 +57,7 @@ def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
 
 
 def test_the_demo_says_how_its_groups_are_and_names_its_report(tmp_path: Path) -> None:
-    done = command("demo", "--out", str(tmp_path))
+    done = command("demo", "--engine", "spark", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     headline, table, last, following = done.stdout.split("\n\n")
     groups = sharelag.open("demo", engine="spark").overview()  # which says the same
