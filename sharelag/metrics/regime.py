@@ -27,7 +27,7 @@ _LEAST_STEPS = 4
 _ERRORS = 5.5
 #: And so many of counts that follow Poisson's distribution.
 _COUNTED_ERRORS = 3.5
-#: Less is no other regime: of the rate itself, and of growth as a share of what arrives.
+#: The least change that begins a regime: of the rate itself, and of growth as a share of arrivals.
 _LEAST_CHANGE, _LEAST_GROWTH = 0.1, 0.05
 #: Changes of one share partition that are looked for.
 _CHANGES = 4

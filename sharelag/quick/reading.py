@@ -36,8 +36,8 @@ from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
-    from sharelag.replay.positions import Positions
     from sharelag.reading import OfQueue
+    from sharelag.replay.positions import Positions
 
 #: Minimum number of records per replay step.
 _STEP = 250_000
@@ -183,10 +183,12 @@ class QuickReading(Reading):
         from sharelag.schemas.dead_letters import ARCHIVED_RUNS, COUNTED_LETTERS
 
         archived = self.over_records(archived_arrow, ARCHIVED_RUNS, asked.lag)
-        names, found = topic_ids_of(asked.lag), [COUNTED_LETTERS.empty_table()]
-        for batch in asked.queue.batches():
-            found.append(counted_letters(letters_arrow(batch), names, asked.groups))
-        letters = pa.concat_tables(found)
+        names = topic_ids_of(asked.lag)
+        found = (
+            counted_letters(letters_arrow(batch), names, asked.groups)
+            for batch in asked.queue.batches()
+        )
+        letters = pa.concat_tables([COUNTED_LETTERS.empty_table(), *found])
         table = ledger_arrow(archived, letters, asked.lag, asked.limits, milliseconds(self.now))
         return Ledger(first_of(table, most), sums_of(table))
 
