@@ -295,6 +295,7 @@ def test_lag_that_nobody_can_read_is_not_called_none() -> None:
     """An open transaction holds all that a group of read_committed lags behind."""
     (found,) = judged_groups(sharelag.open("open_transaction", engine="local").evidence())
     assert found["lag"] > 0
-    assert (found["drain"], found["age_ms"]) == ("nothing to read", None)
+    assert found["drain"] == "stalled"
+    assert 5_000 < found["age_ms"] < 7_000  # since the transaction began
     (done,) = judged_groups(sharelag.open("healthy", engine="local").evidence())
     assert (done["lag"], done["drain"], done["age_ms"]) == (0, "no lag", 0)

@@ -105,7 +105,7 @@ def test_a_review_that_finds_nothing_says_what_else_is_wrong() -> None:
     ("name", "how"),
     [
         ("keeping_up", "maybe"),  # 46 of 46.4, which chance may turn
-        ("open_transaction", "maybe"),  # nothing else can be delivered
+        ("open_transaction", "clearly"),  # nothing can be delivered until it ends
         ("slow", "clearly"),
         ("lock_expiry", "clearly"),  # stalled
         ("no_members", "clearly"),
