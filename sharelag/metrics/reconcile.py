@@ -138,8 +138,9 @@ class _Terms:
         self.complete = _number(rows, "window_complete")
         self.log_start = _number(rows, "log_start_offset")
         self.naive = _Known(self.end.values - self.start.values, self.end.known & self.start.known)
-        #: How much lag was raised to 0 where the formula is negative.
-        self.raised = self.lag.values - (self.naive.values - self.count.values)
+        #: How far the formula of lag is below 0, where Kafka prints a dash for it.
+        below = np.maximum(self.count.values - self.naive.values, 0)
+        self.below = np.where(self.naive.known & self.count.known, below, 0)
         #: Offsets of the window beyond the end offset.
         self.beyond = np.maximum(_number(rows, "window_end_offset").values - self.end.values, 0)
 
@@ -148,13 +149,13 @@ def _naive(t: _Terms) -> list[_Difference]:
     both = t.lag.known & t.naive.known
     return [
         _sized(NAIVE, COMPLETE_IN_WINDOW, t.count.values, both),
-        _sized(NAIVE, STALE_END_OFFSET, -t.raised, both),
+        _sized(NAIVE, STALE_END_OFFSET, -t.below, t.below > 0),
     ]
 
 
 def _effective(t: _Terms) -> list[_Difference]:
     both = t.lag.known & t.effective.known
-    stale = t.beyond - t.raised
+    stale = t.beyond
     differs = t.count.values - t.complete.values
     rest = t.effective.values - t.lag.values - stale - differs
     # Only the batches show how many of the deleted offsets were finished; the lag table does not
@@ -194,7 +195,7 @@ def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     rest = lag.values - t.lag.values
     # If only one side has a lag, or a row, there is a reason without a size.
     one_sided = there & ours & (lag.known != t.lag.known)
-    negative = one_sided & t.lag.known & (t.raised > 0)  # Kafka prints a dash for a lag below zero
+    negative = one_sided & (t.below > 0)  # Kafka saw another end offset, and a lag
     return [
         _sized(DESCRIBED_LAG, ANOTHER_MOMENT, rest, both & elsewhen),
         _sized(DESCRIBED_LAG, UNKNOWN, rest, both & ~elsewhen),

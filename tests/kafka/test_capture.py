@@ -145,6 +145,8 @@ def test_features_of_a_living_broker(config: ClientConfig) -> None:
 
 def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
     found = {check.what: check for check in checks(config)}
+    # Every release of Kafka has defects; test_defects.py holds which.
+    found = {what: check for what, check in found.items() if not what.startswith("defect ")}
     expected = [
         "java",
         "spark",
@@ -167,10 +169,11 @@ def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
 def test_the_doctor_says_when_share_groups_were_never_used() -> None:
     with KafkaBroker() as fresh:
         found = {check.what: check for check in checks(client_config(fresh.bootstrap_servers))}
-    assert {what for what, check in found.items() if check.verdict != "ok"} == {
-        STATE_TOPIC,
-        GROUP_TOPIC,
-    }
+    assert {
+        what
+        for what, check in found.items()
+        if check.verdict != "ok" and not what.startswith("defect ")
+    } == {STATE_TOPIC, GROUP_TOPIC}
     assert "no lag can be computed" in found[STATE_TOPIC].found
     assert "no share group was ever used" in found[STATE_TOPIC].advice
 

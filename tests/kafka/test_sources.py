@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -370,6 +371,13 @@ _ASKING: dict[str, Callable[[ClientConfig], Any]] = {
 }
 
 
+def ours(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines that were printed, except the log of a test's own client whose broker is gone."""
+    out, err = capfd.readouterr()
+    theirs = re.compile(r"%\d\|[\d.]+\|\w+\|(?!sharelag#)\S+#")
+    return [line for line in (out + err).splitlines() if not theirs.match(line)]
+
+
 @pytest.mark.parametrize("ask", _ASKING.values(), ids=_ASKING)
 def test_nobody_there(
     ask: Callable[[ClientConfig], Any], capfd: pytest.CaptureFixture[str]
@@ -382,7 +390,7 @@ def test_nobody_there(
     ):
         ask(config)
     assert time.monotonic() - begun < 12
-    assert capfd.readouterr() == ("", "")  # the client library's own log stays quiet
+    assert ours(capfd) == []  # the client library's own log stays quiet
 
 
 @pytest.mark.parametrize("ask", _ASKING.values(), ids=_ASKING)
@@ -396,7 +404,7 @@ def test_wrong_password(
         ask(_as_user(secure_broker, "alice", "not-her-password"))
     assert time.monotonic() - begun < 20  # at once, not when the minute is up
     assert "not-her-password" not in str(refusal.value)
-    assert capfd.readouterr() == ("", "")
+    assert ours(capfd) == []
 
 
 @pytest.mark.usefixtures("amount")

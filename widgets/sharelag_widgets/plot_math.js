@@ -57,8 +57,9 @@ function saidAt(trace, of) {
 export function tickOf(layout, trace, letter, point) {
   const axis = layout?.[`${letter}axis${(trace[`${letter}axis`] ?? letter).slice(1)}`];
   if (!axis?.ticktext || !axis.tickvals) return undefined;
-  const middle = typeof point.base === "number" ? point.base + point[letter] / 2 : point[letter]; // bars begin at their base
-  return axis.ticktext[axis.tickvals.findIndex((value) => value === point[letter] || Math.abs(value - middle) < 0.01)];
+  const isLength = typeof point.base === "number" && letter === (trace.orientation === "h" ? "x" : "y"); // bars begin at their base
+  const place = isLength ? point.base + point[letter] / 2 : point[letter];
+  return axis.ticktext[axis.tickvals.findIndex((value) => value === place || Math.abs(value - place) < 0.01)];
 }
 
 function at(values, n) {
