@@ -75,7 +75,10 @@ def test_a_figure_without_traces_says_so() -> None:
     assert view.data == b""
     forecast = PlotView.of(sharelag.open("slow", engine="local").progress(), "drain")
     assert forecast.note.startswith("slow: at these rates it never drains in 4 of 4 share partiti")
-    assert "4 share partitions: never, more arrives than is finished, so the lag grows." in forecast.note
+    assert (
+        "4 share partitions: never, more arrives than is finished, so the lag grows."
+        in forecast.note
+    )
     assert forecast.data == b""
 
 
