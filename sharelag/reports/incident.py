@@ -43,13 +43,23 @@ def headline(case: Case, outcome: Mapping[str, Any]) -> str:
     found = _first_of_the_worst(outcome, begin)
     if found is None:
         return str(outcome["headline"])
-    title, advice, begun = found
+    one, begun = found
     groups = list(dict.fromkeys(group for _, group in begun))
     who = groups[0] + (f" and {len(groups) - 1} more" if groups[1:] else "")
-    what = f"{who}: {title.partition(':')[0]} since {_moment(begun[0][0], None)}"
-    do = re.split(r"[;,:]", advice or "")[0]
-    fits = do and len(f"{what} {do}".split()) <= MOST_WORDS
-    return f"{what}; {do}." if fits else f"{what}."
+    since = f"since {_moment(begun[0][0], None)}"
+    do = re.split(r"[;,:]", one["advice"] or "")[0]
+    # Where the sentence leaves no room for what to do, the name of the cause is enough.
+    for title in (one["title"].partition(":")[0], _name(one)):
+        words = f"{who}: {title} {since}" + (f"; {do}." if do else ".")
+        if len(words.split()) <= MOST_WORDS:
+            return words
+    return f"{who}: {_name(one)} {since}."
+
+
+def _name(finding: Mapping[str, Any]) -> str:
+    """Return the name of a cause in words, or the title of a judgement, which has no name."""
+    cause = finding["places"][0].get("cause")
+    return cause.replace("_", " ") if cause else finding["title"].partition(":")[0]
 
 
 def happened(case: Case, outcome: Mapping[str, Any]) -> str:
@@ -170,7 +180,8 @@ def _began(outcome: Mapping[str, Any], begin: datetime) -> str | None:
     found = _first_of_the_worst(outcome, begin)
     if found is None:
         return None
-    title, _, begun = found
+    one, begun = found
+    title = one["title"]
     moments: dict[str, str] = {}
     for at, group in begun:
         moments.setdefault(group, _moment(at, begin))
@@ -184,8 +195,8 @@ def _began(outcome: Mapping[str, Any], begin: datetime) -> str | None:
 
 def _first_of_the_worst(
     outcome: Mapping[str, Any], begin: datetime
-) -> tuple[str, str | None, list[tuple[datetime, str]]] | None:
-    """Return title and advice of the worst finding that began first, and where and when it did."""
+) -> tuple[dict[str, Any], list[tuple[datetime, str]]] | None:
+    """Return the worst finding that began first, as `group_findings` has it, and when and where."""
     found = [
         (one["level"], begun, one)
         for one in group_findings(outcome["groups"])
@@ -200,7 +211,7 @@ def _first_of_the_worst(
         ((begun, one) for level, begun, one in found if level == worst),
         key=lambda pair: pair[0][0],
     )
-    return one["title"], one["advice"], begun
+    return one, begun
 
 
 def _begun(places: Iterable[Mapping[str, Any]], begin: datetime) -> list[tuple[datetime, str]]:

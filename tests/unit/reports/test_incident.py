@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -334,4 +335,15 @@ def test_a_cause_that_is_older_elsewhere() -> None:
 def test_a_headline_is_short(name: str) -> None:
     case = read(capture=str(folder_of(name)), engine="local")
     result = verdict(case)
-    assert len(headline(case, result).split()) <= MOST_WORDS
+    words = headline(case, result)
+    assert len(words.split()) <= MOST_WORDS
+    if words != result["headline"]:  # something began: since when, and what to do
+        assert re.fullmatch(r".+: .+ since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; .+\.", words)
+
+
+def test_what_began_has_its_short_name_where_the_sentence_would_be_too_long() -> None:
+    case = read(capture=str(folder_of("demo")), group="invoicing", engine="local")
+    assert headline(case, verdict(case)) == (
+        "invoicing: open transaction since 2026-11-23 12:23:08 UTC; "
+        "find and abort it with kafka-transactions.sh."
+    )
