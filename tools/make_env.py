@@ -64,8 +64,10 @@ def main(folder: Path) -> int:
         "--out",
         str(folder / "warm"),
     ]
-    if code := subprocess.run(warm, stdout=subprocess.DEVNULL, check=False).returncode:
-        return code
+    warmed = subprocess.run(warm, capture_output=True, text=True, check=False)
+    if warmed.returncode:
+        sys.stderr.write(warmed.stderr)
+        return warmed.returncode
     print("recording the classes of Spark ...", flush=True)
     # A session starts in two thirds of the time with them, and as ever without.
     recorded = (

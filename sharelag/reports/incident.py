@@ -58,8 +58,8 @@ def headline(case: Case, outcome: Mapping[str, Any]) -> str:
 
 def _name(finding: Mapping[str, Any]) -> str:
     """Return the name of a cause in words, or the title of a judgement, which has no name."""
-    cause = finding["places"][0].get("cause")
-    return cause.replace("_", " ") if cause else finding["title"].partition(":")[0]
+    named = finding["places"][0].get("cause") or finding["title"].partition(":")[0]
+    return str(named).replace("_", " ")
 
 
 def happened(case: Case, outcome: Mapping[str, Any]) -> str:
