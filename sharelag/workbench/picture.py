@@ -79,9 +79,11 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
         elif end is None or end <= start:
             yield f"  no state is persisted of offsets from {start}"
         else:
-            cells, left = _cells(_with_held(row["runs"], held), start, end)
+            runs = _with_held(row["runs"], held)
+            cells, left = _cells(runs, start, end)
             seen.update(cell.state for cell in cells)
             yield from _drawn(cells, start, end - 1, paint)
+            yield f"  {_fragments(runs, start, end)}"
             if left is not None:
                 yield f"  more offsets follow, from {left} to {end - 1}"
         yield from (f"  {terminal(note)}" for note in row.get("notes") or ())
@@ -90,6 +92,14 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
         f"{letter} {meaning}" for state, (letter, meaning, _) in _STATES.items() if state in seen
     ]:
         yield from ("states:", *(f"  {text}" for text in legend))
+
+
+def _fragments(runs: list[list[Any]], start: int, end: int) -> str:
+    """Tell how fragmented a window is: what is known of it, by how many runs."""
+    known = [(max(first, start), min(last, end - 1)) for first, last, *_ in runs]
+    sizes = [last - first + 1 for first, last in known if first <= last]
+    s, of = "s" * (len(sizes) != 1), "s" * (sum(sizes) != 1)
+    return f"{len(sizes):,} run{s} over {sum(sizes):,} offset{of} with a known state"
 
 
 def _with_held(runs: list[list[Any]], held: list[Any]) -> list[list[Any]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from sharelag.model import StateBatch
 from tests.support.command import sharelag
 from tests.support.generations import raw_of
-from tests.support.request_lines import acknowledge, fetch, log_of, state_call
+from tests.support.request_lines import TOPIC, acknowledge, fetch, log_of, state_call
 from tests.support.walk import ACKNOWLEDGED, ACQUIRED, LIVE, WALK, by_offset
 
 ACCEPT, RELEASE = [1], [2]
@@ -34,6 +36,8 @@ ASKED = {
     10: [acknowledge(9_500, "c1", 5, [(110, 110, ACCEPT)])],
     11: [acknowledge(10_000, "c3", 3, [(111, 112, ACCEPT)])],
 }
+#: When the log of requests begins.
+BEGIN = datetime(2026, 11, 23, tzinfo=UTC)
 #: Step -> when its state is written. After step 7 the locks of 111 and 112 have expired: at 8,000.
 WRITTEN = {0: 500, 2: 2_100, 4: 5_100, 5: 5_600, 7: 8_100, 8: 8_600, 10: 9_600, 11: 10_100}
 
@@ -91,6 +95,27 @@ def test_the_live_window_after_each_step(tmp_path: Path, step: int) -> None:
     live |= {o: (2, runs[o][1]) for o, (state, _) in live.items() if state == ACKNOWLEDGED}
     assert runs == live
     assert max([start, window["window_end_offset"], *(last + 1 for _, last, _ in acquired)]) == end
+
+
+@pytest.mark.row("FET-07")
+def test_a_partial_acknowledgement_leaves_fragments(tmp_path: Path) -> None:
+    """GL-01: after step 8 the window of eleven offsets is in four runs."""
+    window, _ = seen(tmp_path, 8)
+    raw, log = tmp_path / "raw.parquet", tmp_path / "kafka-request.log"
+    # Of the same share partition.
+    mine = log.read_text().replace(TOPIC, window["topic_id"])
+    log.write_text(re.sub(r'"groupId": ?"g"', '"groupId": "G1"', mine))
+    records = pq.read_table(raw)
+    written = [BEGIN + timedelta(milliseconds=at) for step, at in WRITTEN.items() if step <= 8]
+    index = records.schema.get_field_index("timestamp")
+    kind = records.schema.field(index).type
+    pq.write_table(records.set_column(index, "timestamp", pa.array(written, kind)), raw)
+    moment = ("--as-of", "2026-11-23T00:00:08.600Z")
+    drawn = sharelag("windows", "--raw", str(raw), "--picture", "--requests", str(log), *moment)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "  4 runs over 11 offsets with a known state\n" in drawn.stdout
+    state = next(line for line in drawn.stdout.splitlines() if "state  " in line)
+    assert state.split() == ["state", "Q", "A", "A", "K", "Q"]
 
 
 def test_how_each_lock_of_the_walk_ended(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_offsets_states_and_counts_stand_below_each_other() -> None:
         "  delivery count - 1 - 1 5 1 1 1",
         "                 ^             ^",
         "  ^ effective start 2, last offset with a known state 9",
+        "  4 runs over 6 offsets with a known state",
         "",
         "states:",
         "  A available",
