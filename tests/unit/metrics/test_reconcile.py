@@ -222,7 +222,7 @@ def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
     assert line["true_lag"] == counts["records"] + counts["undecided"]
     assert line["true_lag"] == line["effective_lag"] + total[why.TRUE]
     assert line["naive_lag"] == end - start
-    if count > end - start:  # Kafka prints a dash
+    if count >= 0 and count > end - start:  # Kafka prints a dash
         assert line["lag"] is None
         assert line["naive_lag"] == count + total[why.NAIVE]
     elif count >= 0:
