@@ -16,10 +16,9 @@ from sharelag.metrics.reset import kafkas_deletion
 from sharelag.model.settings import in_force
 from sharelag.reading import Reading
 from sharelag.sources.inputs import Input
-from sharelag.tables import views
 from sharelag.whatif.after_reset import after_reset, drained
 from sharelag.whatif.scenario import Scenario
-from sharelag.workbench.resets import address_of, refused, reset_of
+from sharelag.workbench.resets import address_of, plan_result, refused, reset_of
 from sharelag.workbench.result import Result
 
 #: Without a simulation.
@@ -92,17 +91,8 @@ def deletion_answer(
         "" if topics else "Settings of the group stay: kafka-configs.sh deletes them.",
         f"Kafka's command, which asks nothing: {command}",
     ]
-    unknown = plan.column("new_start_offset").null_count
-    gap = f"the new start offset in {unknown} of {plan.num_rows} share partitions"
-    return replace(
-        base,
-        title=f"What would a deletion of {what if topics else group} do?",
-        table=plan,
-        columns=views.RESET_PLAN.columns,
-        order="new_lag",
-        notes=tuple(note for note in notes if note),
-        unknown=((gap,) if unknown else ()) + base.unknown,
-    )
+    title = f"What would a deletion of {what if topics else group} do?"
+    return plan_result(base, title, plan, notes)
 
 
 def simulated(scenario: Scenario, plan: pa.Table, members: int | None) -> tuple[pa.Table, str]:

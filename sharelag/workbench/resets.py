@@ -166,11 +166,16 @@ def reset_answer(
         else "kafka-share-groups.sh cannot do this reset: Admin.alterShareGroupOffsets of Kafka's "
         "Java client can.",
     ]
+    return plan_result(base, f"What would a reset of {group} do?", plan, notes)
+
+
+def plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:
+    """Return a plan as a result; empty notes are left out."""
     unknown = plan.column("new_start_offset").null_count
     gap = f"the new start offset in {unknown} of {plan.num_rows} share partitions"
     return replace(
         base,
-        title=f"What would a reset of {group} do?",
+        title=title,
         table=plan,
         columns=views.RESET_PLAN.columns,
         order="new_lag",
