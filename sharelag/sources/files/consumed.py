@@ -11,7 +11,13 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.schemas.consumed import CONSUMED_TABLES
-from sharelag.sources.files.text_pieces import Piece, line_blocks, text_files, whole_file
+from sharelag.sources.files.text_pieces import (
+    Piece,
+    line_blocks,
+    tables_of_parts,
+    text_files,
+    whole_file,
+)
 from sharelag.wire.consumed import Printed, read_consumed
 
 
@@ -68,18 +74,12 @@ class ConsumedLog:
 
     @cached_property
     def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
-        found: dict[str, list[pa.RecordBatch]] = {name: [] for name in CONSUMED_TABLES}
-        count = skipped = 0
-        for file in self.files:
-            for printed in read_piece(whole_file(file, self.path), self.separator):
-                count, skipped = count + printed.total, skipped + printed.skipped
-                for name, batches in found.items():
-                    batches.append(getattr(printed, name))
-        tables = {
-            name: pa.Table.from_batches(found[name], schema)
-            for name, schema in CONSUMED_TABLES.items()
-        }
-        return tables, (count, skipped)
+        parts = (
+            (one.total, one.skipped, {name: getattr(one, name) for name in CONSUMED_TABLES})
+            for file in self.files
+            for one in read_piece(whole_file(file, self.path), self.separator)
+        )
+        return tables_of_parts(CONSUMED_TABLES, parts)
 
 
 def read_piece(piece: Piece, separator: str = "\t") -> Iterator[Printed]:

@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.schemas.requests import REQUEST_TABLES
-from sharelag.sources.files.text_pieces import Piece, line_blocks, text_files, whole_file
+from sharelag.sources.files.text_pieces import (
+    Piece,
+    line_blocks,
+    tables_of_parts,
+    text_files,
+    whole_file,
+)
 from sharelag.wire.requests.lines import Lines, read_lines
 from sharelag.wire.requests.tables import tables_of
 
@@ -71,18 +77,12 @@ class RequestLog:
 
     @cached_property
     def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
-        found: dict[str, list[pa.RecordBatch]] = {name: [] for name in REQUEST_TABLES}
-        count = skipped = 0
-        for file in self.files:
-            for lines in read_piece(whole_file(file, self.path), self.zone):
-                count, skipped = count + lines.total, skipped + lines.skipped
-                for name, batch in tables_of(lines).items():
-                    found[name].append(batch)
-        tables = {
-            name: pa.Table.from_batches(found[name], schema)
-            for name, schema in REQUEST_TABLES.items()
-        }
-        return tables, (count, skipped)
+        parts = (
+            (lines.total, lines.skipped, tables_of(lines))
+            for file in self.files
+            for lines in read_piece(whole_file(file, self.path), self.zone)
+        )
+        return tables_of_parts(REQUEST_TABLES, parts)
 
 
 def read_piece(piece: Piece, zone: str = "UTC") -> Iterator[Lines]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -93,6 +93,27 @@ def line_blocks(piece: Piece) -> Iterator[tuple[pa.Array, pa.Array]]:
                     lines, positions = lines.filter(mine), positions.filter(mine)
                 yield lines, positions
             at, rest = at + whole, data[whole:]
+
+
+def tables_of_parts(
+    schemas: Mapping[str, pa.Schema], parts: Iterable[tuple[int, int, Mapping[str, pa.RecordBatch]]]
+) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+    """Put together what was read of parts: their tables, and how many lines there are, and skipped.
+
+    Parameters
+    ----------
+    schemas : mapping of name to pyarrow.Schema
+    parts : iterable of (int, int, mapping of name to pyarrow.RecordBatch)
+        Of each part the lines, those that were skipped, and a batch for each schema.
+    """
+    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas}
+    count = skipped = 0
+    for lines, others, batches in parts:
+        count, skipped = count + lines, skipped + others
+        for name, batch in batches.items():
+            found[name].append(batch)
+    tables = {name: pa.Table.from_batches(found[name], each) for name, each in schemas.items()}
+    return tables, (count, skipped)
 
 
 def _next_block(file: pa.NativeFile, name: str) -> bytes:
