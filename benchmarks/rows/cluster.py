@@ -22,8 +22,8 @@ from sharelag.quick import QuickReading
 from sharelag.replay import replay_arrow
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka import topics
-from sharelag.sources.kafka.client import consumer
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.library import consumer
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.kafka.broker import KafkaBroker

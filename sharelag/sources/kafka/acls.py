@@ -15,8 +15,9 @@ from confluent_kafka.admin import (
 
 from sharelag import schemas
 from sharelag.errors import AuthorizationError
-from sharelag.sources.kafka.client import Connection, explain
+from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import explain
 
 _EVERY = AclBindingFilter(
     *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),

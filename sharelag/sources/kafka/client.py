@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
-from sharelag.errors import (
-    AuthenticationError,
-    AuthorizationError,
-    BrokerUnreachableError,
-    ClusterError,
-    ConfigError,
-    NoLeaderError,
-    TopicMissingError,
-)
-from sharelag.model.kafka_errors import ERRORS, Kind, of_kind
+from sharelag.errors import AuthenticationError, BrokerUnreachableError, NoLeaderError
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import (
+    LOGIN,
+    UNREACHABLE,
+    explain,
+    latest,
+    refused,
+    unreachable,
+    untrusted,
+)
+from sharelag.sources.kafka.library import admin_client
 from sharelag.sources.kafka.patience import LEAST
-from sharelag.sources.kafka.tls import distrust
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 T = TypeVar("T")
 
-# Receives what librdkafka would print to standard error; add a handler to see it.
-_LOG = logging.getLogger("sharelag.librdkafka")
-_LOG.addHandler(logging.NullHandler())
-_LOG.propagate = False
-
-_UNREACHABLE = of_kind(Kind.REACH)
-_NO_LEADER = of_kind(Kind.LEADERS)
 #: Seconds that the first of several attempts lasts; each further one lasts twice as long.
 _FIRST_ATTEMPT = 2.0
 #: Seconds that an attempt lasts at least.
@@ -45,20 +35,6 @@ _LEAST = 0.5
 _LOOK_AGAIN, _SLOWER, _MOST_PAUSE = 0.1, 1.25, 1.0
 #: After these errors another attempt may find the new leader.
 _MOVING = (NoLeaderError, BrokerUnreachableError)
-_NO_TOPIC = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-}
-_LOGIN = of_kind(Kind.LOGIN)
-# Five times as fast as the client's defaults, which wait a second whenever 100,000 records are
-# queued. The user's settings take precedence.
-_PACE = {
-    "fetch.message.max.bytes": 4 << 20,
-    "fetch.queue.backoff.ms": 10,
-    "fetch.wait.max.ms": 50,
-    "queued.min.messages": 200_000,
-}
 
 
 class Connection:
@@ -81,7 +57,7 @@ class Connection:
         self._heard: list[KafkaError] = []
         self._looked_at: KafkaError | None = None
         self._together: float | None = None
-        self.admin = _make(AdminClient, config, {"error_cb": self._heard.append})
+        self.admin = admin_client(config, self._heard.append)
 
     @property
     def within(self) -> float:
@@ -141,10 +117,10 @@ class Connection:
             return answer
         except KafkaException as error:
             found = error.args[0]
-            if found.code() in _UNREACHABLE:
+            if found.code() in UNREACHABLE:
                 self._lose(begun)
-            heard = [e for e in self._heard if e.code() in _LOGIN | {KafkaError._RESOLVE}]
-            if not heard and found.code() in _UNREACHABLE:  # what was heard says why
+            heard = [e for e in self._heard if e.code() in LOGIN | {KafkaError._RESOLVE}]
+            if not heard and found.code() in UNREACHABLE:  # what was heard says why
                 raise unreachable(self.config, latest(self._heard) or found) from error
             raise explain((heard or [found])[0], what, self.config) from error
 
@@ -174,7 +150,7 @@ class Connection:
             except KafkaException as error:
                 self.admin.poll(0.05)  # what failed at once is not asked again at once
                 self._raise_if_refused("the list of topics")
-                if error.args[0].code() not in _UNREACHABLE:
+                if error.args[0].code() not in UNREACHABLE:
                     raise explain(error.args[0], "the list of topics", self.config) from error
                 if time.monotonic() > deadline:
                     self._lose(begun)
@@ -275,156 +251,3 @@ def _attempt(ends: float, number: int) -> float:
     left = ends - time.monotonic()
     first = _FIRST_ATTEMPT * 2**number
     return max(left if left < first + _LEAST else first, _LEAST)
-
-
-def consumer(config: ClientConfig, **settings: Any) -> Consumer:
-    """Make a consumer for assigned partitions that leaves no trace on the cluster."""
-    return _make(Consumer, config, consumer_settings(config) | settings)
-
-
-def consumer_settings(config: ClientConfig) -> dict[str, Any]:
-    """Return the settings of that consumer, with secrets."""
-    reading: dict[str, Any] = {
-        # Required by the client but never sent: partitions are assigned manually and nothing is
-        # committed.
-        "group.id": "sharelag",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        # A position that was pruned must not move silently.
-        "auto.offset.reset": "error",
-        "isolation.level": "read_uncommitted",
-    }
-    pace: dict[str, Any] = {
-        name: value for name, value in _PACE.items() if name not in config.settings
-    }
-    return config.librdkafka() | pace | reading
-
-
-def is_logged() -> bool:
-    """Whether somebody wants to see what the client library would print."""
-    return _LOG.propagate or len(_LOG.handlers) > 1
-
-
-def latest(heard: Sequence[KafkaError]) -> KafkaError | None:
-    """Return the last error that says why, which "all brokers are down" does not."""
-    why = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
-    return (why or [*heard] or [None])[-1]
-
-
-def refused(heard: Iterable[KafkaError]) -> KafkaError | None:
-    """Return the first permanent error: our credentials were refused."""
-    return next((error for error in heard if error.code() in _LOGIN), None)
-
-
-def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
-    """Convert a client error into a `ClusterError` that says what to do.
-
-    The words are those of `sharelag.model.kafka_errors`.
-    """
-    code = error.code()
-    known = ERRORS.get(code)
-    if known is None:
-        return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
-    advice = known.what_to_do(what)
-    if code in _LOGIN:
-        return AuthenticationError(
-            f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"
-        )
-    if known.kind is Kind.RIGHTS:
-        asked = "ask the cluster for" if "CLUSTER" in known.name else "read"
-        return AuthorizationError(f"not authorized to {asked} {what}: {advice}")
-    if code in _NO_TOPIC:
-        return missing(what)
-    if code in _NO_LEADER:
-        return NoLeaderError(f"{what} has a partition without a leader ({known.name}): {advice}")
-    if code in _UNREACHABLE:
-        return unreachable(config, error)
-    return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
-
-
-def missing(topic: str) -> TopicMissingError:
-    """Return the error for a missing topic, with what that means."""
-    if topic == STATE_TOPIC:
-        return TopicMissingError(
-            f"the cluster has no topic {STATE_TOPIC}: no share group was ever used on it. "
-            "Consume with one (kafka-console-share-consumer.sh), or check that this is the "
-            "right cluster"
-        )
-    if topic == GROUP_TOPIC:
-        return TopicMissingError(
-            f"the cluster has no topic {GROUP_TOPIC}: no group of any type was ever used on it"
-        )
-    advice = ERRORS[KafkaError.UNKNOWN_TOPIC_OR_PART].advice
-    return TopicMissingError(f"the cluster has no topic {topic!r}: {advice}")
-
-
-#: TLS alerts of a broker about the certificate of its client.
-_WANTS_CERTIFICATE = (
-    *("alert bad certificate", "alert certificate required", "alert certificate unknown"),
-    *("alert certificate expired", "alert unknown ca"),
-)
-
-
-def untrusted(config: ClientConfig, error: KafkaError) -> str | None:
-    """Say whose certificate is refused and what to do, where an error is about that."""
-    if "certificate verify failed" in error.str():
-        return distrust(config)
-    if any(alert in error.str() for alert in _WANTS_CERTIFICATE):
-        return (
-            f"{config.bootstrap_servers} refused our certificate, or wants one: set "
-            "ssl.keystore.location to a certificate that the broker trusts, with its key"
-        )
-    return None
-
-
-def unreachable(config: ClientConfig, error: KafkaError | None = None) -> BrokerUnreachableError:
-    """Return the error for brokers that do not answer, or whose certificate is not trusted."""
-    if error and (reason := untrusted(config, error)):
-        return BrokerUnreachableError(reason)
-    why = f" ({error.str()})" if error else ""
-    code = error.code() if error and error.code() in _UNREACHABLE else KafkaError._TIMED_OUT
-    advice = ERRORS[code].advice
-    return BrokerUnreachableError(
-        f"no broker answered at {config.bootstrap_servers} within {config.timeout:g} s{why}: "
-        f"{advice}"
-    )
-
-
-def silent_leaders(
-    config: ClientConfig, topic: str, silent: Mapping[int, Any] | Iterable[int]
-) -> NoLeaderError:
-    """Return the error for partitions whose leaders do not answer, while other brokers do.
-
-    Parameters
-    ----------
-    config : ClientConfig
-    topic : str
-    silent : mapping of partition to node, or partitions
-        A node is confluent-kafka's; None where the partition has no leader.
-    """
-    brokers = sorted(
-        {f"broker {n.id} at {n.host}:{n.port}" for n in _nodes(silent) if n is not None}
-    )
-    led = f" (led by {', '.join(brokers)})" if brokers else ""
-    numbers = ", ".join(map(str, sorted(silent)))
-    error = NoLeaderError(
-        f"partition {numbers} of {topic}{led} did not answer within {config.timeout:g} s, though "
-        "other brokers did: its leader is down or moves. Try again, or see "
-        "kafka-topics.sh --describe --unavailable-partitions; --timeout waits longer"
-    )
-    error.topic, error.silent = topic, frozenset(silent)
-    return error
-
-
-def _nodes(silent: Mapping[int, Any] | Iterable[int]) -> Iterable[Any]:
-    return silent.values() if isinstance(silent, Mapping) else ()
-
-
-def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:
-    try:
-        return kind({**config.librdkafka(), **settings, "logger": _LOG})
-    except KafkaException as error:
-        raise ConfigError(
-            f"the Kafka client rejected the settings: {error.args[0].str()}"
-        ) from error

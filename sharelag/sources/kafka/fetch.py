@@ -17,8 +17,9 @@ from confluent_kafka import KafkaError
 
 from sharelag.compiled import is_worth_it
 from sharelag.errors import DataLossError, NoLeaderError
-from sharelag.sources.kafka.client import explain, latest, refused, silent_leaders, unreachable
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import explain, latest, refused, silent_leaders, unreachable
+from sharelag.sources.kafka.library import is_of_group
 from sharelag.sources.kafka.messages import (
     Failed,
     Messages,
@@ -72,7 +73,7 @@ def read_ranges(
             begun = time.monotonic()
             taken = client.take(min(client.at_once, reading.left()), _WAIT)
             is_idle = taken.records is None and not taken.failed
-            waited = waited + time.monotonic() - begun if is_idle else 0.0
+            waited = 0.0 if taken.is_of_leaders else waited + time.monotonic() - begun
             gathered += reading.take(client, taken)
             if _is_enough(gathered) or (gathered and (is_idle or not reading.open_ends)):
                 yield pa.concat_batches(gathered)
@@ -169,9 +170,7 @@ class _Reading:
                 self._lost(partition, "records were pruned before they were read")
                 self.pruned_from.setdefault(partition, self.positions[partition])
                 client.rewind(partition)
-        elif code != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # The client looks for the coordinator of its group although it never joins it: no
-            # permission needed.
+        elif not is_of_group(error):
             raise explain(error, self.topic, self.config)
 
     def _seen(self, client: Messages, partition: int, upto: int) -> None:

@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as Partition
 
 from sharelag import schemas
 from sharelag.schemas.dead_letters import WITH_HEADERS
-from sharelag.sources.kafka.client import consumer
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.library import consumer, is_of_group
 
 _NO_ERROR = frozenset([type(None)])
 
@@ -32,6 +32,11 @@ class Taken(NamedTuple):
 
     records: pa.RecordBatch | None
     failed: Sequence[Failed] = ()
+
+    @property
+    def is_of_leaders(self) -> bool:
+        """Whether a leader has answered, with records or with an error."""
+        return self.records is not None or not all(is_of_group(one.error) for one in self.failed)
 
 
 class Messages(Protocol):

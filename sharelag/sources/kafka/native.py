@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from sharelag.compiled import compiled
 from sharelag.errors import ConfigError
-from sharelag.sources.kafka.client import consumer_settings, explain, is_logged
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import explain
+from sharelag.sources.kafka.library import consumer_settings, is_logged
 from sharelag.sources.kafka.messages import Failed, Taken, raw_batch
 
 _MAJOR = 2  # of librdkafka

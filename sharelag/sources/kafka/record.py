@@ -13,8 +13,10 @@ from confluent_kafka.admin import OffsetSpec
 
 from sharelag.errors import InputError, NoLeaderError
 from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.client import Connection, consumer, explain, missing
+from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import explain, missing
+from sharelag.sources.kafka.library import consumer, is_of_group
 from sharelag.sources.kafka.times import FRUGAL, until_done
 
 _TIMESTAMPS = {1: "CreateTime", 2: "LogAppendTime"}
@@ -114,8 +116,7 @@ def _among(messages: Sequence[Message], config: ClientConfig) -> list[Message | 
             taken.append(None)
         elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             raise missing(str(message.topic()))
-        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # Of a group that is never joined; the client looks for its coordinator all the same.
+        elif not is_of_group(error):
             raise explain(error, str(message.topic()), config)
     return taken
 

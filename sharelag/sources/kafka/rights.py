@@ -17,8 +17,9 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, TopicMissingError
 from sharelag.model.rights import CLUSTER
-from sharelag.sources.kafka.client import Connection, explain
+from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import explain
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 _Row: TypeAlias = dict[str, str | bool | None]

@@ -24,8 +24,10 @@ from sharelag.model import TERMINAL_STATES
 from sharelag.schemas.arrow import flat
 from sharelag.schemas.comparisons import SCANNED
 from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.client import Connection, consumer, explain
+from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import explain
+from sharelag.sources.kafka.library import consumer, is_of_group
 from sharelag.sources.kafka.times import until_done
 
 _LOG = logging.getLogger(__name__)
@@ -313,9 +315,7 @@ def _take(
                 said = explain(error, place[0], config)
                 _LOG.warning("%s; continuing without the records of its backlog", said)
             hidden.add(place[0])
-        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # The client looks for the coordinator of its group although it never joins it: no
-            # permission needed.
+        elif not is_of_group(error):
             raise explain(error, place[0], config)
     for place, numbers in found.items():
         if place in ends:

@@ -15,15 +15,10 @@ from confluent_kafka.admin import OffsetSpec
 from sharelag import schemas
 from sharelag.errors import ClusterError, listed
 from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.client import (
-    Connection,
-    consumer,
-    explain,
-    latest,
-    refused,
-    unreachable,
-)
+from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import explain, latest, refused, unreachable
+from sharelag.sources.kafka.library import consumer, is_of_group
 
 #: Topic, partition, offset.
 _Position = tuple[str, int, int]
@@ -169,8 +164,8 @@ def _hidden(
     silent: dict[str, ClusterError],
 ) -> list[tuple[str, int]]:
     """Return the partitions that cannot be read because of this error."""
-    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return []  # the client looks for the coordinator of its group although it never joins it
+    if is_of_group(error):
+        return []
     if error.code() not in _HIDDEN:
         raise explain(error, place[0], config)
     silent.setdefault(place[0], explain(error, place[0], config))
@@ -199,7 +194,9 @@ def until_done(
     while not is_done():
         begun = time.monotonic()
         messages = client.consume(at_once, timeout=_WAIT)
-        waited = 0.0 if messages else waited + time.monotonic() - begun
+        errors = (message.error() for message in messages)
+        is_of_leaders = any(error is None or not is_of_group(error) for error in errors)
+        waited = 0.0 if is_of_leaders else waited + time.monotonic() - begun
         yield messages
         if wrong := refused(heard):
             raise explain(wrong, "records", config)

@@ -21,8 +21,9 @@ from sharelag.errors import (
     TopicMissingError,
 )
 from sharelag.model import milliseconds, topic_id_text
-from sharelag.sources.kafka.client import Connection, silent_leaders, until_answered
+from sharelag.sources.kafka.client import Connection, until_answered
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.failures import silent_leaders
 from sharelag.sources.kafka.fetch import Ranges, read_ranges
 
 Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError
 from sharelag import errors
 from sharelag.model.kafka_errors import ERRORS, Kind, in_words
 from sharelag.model.request_errors import ANSWERS
-from sharelag.sources.kafka.client import explain, latest
 from sharelag.sources.kafka.config import client_config
+from sharelag.sources.kafka.failures import explain, latest
 from tools import errors_page
 
 CONFIG = client_config("broker:9092")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sharelag.errors import ConfigError
-from sharelag.sources.kafka import client
-from sharelag.sources.kafka.client import consumer
+from sharelag.sources.kafka import library
 from sharelag.sources.kafka.config import ClientConfig, client_config, from_spark_options
+from sharelag.sources.kafka.library import consumer
 from tests.support.java_names import ASSERTION, IGNORED_BY_A_READER, REFUSED, UNDERSTOOD
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -585,6 +585,6 @@ def test_the_users_pace_wins_and_what_reading_rests_on_does_not(
     monkeypatch: pytest.MonkeyPatch, java: dict[str, str], name: str, value: object
 ) -> None:
     made: list[dict[str, Any]] = []
-    monkeypatch.setattr(client, "Consumer", made.append)
+    monkeypatch.setattr(library, "Consumer", made.append)
     consumer(client_config("localhost:1", None, java))
     assert str(made[0][name]) == str(value)

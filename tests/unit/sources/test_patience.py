@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, KafkaError
 
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
+from sharelag.sources.kafka import fetch
 from sharelag.sources.kafka.client import Connection, until_answered
 from sharelag.sources.kafka.config import client_config
+from sharelag.sources.kafka.messages import Failed, Taken
 from sharelag.sources.kafka.patience import GRACE, LEAST, Patience
+from sharelag.sources.kafka.times import until_done
 
 
 class Clock:
@@ -95,3 +98,40 @@ def test_who_reached_brokers_once_says_what_these_said() -> None:
 
     with pytest.raises(NoLeaderError, match="partition 3"):
         until_answered(config, ask)
+
+
+class _OfNoLeader:
+    """A client that hears only from the coordinator of its group, which it has no rights on."""
+
+    at_once = 100
+
+    def __init__(self) -> None:
+        self.refused = SimpleNamespace(
+            error=lambda: KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+        )
+
+    def assign(self, _: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def consume(self, _: int, timeout: float) -> list[Any]:
+        time.sleep(min(timeout, 0.02))
+        return [self.refused]
+
+    def take(self, _: int, timeout: float) -> Taken:
+        time.sleep(min(timeout, 0.02))
+        return Taken(None, [Failed(self.refused.error(), -1, -1001)])
+
+
+def test_refusals_by_a_coordinator_do_not_prolong_the_wait_for_a_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without rights on a group the client hears of that again and again, whoever leads."""
+    monkeypatch.setattr(fetch, "_client", lambda *_: _OfNoLeader())
+    config = client_config("127.0.0.1:1", None, {}, timeout=0.3)
+    with pytest.raises(NoLeaderError, match="partition 0 of orders did not answer"):
+        list(fetch.read_ranges(config, "orders", {0: (0, 5)}))
+    heard: list[KafkaError] = []
+    config = client_config("127.0.0.1:1", None, {}, timeout=0.3)
+    with pytest.raises(BrokerUnreachableError):
+        list(until_done(_OfNoLeader(), config, heard, lambda: False, 10))

@@ -1,0 +1,145 @@
+"""Errors of the client library as ours, which say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from sharelag.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerUnreachableError,
+    ClusterError,
+    NoLeaderError,
+    TopicMissingError,
+)
+from sharelag.model.kafka_errors import ERRORS, Kind, of_kind
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.tls import distrust
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+#: Codes of brokers that cannot be reached, and of credentials that are refused.
+UNREACHABLE, LOGIN = of_kind(Kind.REACH), of_kind(Kind.LOGIN)
+_NO_LEADER = of_kind(Kind.LEADERS)
+_NO_TOPIC = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
+
+
+def latest(heard: Sequence[KafkaError]) -> KafkaError | None:
+    """Return the last error that says why, which "all brokers are down" does not."""
+    why = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    return (why or [*heard] or [None])[-1]
+
+
+def refused(heard: Iterable[KafkaError]) -> KafkaError | None:
+    """Return the first permanent error: our credentials were refused."""
+    return next((error for error in heard if error.code() in LOGIN), None)
+
+
+def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
+    """Convert a client error into a `ClusterError` that says what to do.
+
+    The words are those of `sharelag.model.kafka_errors`.
+    """
+    code = error.code()
+    known = ERRORS.get(code)
+    if known is None:
+        return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
+    advice = known.what_to_do(what)
+    if code in LOGIN:
+        return AuthenticationError(
+            f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"
+        )
+    if known.kind is Kind.RIGHTS:
+        asked = "ask the cluster for" if "CLUSTER" in known.name else "read"
+        return AuthorizationError(f"not authorized to {asked} {what}: {advice}")
+    if code in _NO_TOPIC:
+        return missing(what)
+    if code in _NO_LEADER:
+        return NoLeaderError(f"{what} has a partition without a leader ({known.name}): {advice}")
+    if code in UNREACHABLE:
+        return unreachable(config, error)
+    return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
+
+
+def missing(topic: str) -> TopicMissingError:
+    """Return the error for a missing topic, with what that means."""
+    if topic == STATE_TOPIC:
+        return TopicMissingError(
+            f"the cluster has no topic {STATE_TOPIC}: no share group was ever used on it. "
+            "Consume with one (kafka-console-share-consumer.sh), or check that this is the "
+            "right cluster"
+        )
+    if topic == GROUP_TOPIC:
+        return TopicMissingError(
+            f"the cluster has no topic {GROUP_TOPIC}: no group of any type was ever used on it"
+        )
+    advice = ERRORS[KafkaError.UNKNOWN_TOPIC_OR_PART].advice
+    return TopicMissingError(f"the cluster has no topic {topic!r}: {advice}")
+
+
+#: TLS alerts of a broker about the certificate of its client.
+_WANTS_CERTIFICATE = (
+    *("alert bad certificate", "alert certificate required", "alert certificate unknown"),
+    *("alert certificate expired", "alert unknown ca"),
+)
+
+
+def untrusted(config: ClientConfig, error: KafkaError) -> str | None:
+    """Say whose certificate is refused and what to do, where an error is about that."""
+    if "certificate verify failed" in error.str():
+        return distrust(config)
+    if any(alert in error.str() for alert in _WANTS_CERTIFICATE):
+        return (
+            f"{config.bootstrap_servers} refused our certificate, or wants one: set "
+            "ssl.keystore.location to a certificate that the broker trusts, with its key"
+        )
+    return None
+
+
+def unreachable(config: ClientConfig, error: KafkaError | None = None) -> BrokerUnreachableError:
+    """Return the error for brokers that do not answer, or whose certificate is not trusted."""
+    if error and (reason := untrusted(config, error)):
+        return BrokerUnreachableError(reason)
+    why = f" ({error.str()})" if error else ""
+    code = error.code() if error and error.code() in UNREACHABLE else KafkaError._TIMED_OUT
+    advice = ERRORS[code].advice
+    return BrokerUnreachableError(
+        f"no broker answered at {config.bootstrap_servers} within {config.timeout:g} s{why}: "
+        f"{advice}"
+    )
+
+
+def silent_leaders(
+    config: ClientConfig, topic: str, silent: Mapping[int, Any] | Iterable[int]
+) -> NoLeaderError:
+    """Return the error for partitions whose leaders do not answer, while other brokers do.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    topic : str
+    silent : mapping of partition to node, or partitions
+        A node is confluent-kafka's; None where the partition has no leader.
+    """
+    brokers = sorted(
+        {f"broker {n.id} at {n.host}:{n.port}" for n in _nodes(silent) if n is not None}
+    )
+    led = f" (led by {', '.join(brokers)})" if brokers else ""
+    numbers = ", ".join(map(str, sorted(silent)))
+    error = NoLeaderError(
+        f"partition {numbers} of {topic}{led} did not answer within {config.timeout:g} s, though "
+        "other brokers did: its leader is down or moves. Try again, or see "
+        "kafka-topics.sh --describe --unavailable-partitions; --timeout waits longer"
+    )
+    error.topic, error.silent = topic, frozenset(silent)
+    return error
+
+
+def _nodes(silent: Mapping[int, Any] | Iterable[int]) -> Iterable[Any]:
+    return silent.values() if isinstance(silent, Mapping) else ()

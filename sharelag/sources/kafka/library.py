@@ -1,0 +1,80 @@
+"""The client library as we use it: what it logs, and how its clients are made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from sharelag.errors import ConfigError
+from sharelag.sources.kafka.config import ClientConfig
+
+# Receives what librdkafka would print to standard error; add a handler to see it.
+_LOG = logging.getLogger("sharelag.librdkafka")
+_LOG.addHandler(logging.NullHandler())
+_LOG.propagate = False
+
+# Five times as fast as the client's defaults, which wait a second whenever 100,000 records are
+# queued. The user's settings take precedence.
+_PACE = {
+    "fetch.message.max.bytes": 4 << 20,
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 50,
+    "queued.min.messages": 200_000,
+}
+
+
+def admin_client(config: ClientConfig, hear: Callable[[KafkaError], Any]) -> AdminClient:
+    """Make an admin client that reports errors from the background to ``hear``."""
+    made: AdminClient = _make(AdminClient, config, {"error_cb": hear})
+    return made
+
+
+def consumer(config: ClientConfig, **settings: Any) -> Consumer:
+    """Make a consumer for assigned partitions that leaves no trace on the cluster."""
+    return _make(Consumer, config, consumer_settings(config) | settings)
+
+
+def consumer_settings(config: ClientConfig) -> dict[str, Any]:
+    """Return the settings of that consumer, with secrets."""
+    reading: dict[str, Any] = {
+        # Required by the client but never sent: partitions are assigned manually and nothing is
+        # committed.
+        "group.id": "sharelag",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        # A position that was pruned must not move silently.
+        "auto.offset.reset": "error",
+        "isolation.level": "read_uncommitted",
+    }
+    pace: dict[str, Any] = {
+        name: value for name, value in _PACE.items() if name not in config.settings
+    }
+    return config.librdkafka() | pace | reading
+
+
+def is_logged() -> bool:
+    """Whether somebody wants to see what the client library would print."""
+    return _LOG.propagate or len(_LOG.handlers) > 1
+
+
+def is_of_group(error: KafkaError) -> bool:
+    """Whether an error in place of a record is about the client's group alone.
+
+    The client looks for the coordinator of its group although it never joins it, again and again,
+    and needs no permission for what we do. So this says nothing of the partitions that it reads.
+    """
+    return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+
+def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:
+    try:
+        return kind({**config.librdkafka(), **settings, "logger": _LOG})
+    except KafkaException as error:
+        raise ConfigError(
+            f"the Kafka client rejected the settings: {error.args[0].str()}"
+        ) from error
