@@ -77,7 +77,7 @@ class Opened:
 
     def eventually(self, expression: str, wanted: Any = True) -> None:
         """Wait for a value; our policy forbids Playwright's own way, which evaluates text."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while (found := self.page.evaluate(expression)) != wanted:
             assert time.monotonic() < end, f"{expression} is {found}, not {wanted}"
             self.page.wait_for_timeout(30)

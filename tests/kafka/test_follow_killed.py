@@ -61,7 +61,7 @@ def test_killing_python_ends_its_jvm_and_workers(
         assert any("java" in child.name() for child in ours), ours
         process.kill()
         process.wait()
-        wait_until(lambda: not _alive(ours), "all of its processes have ended", 30)
+        wait_until(lambda: not _alive(ours), "all of its processes have ended")
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -181,7 +181,7 @@ def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) ->
             usual.commit(asynchronous=False)
     refused = pytest.raises(KafkaException, match="GROUP_ID_NOT_FOUND")
     with closing(share_consumer(servers, "rows-consumer", [TOPIC], log_level=0)) as one, refused:
-        wait_until(lambda: bool(one.poll(0.5)), "the group is refused", timeout=20)
+        wait_until(lambda: bool(one.poll(0.5)), "the group is refused")
     with pytest.raises(RigError, match="is not a share group"):
         orders.share_groups("--describe", "--group", "rows-consumer")
     for group, kind in (("rows-consumer", "Consumer"), ("rows-classic", "Classic")):

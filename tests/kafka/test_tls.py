@@ -90,7 +90,7 @@ def _lag(
     } | {name.replace("_", "."): value for name, value in settings.items()}
     file = folder / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
-    server = ("--bootstrap-server", broker.address(listener), "--timeout", "8000")
+    server = ("--bootstrap-server", broker.address(listener), "--timeout", "60000")
     return sharelag("lag", *server, "--command-config", str(file), "-o", "json", *more)
 
 
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_one_sentence(
     settings = {"unknown authority": other, "PASSWORDS": _login("wrong-secret-77")}.get(case, {})
     begun = time.monotonic()
     done = _lag(tls, folder, listener, **settings)
-    assert time.monotonic() - begun < 8  # the timeout: it would get no better
+    assert time.monotonic() - begun < 30  # the timeout is a minute: it would get no better
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert words in line

@@ -100,5 +100,5 @@ def twin(desk: Desk) -> dict[str, list[str]]:
 def run_through(desk: Desk, view: AssignmentEditor, gate: Gate) -> None:
     desk.page.get_by_role("button", name="Run the what-if").click()
     gate.let_go(4)
-    assert view.wait(20)
+    assert view.wait(120)
     desk.settle()

@@ -84,7 +84,7 @@ class Gate:
         """Let it do so many steps, and wait until it has."""
         for _ in range(steps):
             self._go.release()
-            if not self._there.acquire(timeout=20):
+            if not self._there.acquire(timeout=120):
                 raise AssertionError("the run does not go on")
 
     def release(self) -> None:
