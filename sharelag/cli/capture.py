@@ -151,7 +151,6 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
 
     query = begin()
     tell(f"archiving into {folder}; Ctrl-C stops, the same command continues")
-    is_for_long = not until_now and tables is None
     try:
         while True:
             try:
@@ -160,9 +159,11 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
                 if tables is not None:
                     _keep_current(tables, config, folder, every, query)
                 return
-            except StreamingQueryException as error:
+            except (StreamingQueryException, ClusterError) as error:
                 query.stop()
-                if not is_for_long or not are_away(error):
+                if until_now or not are_away(error):
+                    if isinstance(error, ClusterError):
+                        raise
                     raise ClusterError(
                         f"archiving stopped ({one_line(error)}): start it again, and it continues "
                         "where it stopped"

@@ -108,7 +108,7 @@ def lag(
         try:
             before, _ = _lag(output, engine, by, order, options, before or {})
         except (NoLeaderError, BrokerUnreachableError) as error:
-            if before is None:
+            if before is None and isinstance(error, BrokerUnreachableError):
                 raise  # what never answered may be the wrong address
             tell(str(error))
         time.sleep(watch.total_seconds())

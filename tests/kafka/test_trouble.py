@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
+from deltalake import DeltaTable
 
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.wire.fields import STATE_TOPIC
@@ -85,6 +87,13 @@ def lags_of(text: str) -> dict[tuple[str, str, int], int | None]:
     return {(row["group_id"], row["topic"], row["partition"]): row["lag"] for row in rows}
 
 
+def kept_in(folder: Path) -> dict[tuple[str, str, int], int | None]:
+    """Return the lags of the Delta table that `capture --follow --lag-to` keeps."""
+    columns = ["group_id", "topic", "partition", "lag"]
+    rows = DeltaTable(str(folder / "lag")).to_pyarrow_table(columns=columns).to_pylist()
+    return {(row["group_id"], row["topic"], row["partition"]): row["lag"] for row in rows}
+
+
 def kafkas(cluster: KafkaCluster) -> dict[tuple[str, str, int], int | None]:
     """Return the lags that Kafka's own command shows."""
     rows = parse_describe(cluster.brokers[0].share_groups_describe())
@@ -106,14 +115,21 @@ class Story:
         As of `tests.support.kafka.troubled`.
     injected
         Where it is written down.
+    keeps_tables
+        Whether the follower also keeps windows and lag in Delta tables.
     """
 
-    def __init__(self, cluster: KafkaCluster, folder: Path, injected: Inject) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, folder: Path, injected: Inject, keeps_tables: bool = False
+    ) -> None:
         self.cluster, self.injected = cluster, injected
         self.asker = Asker(cluster, folder)
         options = self.asker.options
         self.archive = folder / "archive"
+        self.tables = folder / "tables"
         follow = ["capture", "--follow", "--every", "1s", str(self.archive), *options]
+        if keeps_tables:
+            follow += ["--lag-to", str(self.tables)]
         self.follower = Bystander(follow, folder / "follow.txt")
         self.exporter = Exporter(options, folder, KNOWN)
         self.watcher = Watcher(options, folder, KNOWN)
@@ -222,10 +238,10 @@ def judged_archive(story: Story) -> tuple[int, int]:
 @pytest.mark.exhaustive
 def test_brokers_go_and_come_back(tmp_path: Path, injected: Inject) -> None:
     with troubled(tmp_path) as cluster, Busy(cluster.bootstrap_servers) as busy:
-        story = Story(cluster, tmp_path, injected)
+        story = Story(cluster, tmp_path, injected, keeps_tables=True)
         story.asker.begin()
         with story.follower, story.exporter, story.watcher:
-            wait_until(lambda: "archiving into" in story.follower.text(), "it follows")
+            wait_until(lambda: "up to date" in story.follower.text(), "it follows")
             for number in (1, 2, 3):
                 story.tell("a broker is killed (kill -9)", partial(story.kill, number))
             for number in (1, 2, 3):
@@ -238,6 +254,7 @@ def test_brokers_go_and_come_back(tmp_path: Path, injected: Inject) -> None:
             wait_until(
                 lambda: told(story.asker) == kafkas(cluster), "nothing arrives any more", every=1
             )
+            wait_until(lambda: kept_in(story.tables) == kafkas(cluster), "tables as well", every=1)
             lines, wrong = story.watcher.judged()
             lost, twice = judged_archive(story)
             happened = Counter(
@@ -247,7 +264,9 @@ def test_brokers_go_and_come_back(tmp_path: Path, injected: Inject) -> None:
                     "ends of lag --watch": len(story.watcher.ends),
                 }
             )
-            assert f"archiving into {story.archive} again" in story.follower.text()
+            said = story.follower.text()
+            assert f"archiving into {story.archive} again" in said
+            assert not re.search(r"^\s+at |Traceback|\bERROR\b", said, re.MULTILINE), said
             injected(
                 "processes",
                 "commands that go on for long, through all of these",

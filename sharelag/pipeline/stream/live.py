@@ -33,7 +33,7 @@ from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.spark.data_source import register
 from sharelag.sources.spark.data_source_options import FORMAT
-from sharelag.sources.spark.queries import ended, started
+from sharelag.sources.spark.queries import ended, raised_in_worker, started
 from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
@@ -190,13 +190,15 @@ class Live(Displayable):
                     self._tidy()
         except BaseException as error:
             what = str(error).strip().splitlines()[0] if str(error) else repr(error)
-            ended = ClusterError(f"the stream of {self._topic} has ended ({what}): watch again")
-            self._failure = error if isinstance(error, ShareLagError) else ended
+            ended = raised_in_worker(error) or ClusterError(what)
+            why = f"the stream of {self._topic} has ended ({ended}): watch again"
+            self._failure = error if isinstance(error, ShareLagError) else type(ended)(why)
         with self._changed:
             self._changed.notify_all()
 
     def _start(self) -> StreamingQuery:
-        kafka.offset_ranges(self._config, self._topic)  # tells what is wrong better than Spark does
+        # It says better than Spark what is wrong.
+        kafka.offset_ranges(self._config.renewed(), self._topic)
         options = {
             "subscribe": self._topic,
             "startingOffsets": "earliest",
@@ -254,13 +256,14 @@ class Live(Displayable):
 
     def _is_empty(self) -> bool:
         return all(
-            first == end for first, end in kafka.offset_ranges(self._config, self._topic).values()
+            first == end
+            for first, end in kafka.offset_ranges(self._config.renewed(), self._topic).values()
         )
 
     def _compute(self) -> None:
         try:
             topic_ids = pc.unique(self._windows.column("topic_id")).to_pylist()
-            offsets = KafkaInput(self._config).offsets(topic_ids)
+            offsets = KafkaInput(self._config.renewed()).offsets(topic_ids)
             self._lag = pa.Table.from_batches([lag_arrow(self._windows, offsets)])
             self._sampled = time.monotonic()
             if self._on_update is not None:

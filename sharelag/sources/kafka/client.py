@@ -10,7 +10,12 @@ from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
-from sharelag.errors import AuthenticationError, BrokerUnreachableError, NoLeaderError
+from sharelag.errors import (
+    AuthenticationError,
+    BrokerUnreachableError,
+    ClusterError,
+    NoLeaderError,
+)
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.failures import (
     LOGIN,
@@ -18,10 +23,11 @@ from sharelag.sources.kafka.failures import (
     explain,
     latest,
     refused,
+    unanswered,
     unreachable,
     untrusted,
 )
-from sharelag.sources.kafka.library import admin_client
+from sharelag.sources.kafka.library import Asked
 from sharelag.sources.kafka.patience import LEAST
 
 T = TypeVar("T")
@@ -48,16 +54,18 @@ class Connection:
     ----------
     config : ClientConfig
     within : float, optional
-        Seconds until all answers must be there; by default what is left of the timeout.
+        Seconds until all answers must be there; by default what is left of the timeout. Without it,
+        a client that some brokers have answered is used again while others are silent.
     """
 
     def __init__(self, config: ClientConfig, within: float | None = None) -> None:
         self.config = config
         self._ends = None if within is None else time.monotonic() + within
-        self._heard: list[KafkaError] = []
         self._looked_at: KafkaError | None = None
         self._together: float | None = None
-        self.admin = admin_client(config, self._heard.append)
+        known = config.patience.known if within is None else None
+        self._asked: Asked = known or Asked(config)
+        self._heard, self.admin = self._asked.heard, self._asked.admin
 
     @property
     def within(self) -> float:
@@ -77,6 +85,15 @@ class Connection:
         since = begun if self._together is None else min(begun, self._together)
         self._together = None  # the others that are silent were waited for at the same time
         self.config.patience.lose(time.monotonic() - since)
+        if self._asked.is_answered:
+            self.config.patience.known = self._asked
+
+    def _unanswered(self, what: str, why: KafkaError | None = None) -> ClusterError:
+        """Return the error for an answer that did not come in time."""
+        why = latest(self._heard) or why
+        # A broker that is dead is not all of them.
+        is_one = self._asked.is_answered
+        return unanswered(self.config, what, why) if is_one else unreachable(self.config, why)
 
     def result(self, future: Future[T], what: str) -> T:
         """Wait for one answer of the admin client.
@@ -108,12 +125,14 @@ class Connection:
                 looks_again = time.monotonic() + pause
             if time.monotonic() > deadline:
                 self._lose(begun)
-                raise unreachable(self.config, latest(self._heard))
+                raise self._unanswered(what)
         try:
             answer = future.result()
             # So the client answers for a leader that was silent.
             if getattr(answer, "offset", None) == OFFSET_INVALID:
                 self._lose(begun)
+            else:
+                self._asked.is_answered = True
             return answer
         except KafkaException as error:
             found = error.args[0]
@@ -121,7 +140,7 @@ class Connection:
                 self._lose(begun)
             heard = [e for e in self._heard if e.code() in LOGIN | {KafkaError._RESOLVE}]
             if not heard and found.code() in UNREACHABLE:  # what was heard says why
-                raise unreachable(self.config, latest(self._heard) or found) from error
+                raise self._unanswered(what, found) from error
             raise explain((heard or [found])[0], what, self.config) from error
 
     def topic_names(self) -> list[str]:
@@ -133,7 +152,7 @@ class Connection:
         # request the connection at once. So this one, which anybody may send, opens it. It is for
         # the broker that is named as controller, and metadata come from any.
         opened = self.admin.describe_cluster(request_timeout=self.within / 2)
-        with suppress(BrokerUnreachableError):
+        with suppress(*_MOVING):
             self.result(opened, "the list of topics")
         return sorted(self._metadata().topics)
 
@@ -144,9 +163,11 @@ class Connection:
         while True:
             try:
                 # In slices: a refused password is reported only to a callback.
-                return self.admin.list_topics(
+                found = self.admin.list_topics(
                     timeout=max(0.1, min(1.0, deadline - time.monotonic()))
                 )
+                self._asked.is_answered = True
+                return found
             except KafkaException as error:
                 self.admin.poll(0.05)  # what failed at once is not asked again at once
                 self._raise_if_refused("the list of topics")
@@ -154,8 +175,7 @@ class Connection:
                     raise explain(error.args[0], "the list of topics", self.config) from error
                 if time.monotonic() > deadline:
                     self._lose(begun)
-                    cause = latest(self._heard) or error.args[0]
-                    raise unreachable(self.config, cause) from error
+                    raise self._unanswered("the list of topics", error.args[0]) from error
 
     def leaders(self, topic: str) -> dict[int, Any]:
         """Return the leader of each partition as any broker knows it, None: there is none.
@@ -225,8 +245,12 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
             reached.append(error)
             raise
         except BrokerUnreachableError:
-            if reached and time.monotonic() + _LEAST >= ends:
+            if time.monotonic() + _LEAST < ends:
+                raise
+            if reached:
                 raise reached[-1] from None
+            if config.patience.known:
+                raise unanswered(config, "the offsets of a topic") from None
             raise
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,12 @@ class ClientConfig:
 
     @cached_property
     def patience(self) -> Patience:
-        """What is left of the timeout after waiting in vain."""
+        """What is left of the timeout after waiting in vain, and who answered meanwhile."""
         return Patience(self.timeout)
+
+    def renewed(self) -> ClientConfig:
+        """Return the same settings with the whole timeout, for another question of a long run."""
+        return replace(self)
 
     def librdkafka(self) -> dict[str, Any]:
         """Return the settings with secrets, only for the client."""

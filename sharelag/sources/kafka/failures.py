@@ -115,6 +115,16 @@ def unreachable(config: ClientConfig, error: KafkaError | None = None) -> Broker
     )
 
 
+def unanswered(config: ClientConfig, what: str, error: KafkaError | None = None) -> NoLeaderError:
+    """Return the error for a request that was not answered, while other ones were."""
+    why = f" ({error.str()})" if error else ""
+    return NoLeaderError(
+        f"the request for {what} was not answered at {config.bootstrap_servers} within "
+        f"{config.timeout:g} s{why}, though other requests were: a broker is down, or leaders "
+        "move. Try again; --timeout waits longer"
+    )
+
+
 def silent_leaders(
     config: ClientConfig, topic: str, silent: Mapping[int, Any] | Iterable[int]
 ) -> NoLeaderError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -27,10 +27,13 @@ _PACE = {
 }
 
 
-def admin_client(config: ClientConfig, hear: Callable[[KafkaError], Any]) -> AdminClient:
-    """Make an admin client that reports errors from the background to ``hear``."""
-    made: AdminClient = _make(AdminClient, config, {"error_cb": hear})
-    return made
+class Asked:
+    """An admin client with what it has heard from the background, and whether anybody answered."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.heard: list[KafkaError] = []
+        self.is_answered = False
+        self.admin: AdminClient = _make(AdminClient, config, {"error_cb": self.heard.append})
 
 
 def consumer(config: ClientConfig, **settings: Any) -> Consumer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 #: Seconds that a request has at least: brokers that are well answer within it.
 LEAST = 0.25
@@ -32,6 +33,8 @@ class Patience:
 
     timeout: float
     clock: Callable[[], float] = time.monotonic
+    #: The client that some brokers answered while others did not; see `known`.
+    _known: Any = field(default=None, init=False, repr=False)
     _lost: float = field(default=0.0, init=False)
     _last: float = field(default=0.0, init=False)
 
@@ -46,3 +49,20 @@ class Patience:
         self.left()  # what was lost long ago counts no more
         self._lost += seconds
         self._last = self.clock()
+
+    @property
+    def known(self) -> Any:
+        """The client that has connections to brokers that answer; None while no time is lost.
+
+        When little time is left, a new client may not have logged in within it.
+        """
+        if self.left() == self.timeout:
+            self._known = None
+        return self._known
+
+    @known.setter
+    def known(self, client: Any) -> None:
+        self._known = client
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Patience, (self.timeout,)  # clients stay in their process

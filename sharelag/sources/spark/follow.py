@@ -200,7 +200,8 @@ class _Job:
             compact(self.folder)
 
     def _sample(self, scratch: Path, day: str) -> dict[str, Path]:
-        offsets = kafka.list_offsets(self.config, kafka.topic_ids(self.config))
+        config = self.config.renewed()  # brokers that were silent cost the next sample nothing
+        offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         self.sampled = time.monotonic()
         return _aside(
             scratch,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -10,7 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt
 
-from sharelag.errors import InputError, SetupError
+from sharelag import errors
+from sharelag.errors import InputError, SetupError, ShareLagError
 from sharelag.sources.spark import is_connect
 from sharelag.sources.spark.data_source_stream import require_admission_control
 
@@ -94,6 +96,14 @@ def ended(query: StreamingQuery, within: float = 1.0) -> bool:
         # Spark itself has ended, which raises different exceptions.
         _LOG.debug("the query's Spark does not answer: %r", error)
         return True
+
+
+def raised_in_worker(error: BaseException) -> ShareLagError | None:
+    """Return the error of ours that a Python worker raised, out of the text of Spark's error."""
+    said = re.findall(r"sharelag\.errors\.(\w+): (.+)", str(error))
+    kinds = [(getattr(errors, name, None), text) for name, text in said]
+    ours = [kind(text) for kind, text in kinds if kind is not None]
+    return ours[-1] if ours else None
 
 
 def _started(start: Callable[[], StreamingQuery]) -> StreamingQuery:

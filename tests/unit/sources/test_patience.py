@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -135,3 +136,24 @@ def test_refusals_by_a_coordinator_do_not_prolong_the_wait_for_a_leader(
     config = client_config("127.0.0.1:1", None, {}, timeout=0.3)
     with pytest.raises(BrokerUnreachableError):
         list(until_done(_OfNoLeader(), config, heard, lambda: False, 10))
+
+
+def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> None:
+    """A new client may not have logged in within the little time that is left."""
+    config = client_config("127.0.0.1:1", None, {}, timeout=2.0)
+    first = Connection(config)
+    answer = Future[Any]()
+    answer.set_result(SimpleNamespace(offset=5))
+    assert first.result(answer, "orders").offset == 5
+    assert Connection(config).admin is not first.admin
+    config.patience.lose(2.5)
+    silent = Future[Any]()
+    with pytest.raises(NoLeaderError, match=r"orders was not answered at .* other requests were"):
+        first.result(silent, "orders")
+    assert Connection(config).admin is first.admin
+    assert Connection(config, within=0.5).admin is not first.admin  # it has to learn who leads
+    with pytest.raises(NoLeaderError, match="other requests were"):
+        until_answered(config, lambda connection: connection.result(Future[int](), "orders"))
+    assert Connection(config.renewed()).admin is not first.admin
+    assert config.renewed().patience.left() == 2.0
+    assert pickle.loads(pickle.dumps(config)).patience.known is None
