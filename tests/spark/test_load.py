@@ -7,16 +7,18 @@ import re
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+import sharelag
+from sharelag import schemas
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.reliability import Inject
-from tests.support.synthetic import capture_of
+from tests.support.synthetic import BEGIN, LASTS, STEP, archive_of, capture_of
 
 GROUPS, PARTITIONS, UPDATES = 200, 50, 500
 DAYS, A_DAY = 50, 1_000_000
@@ -59,37 +61,47 @@ def test_10000_share_partitions_of_500_updates(tmp_path: Path, injected: Inject)
 
 
 @pytest.mark.exhaustive
-def test_a_day_of_an_archive_of_50_million_records_reads_that_day(
+def test_a_minute_of_an_archive_of_50_million_records_reads_its_day(
     spark: SparkSession, tmp_path: Path, injected: Inject
 ) -> None:
-    """Its days are folders: who asks for one opens the files of that one."""
-    source = capture_of(tmp_path / "capture", 40, PARTITIONS, UPDATES)
-    assert source.size() == A_DAY
-    (file,) = (tmp_path / "capture" / "records").glob("*.parquet")
-    records = tmp_path / "archive" / "data" / "records"
-    for number in range(DAYS):
-        day = (
-            records
-            / f"source={STATE_TOPIC}"
-            / f"day=2026-{9 + number // 25:02d}-{number % 25 + 1:02d}"
-        )
-        day.mkdir(parents=True)
-        os.link(file, day / f"{number:012d}-00000.parquet")
-    archive = spark.read.parquet(str(records))
-    assert (
-        sum(pq.ParquetFile(one).metadata.num_rows for one in records.rglob("*.parquet"))
-        == DAYS * A_DAY
+    """Its days are folders: who asks for a time opens the files of its days."""
+    source = archive_of(tmp_path / "archive", 40, PARTITIONS, DAYS, UPDATES)
+    assert source.size() == DAYS * A_DAY
+    whole = spark.read.parquet(str(tmp_path / "archive" / "data" / "records"))
+    since = BEGIN + timedelta(days=37, seconds=60)
+    minute = whole.where(sf.col("source") == STATE_TOPIC).where(
+        sf.col("day").between(f"{since:%Y-%m-%d}", f"{since:%Y-%m-%d}")
+        & (sf.col("timestamp") >= since)
+        & (sf.col("timestamp") < since + timedelta(minutes=1))
     )
-    one_day = archive.where((sf.col("source") == STATE_TOPIC) & (sf.col("day") == "2026-10-07"))
-    plan = explained(one_day)
-    (filters,) = re.findall(r"PartitionFilters: \[(.*?)\]", plan)
+    (filters,) = re.findall(r"PartitionFilters: \[(.*?)\]", explained(minute))
     assert "day" in filters
-    read = {row[0] for row in one_day.select(sf.input_file_name()).distinct().collect()}
+    read = {row[0] for row in minute.select(sf.input_file_name()).distinct().collect()}
     assert len(read) == 1
-    assert "day=2026-10-07" in read.pop()
-    assert one_day.count() == A_DAY
-    told = {"records in the archive": DAYS * A_DAY, "files read": 1}
-    injected("load", "a day of an archive of fifty days", 1, told)
+    assert f"day={since:%Y-%m-%d}" in read.pop()
+    begun = time.monotonic()
+    records = sharelag.decode(minute.select(schemas.RAW.names)).records
+    counts = {
+        row["group_id"]: (row["count"], row["first"])
+        for row in records.groupBy("group_id")
+        .agg(sf.count("*").alias("count"), sf.min("start_offset").alias("first"))
+        .collect()
+    }
+    seconds = time.monotonic() - begun
+    of_a_group = round(A_DAY / 40 * 60 / LASTS.total_seconds())
+    first = STEP * (37 * UPDATES + round(UPDATES * 60 / LASTS.total_seconds()))
+    assert counts == dict.fromkeys((f"group-{n:05d}" for n in range(40)), (of_a_group, first))
+    injected(
+        "load",
+        "a minute of an archive of fifty days",
+        1,
+        {
+            "records in the archive": source.size(),
+            "files read": 1,
+            "records of the minute, decoded": 40 * of_a_group,
+        },
+        measured={"seconds for the query": round(seconds, 1)},
+    )
 
 
 def explained(frame: object) -> str:

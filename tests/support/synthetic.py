@@ -1,4 +1,7 @@
-"""Captures of any size, of records such as a share coordinator writes, made column by column."""
+"""Captures and archives of any size, of records such as a share coordinator writes.
+
+They are made column by column, millions of records in seconds.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.model import SharePartition, topic_id_bytes, topic_id_text
+from sharelag.sources.files import views
+from sharelag.sources.files.archive import ArchiveInput, write_parquet
+from sharelag.sources.files.archive_info import begin
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.sources.inputs import CaptureInput
+from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.placement import state_partition
 
@@ -69,10 +77,36 @@ def capture_of(folder: Path, groups: int, partitions: int, per_partition: int) -
     return CaptureInput(folder)
 
 
+def archive_of(folder: Path, groups: int, partitions: int, days: int, a_day: int) -> ArchiveInput:
+    """Write an archive that was followed into for days: so many records of each share partition.
+
+    Each day has a file, with the records of the `LASTS` that begin at the hour of `BEGIN`. Share
+    partitions go on from where they were the day before.
+    """
+    names = [f"group-{number:05d}" for number in range(groups)]
+    ids = [topic_id_text(number.to_bytes(16, "big")) for number in range(1, groups + 1)]
+    firsts = [0] * STATE_PARTITIONS
+    begin(folder, "synthetic", {STATE_TOPIC: firsts}, client_config("synthetic:9092"))
+    scratch = views.staging(folder, "synthetic")
+    add = {}
+    for number in range(days):
+        day = BEGIN + timedelta(days=number)
+        file = scratch / f"{number}.parquet"
+        write_parquet(file, schemas.RAW, _records(names, ids, partitions, a_day, number))
+        add[f"records/source={STATE_TOPIC}/day={day:%Y-%m-%d}/{number:012d}-00000.parquet"] = file
+    end = STEP * (days * a_day - 1) + 7 + UNREAD
+    last = BEGIN + timedelta(days=days - 1) + LASTS
+    sample = scratch / "offsets.parquet"
+    write_parquet(sample, schemas.OFFSETS, _offsets(ids, partitions, [(last, end)]).to_batches())
+    add[f"offsets/day={last:%Y-%m-%d}/{0:020d}.parquet"] = sample
+    views.commit(folder, add, batch=days - 1, day=f"{last:%Y-%m-%d}")
+    return ArchiveInput(folder)
+
+
 def _records(
-    names: list[str], ids: list[str], partitions: int, count: int
+    names: list[str], ids: list[str], partitions: int, count: int, day: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """The raw records, state partition by state partition, in the order of time."""
+    """The raw records of a day, state partition by state partition, in the order of time."""
     keys = [
         (name, topic_id, p)
         for name, topic_id in zip(names, ids, strict=True)
@@ -81,29 +115,29 @@ def _records(
     place = np.array([state_partition(SharePartition(*key), STATE_PARTITIONS) for key in keys])
     for state in range(STATE_PARTITIONS):
         mine = np.flatnonzero(place == state)
-        offset = 0
+        mine_keys = pa.array([_key(*keys[one]) for one in mine], pa.binary())
+        offset = len(mine) * count * day
         for first in range(0, count if len(mine) else 0, 20):
             steps = np.arange(first, min(first + 20, count))
-            step, key = np.repeat(steps, len(mine)), np.tile(mine, len(steps))
-            yield _batch([_key(*keys[one]) for one in mine], len(steps), step, count, state, offset)
+            step = np.repeat(steps, len(mine))
+            key = mine_keys.take(pa.array(np.tile(np.arange(len(mine)), len(steps))))
+            yield _batch(key, step, count, state, offset, day)
             offset += len(key)
 
 
 def _batch(
-    keys: list[bytes], steps: int, step: NDArray[np.int64], count: int, state: int, offset: int
+    key: pa.Array, step: NDArray[np.int64], count: int, state: int, offset: int, day: int
 ) -> pa.RecordBatch:
-    is_snapshot = step % UPDATES == 0
-    time = round(BEGIN.timestamp() * 1000) + step * round(LASTS.total_seconds() * 1000) // count
-    values = np.where(is_snapshot, _values(_SNAPSHOT, step, time), _values(_UPDATE, step, time))
-    kind = np.where(is_snapshot, b"\0\0", b"\0\1")
-    every = np.tile(np.array(keys, object), steps)
+    begun = round((BEGIN + timedelta(days=day)).timestamp() * 1000)
+    time = begun + step * round(LASTS.total_seconds() * 1000) // count
+    step = step + day * count
+    is_snapshot = pa.array(step % UPDATES == 0)
+    kind = pc.if_else(is_snapshot, pa.scalar(b"\0\0"), pa.scalar(b"\0\1"))
+    values = [_values(of, step, time) for of in (_SNAPSHOT, _UPDATE)]
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(
-                [k.tobytes() + key for k, key in zip(kind.view("V2"), every, strict=True)],
-                pa.binary(),
-            ),
-            pa.array(values.tolist(), pa.binary()),
+            pc.binary_join_element_wise(kind, key, pa.scalar(b"")),
+            pc.if_else(is_snapshot, *values),
             pa.repeat(STATE_TOPIC, len(step)),
             pa.repeat(pa.scalar(state, pa.int32()), len(step)),
             pa.array(offset + np.arange(len(step))),
@@ -114,9 +148,7 @@ def _batch(
     )
 
 
-def _values(
-    kind: np.dtype, step: NDArray[np.int64], time: NDArray[np.int64]
-) -> NDArray[np.object_]:
+def _values(kind: np.dtype, step: NDArray[np.int64], time: NDArray[np.int64]) -> pa.Array:
     rows = np.zeros(len(step), kind)
     rows["snapshot_epoch"], rows["leader_epoch"] = step // UPDATES, 1
     rows["start"] = start = STEP * step
@@ -131,7 +163,9 @@ def _values(
             state,
             1,
         )
-    return rows.view(f"V{kind.itemsize}").astype(object)
+    fixed = pa.binary(kind.itemsize)
+    made = pa.FixedSizeBinaryArray.from_buffers(fixed, len(rows), [None, pa.py_buffer(rows)])
+    return made.cast(pa.binary())
 
 
 def _key(group: str, topic_id: str, partition: int) -> bytes:
