@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import socket
 import struct
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
@@ -88,6 +90,42 @@ def test_garbage_is_answered_or_dropped_and_logged_nowhere(
         assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
     assert capfd.readouterr().err == ""
     injected("clients", "a damaged request to the exporter", cases(300, 5000))
+
+
+def test_clients_that_misbehave_leave_nothing_in_memory(now: Gathered, injected: Inject) -> None:
+    """After them a server holds what it held before, however many there were."""
+    count = 300
+
+    def misbehave(first: int, last: int) -> None:
+        for seed in range(first, last):
+            sent = damaged(REQUEST, random.Random(f"garbage {seed}"))
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                client.sendall(sent + b"x" * 10_000)
+        with _clients(port, 200, b"GET /met"):
+            _scrape(port)
+        deadline = time.monotonic() + 60
+        while _threads():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        gc.collect()
+
+    with running(lambda: now) as port:
+        misbehave(0, 50)
+        tracemalloc.start()
+        try:
+            misbehave(50, 100)
+            before = tracemalloc.get_traced_memory()[0]
+            misbehave(100, 100 + count)
+            more = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+    assert more < 100 * count
+    injected(
+        "clients",
+        "a damaged request to the exporter",
+        count,
+        measured={f"KiB more memory after {count} of them": round(more / 1024, 1)},
+    )
 
 
 def test_clients_that_go_away_are_logged_nowhere(
