@@ -1,4 +1,4 @@
-"""One broker and one of each oracle per test run. Missing tools make tests fail, never skip."""
+"""One broker, one cluster and one of each oracle per test run. Missing tools make tests fail, never skip."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.cluster import RACKS, KafkaCluster
 from tests.support.kafka.jars import kafka_jars as fetch_kafka_jars
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import read_in_part
@@ -25,6 +26,24 @@ def broker() -> Iterator[KafkaBroker]:
     """A running broker. Tests share it, so each uses other topics and groups."""
     with KafkaBroker(jmx=True) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[KafkaCluster]:
+    """Three brokers in three racks. Tests share them, so each uses other topics and groups."""
+    settings = {
+        "share.coordinator.state.topic.num.partitions": "12",
+        "auto.leader.rebalance.enable": "false",  # leaders move when a test says so
+        "broker.session.timeout.ms": "6000",  # until a broker that was killed leads no more
+    }
+    with KafkaCluster(properties=settings, racks=RACKS, log_requests=True, jmx=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def first(cluster: KafkaCluster) -> KafkaBroker:
+    """The first of the three brokers, whose address is enough to reach all of them."""
+    return cluster.brokers[0]
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from sharelag.model import SharePartition
 from sharelag.wire import state_partition
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import sharelag as command_line
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.cluster import RACKS, KafkaCluster
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import (
     Delivery,
@@ -32,30 +31,25 @@ from tests.support.kafka.workload import (
     wait_until,
 )
 
+pytestmark = pytest.mark.usefixtures("placed")
+
 PARTITIONS = 6
 GROUPS = ("billing", "audit", "<b>:0:'x'")
-RACKS = ("east", "west", "north")
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
-    """Three brokers in three racks, and groups that have read all of six partitions but one."""
-    settings = {
-        "share.coordinator.state.topic.num.partitions": "12",
-        "auto.leader.rebalance.enable": "false",  # leaders move when a test says so
-        "broker.session.timeout.ms": "6000",  # until a broker that was killed leads no more
-    }
-    with KafkaCluster(properties=settings, racks=RACKS, log_requests=True) as cluster:
-        servers = cluster.bootstrap_servers
-        placed = [[1 + p % 3, 1 + (p + 1) % 3] for p in range(PARTITIONS)]
-        orders = NewTopic("orders", PARTITIONS, replica_assignment=placed)
-        admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([orders])["orders"].result(timeout=30)
-        produce(servers, "orders", numbered(10 * PARTITIONS, PARTITIONS))
-        for group in GROUPS:
-            set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
-            share_consume(servers, group, ["orders"], accept, until=10 * PARTITIONS)
-        yield cluster
+@pytest.fixture(scope="module", name="placed")
+def groups_on_three_brokers(cluster: KafkaCluster) -> KafkaCluster:
+    """Groups that have read six partitions, each of which two of the three brokers have."""
+    servers = cluster.bootstrap_servers
+    replicas = [[1 + p % 3, 1 + (p + 1) % 3] for p in range(PARTITIONS)]
+    orders = NewTopic("orders", PARTITIONS, replica_assignment=replicas)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([orders])["orders"].result(timeout=30)
+    produce(servers, "orders", numbered(10 * PARTITIONS, PARTITIONS))
+    for group in GROUPS:
+        set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+        share_consume(servers, group, ["orders"], accept, until=10 * PARTITIONS)
+    return cluster
 
 
 def described(cluster: KafkaCluster) -> dict[tuple[str, int], dict[str, Any]]:
@@ -105,13 +99,19 @@ def epochs(cluster: KafkaCluster) -> dict[tuple[str, int], int]:
 def rows_of(*where: str) -> list[dict[str, Any]]:
     answer = command_line("brokers", *where, "-o", "json")
     assert answer.returncode == 0, answer.stderr
-    return [json.loads(line) for line in answer.stdout.splitlines()]
+    return of_ours(answer.stdout)
+
+
+def of_ours(printed: str) -> list[dict[str, Any]]:
+    """Rows of JSON about the groups of this module: other tests share the cluster."""
+    return [row for row in map(json.loads, printed.splitlines()) if row["group_id"] in GROUPS]
 
 
 def coordinators(cluster: KafkaCluster) -> dict[str, str]:
     """Return ``host:port (id)`` of each group by ``kafka-share-groups.sh --describe --state``."""
     printed = cluster.brokers[0].share_groups("--describe", "--all-groups", "--state", "--verbose")
-    return dict(re.findall(r"^(\S+)\s+(\S+:\d+\s+\(\d+\))", printed, re.MULTILINE))
+    found = dict(re.findall(r"^(\S+)\s+(\S+:\d+\s+\(\d+\))", printed, re.MULTILINE))
+    return {group: place for group, place in found.items() if group in GROUPS}
 
 
 @pytest.mark.row("FND-05")
@@ -138,14 +138,16 @@ def test_brokers_are_those_of_kafkas_own_tools(cluster: KafkaCluster) -> None:
     bench = sharelag.open(servers, engine="local")
     windows = bench.windows().table.to_pylist()
     keys = ("group_id", "topic_id", "partition")
-    written = {tuple(row[k] for k in keys): row["record_partition"] for row in windows}
+    written = {
+        tuple(row[k] for k in keys): row["record_partition"]
+        for row in windows
+        if row["group_id"] in GROUPS
+    }
     assert written == {tuple(row[k] for k in keys): row["state_partition"] for row in found}
     assert len({row["share_coordinator"] for row in found}) == 3
 
     answer = command_line("groups", "--bootstrap-server", servers, "-o", "json")
-    said = {
-        row["group_id"]: row["coordinator"] for row in map(json.loads, answer.stdout.splitlines())
-    }
+    said = {row["group_id"]: row["coordinator"] for row in of_ours(answer.stdout)}
     assert said == {group: re.sub(r"\s+", " ", text) for group, text in groups.items()}
     assert set(said) == set(GROUPS)
 
@@ -232,7 +234,7 @@ def test_a_leader_that_goes_is_an_event_of_the_partitions_that_it_led(
     answer = command_line("history", *where, "-o", "json")
     events = Counter(
         (row["group_id"], row["partition"], row["leader_epoch"])
-        for row in map(json.loads, answer.stdout.splitlines())
+        for row in of_ours(answer.stdout)
         if row["leader_changed"]
     )
     assert events == {(g, p, after["orders", p]): 1 for g in GROUPS for p in lost}
@@ -246,7 +248,7 @@ def test_a_leader_that_goes_is_an_event_of_the_partitions_that_it_led(
         (row["group_id"], row["partition"]): (
             *(row["leader_epoch_before"], row["leader_epoch"], row["leader_id"]),
         )
-        for row in map(json.loads, answer.stdout.splitlines())
+        for row in of_ours(answer.stdout)
         if row["event"] == "new leader"
     }
     now = described(cluster)
@@ -296,7 +298,7 @@ def test_the_leader_that_a_member_was_sent_to_is_known_by_the_log_of_requests(
             *("requests", str(broker.request_log), "--show", "current_leaders"), "-o", "json"
         )
         assert answer.returncode == 0, answer.stderr
-        for row in map(json.loads, answer.stdout.splitlines()):
+        for row in of_ours(answer.stdout):
             named.add((row["partition"], row["leader_id"], row["current_leader_epoch"]))
     found = {row for row in named if row[2] == by_log["orders", row[0]]}
     assert {partition for partition, *_ in found} == moved
@@ -337,7 +339,9 @@ def test_the_coordinators_list_what_kafkas_tool_prints(
     address = ("--bootstrap-server", cluster.brokers[0].bootstrap_servers)
     done = cluster.brokers[0].run_tool("org.apache.kafka.tools.GroupsCommand", *address, "--list")
     assert done.returncode == 0, done.stderr
-    assert {line.split()[-2] for line in done.stdout.splitlines()[1:]} == {"Share"}
+    printed = [line.split() for line in done.stdout.splitlines()[1:]]
+    kinds = {words[0]: words[-2] for words in printed if words[0] in GROUPS}
+    assert kinds == dict.fromkeys(GROUPS, "Share")
     found: dict[str, str] = {}
     for number, broker in enumerate(cluster.brokers):
         log = tmp_path / f"{number}.log"
@@ -345,5 +349,5 @@ def test_the_coordinators_list_what_kafkas_tool_prints(
         said = command_line("requests", str(log), "--show", "listings", "-o", "json")
         rows = [json.loads(line) for line in said.stdout.splitlines()]
         assert not any(row["error_code"] for row in rows)
-        found |= {row["group_id"]: row["type"] for row in rows}
+        found |= {row["group_id"]: row["type"] for row in rows if row["group_id"] in GROUPS}
     assert found == dict.fromkeys(GROUPS, "Share")

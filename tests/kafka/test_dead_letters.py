@@ -1,4 +1,7 @@
-"""The ledger of a queue that is filled as KIP-1191 says, from what a live group gave up."""
+"""The ledger of a queue that is filled as KIP-1191 says, from what a live group gave up.
+
+Three brokers have the topic and the queue.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,10 @@ def decide(message: Message) -> AcknowledgeType:
 
 
 @pytest.fixture(scope="module", name="worked")
-def group_that_gave_up(broker: KafkaBroker) -> KafkaBroker:
+def group_that_gave_up(first: KafkaBroker) -> KafkaBroker:
     """A group of 60 records, of which it rejects every tenth, and another tenth always fails."""
-    servers = broker.bootstrap_servers
-    create_topics(servers, {TOPIC: PARTITIONS, QUEUE: 2})
+    servers = first.bootstrap_servers
+    create_topics(servers, {TOPIC: PARTITIONS, QUEUE: 2}, copies=3)
     settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "2"}
     set_group_config(servers, GROUP, **settings)
     produce(servers, TOPIC, numbered(RECORDS, PARTITIONS, SECRET), batch=1)
@@ -60,7 +63,7 @@ def group_that_gave_up(broker: KafkaBroker) -> KafkaBroker:
         "all is finished",
         60,
     )
-    return broker
+    return first
 
 
 @pytest.fixture(scope="module", name="letters")

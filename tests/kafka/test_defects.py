@@ -7,7 +7,7 @@ from typing import Any
 from sharelag.cli.doctor import checks
 from sharelag.model.defects import DEFECTS
 from sharelag.sources.kafka.config import client_config
-from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.oracles import Oracle
 
@@ -51,8 +51,8 @@ def test_a_second_initialisation_and_a_reset(oracle_coordinator: Oracle) -> None
     assert unknown is affects("KAFKA-20034")
 
 
-def test_the_doctor_asks_a_broker_for_its_release(broker: KafkaBroker) -> None:
-    said = {one.what: one for one in checks(client_config(broker.bootstrap_servers))}
+def test_the_doctor_asks_the_brokers_for_their_release(cluster: KafkaCluster) -> None:
+    said = {one.what: one for one in checks(client_config(cluster.bootstrap_servers))}
     release = KAFKA_VERSION.rpartition(".")[0]
     named = {what.removeprefix("defect ") for what in said if what.startswith("defect ")}
     assert named == {one.issue for one in DEFECTS if one.affects(release) is not False}

@@ -1,4 +1,4 @@
-"""The record at an offset of a live topic: what it holds, and that nobody notices who looked."""
+"""The record at an offset of a topic of three brokers: what it holds; nobody notices who looked."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ VALUES = [b"first", ORDER.encode(), b"\xff\x00\x1b[31mred", None]
 
 
 @pytest.fixture(scope="module", name="broker_with_records")
-def records_that_stick(broker: KafkaBroker) -> KafkaBroker:
-    servers = broker.bootstrap_servers
-    create_topics(servers, {TOPIC: 1})
+def records_that_stick(first: KafkaBroker) -> KafkaBroker:
+    servers = first.bootstrap_servers
+    create_topics(servers, {TOPIC: 1}, copies=3)
     set_group_config(servers, GROUP, **{"share.auto.offset.reset": "earliest"})
     produce(servers, TOPIC, [(0, b"key", value) for value in VALUES], batch=1)
     producer = Producer({"bootstrap.servers": servers})
@@ -46,7 +46,7 @@ def records_that_stick(broker: KafkaBroker) -> KafkaBroker:
     ends = (TOPIC, 0)
     wait_until(lambda: end_offsets(servers, [TOPIC])[ends] == MARKER + 1, "the marker is written")
     produce(servers, TOPIC, [(0, None, b"last")])
-    return broker
+    return first
 
 
 @pytest.fixture(scope="module", name="deliveries")
@@ -153,9 +153,9 @@ def test_without_a_record_it_says_why(
         bench.peek(GROUP, TOPIC, partition, offset)
 
 
-def test_a_record_that_was_deleted_is_gone(broker: KafkaBroker) -> None:
-    servers = broker.bootstrap_servers
-    create_topics(servers, {"peek-gone": 1})
+def test_a_record_that_was_deleted_is_gone(first: KafkaBroker) -> None:
+    servers = first.bootstrap_servers
+    create_topics(servers, {"peek-gone": 1}, copies=3)
     set_group_config(servers, "peek-gone", **{"share.auto.offset.reset": "earliest"})
     produce(servers, "peek-gone", [(0, None, b"x")] * 5)
     share_consume(servers, "peek-gone", ["peek-gone"], lambda _: AcknowledgeType.ACCEPT, until=5)

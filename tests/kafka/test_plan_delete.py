@@ -1,4 +1,4 @@
-"""What a plan of a deletion says is what a group finds that comes back after it."""
+"""What a plan of a deletion says is what a group finds that comes back, on three brokers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.support.kafka.workload import (
     set_group_config,
     share_consume,
     share_consumer,
+    some_of_each,
     wait_until,
 )
 
@@ -40,52 +41,52 @@ def topics_of(group: str) -> list[str]:
 
 
 @pytest.fixture(name="group")
-def group_at_work(broker: KafkaBroker, request: pytest.FixtureRequest) -> str:
+def group_at_work(first: KafkaBroker, request: pytest.FixtureRequest) -> str:
     """A group of two topics that has finished some records of both, and has no members."""
     begins = str(request.param)
-    group, servers = f"delete-plans-{slug(begins)}", broker.bootstrap_servers
+    group, servers = f"delete-plans-{slug(begins)}", first.bootstrap_servers
     topics = topics_of(group)
-    create_topics(servers, dict.fromkeys(topics, 2))
+    create_topics(servers, dict.fromkeys(topics, 2), copies=3)
     set_group_config(servers, group, share_auto_offset_reset="earliest")
     for topic in topics:
         produce(servers, topic, numbered(40, 2), batch=5)
-    share_consume(servers, group, topics, mixed, until=60)
+    share_consume(servers, group, topics, mixed, until=some_of_each(60, 4))
     set_group_config(servers, group, share_auto_offset_reset=begins)
     return group
 
 
-def described(broker: KafkaBroker, group: str) -> dict[tuple[str, int], Any]:
-    rows = described_offsets(broker.share_groups_describe(group)).to_pylist()
+def described(first: KafkaBroker, group: str) -> dict[tuple[str, int], Any]:
+    rows = described_offsets(first.share_groups_describe(group)).to_pylist()
     return {(row["topic"], row["partition"]): row["start_offset"] for row in rows}
 
 
-def run(broker: KafkaBroker, notes: tuple[str, ...]) -> str:
+def run(first: KafkaBroker, notes: tuple[str, ...]) -> str:
     (command,) = [note.partition(": ")[2] for note in notes if "Kafka's command" in note]
     words = command.split()
     assert words[:2] == ["kafka-share-groups.sh", "--bootstrap-server"]
-    assert words[2] == broker.bootstrap_servers
-    return broker.share_groups(*words[3:])
+    assert words[2] == first.bootstrap_servers
+    return first.share_groups(*words[3:])
 
 
-def seen_again(broker: KafkaBroker, group: str, topics: list[str], count: int) -> set[Any]:
-    seen = share_consume(broker.bootstrap_servers, group, topics, accept, until=count)
+def seen_again(first: KafkaBroker, group: str, topics: list[str], count: int) -> set[Any]:
+    seen = share_consume(first.bootstrap_servers, group, topics, accept, until=count)
     return {(one.topic, one.partition, one.offset) for one in seen}
 
 
 @pytest.mark.parametrize("group", ["earliest"], indirect=True)
-def test_deleted_offsets_of_a_topic_begin_anew(broker: KafkaBroker, group: str) -> None:
-    servers = broker.bootstrap_servers
+def test_deleted_offsets_of_a_topic_begin_anew(first: KafkaBroker, group: str) -> None:
+    servers = first.bootstrap_servers
     topics = topics_of(group)
     plan = sharelag.open(servers, engine="local", groups=group).plan_delete(group, topics[0])
     rows = plan.table.to_pylist()
     assert [(row["topic"], row["new_start_offset"]) for row in rows] == [(topics[0], 0)] * 2
     assert sum(row["again"] for row in rows) > 0
-    before = described(broker, group)
-    run(broker, plan.notes)
-    after = described(broker, group)
+    before = described(first, group)
+    run(first, plan.notes)
+    after = described(first, group)
     assert after == {place: start for place, start in before.items() if place[0] == topics[1]}
     planned = sum(row["new_lag"] for row in rows)
-    seen = seen_again(broker, group, [topics[0]], planned)
+    seen = seen_again(first, group, [topics[0]], planned)
     assert seen == {
         (topics[0], row["partition"], offset)
         for row in rows
@@ -94,8 +95,8 @@ def test_deleted_offsets_of_a_topic_begin_anew(broker: KafkaBroker, group: str) 
 
 
 @pytest.mark.parametrize("group", ["latest"], indirect=True)
-def test_a_deleted_group_begins_at_the_end(broker: KafkaBroker, group: str) -> None:
-    servers = broker.bootstrap_servers
+def test_a_deleted_group_begins_at_the_end(first: KafkaBroker, group: str) -> None:
+    servers = first.bootstrap_servers
     topics = topics_of(group)
     plan = sharelag.open(servers, engine="local", groups=group).plan_delete(group)
     rows = plan.table.to_pylist()
@@ -106,8 +107,8 @@ def test_a_deleted_group_begins_at_the_end(broker: KafkaBroker, group: str) -> N
     assert sum(row["skipped"] for row in rows) == sum(
         row["lag"] for row in sharelag.open(servers, engine="local").lag(group).table.to_pylist()
     )
-    run(broker, plan.notes)
-    assert group not in broker.share_groups("--list").split()
+    run(first, plan.notes)
+    assert group not in first.share_groups("--list").split()
     # It comes back, and gets nothing but what comes from then on.
     starts = {(row["topic"], row["partition"]): row["new_start_offset"] for row in rows}
 
@@ -122,29 +123,29 @@ def test_a_deleted_group_begins_at_the_end(broker: KafkaBroker, group: str) -> N
 
 
 @pytest.mark.parametrize("group", ["by_duration:PT1H"], indirect=True)
-def test_kafka_refuses_while_the_group_has_members(broker: KafkaBroker, group: str) -> None:
-    servers, topics = broker.bootstrap_servers, topics_of(group)
+def test_kafka_refuses_while_the_group_has_members(first: KafkaBroker, group: str) -> None:
+    servers, topics = first.bootstrap_servers, topics_of(group)
     member = share_consumer(servers, group, topics)
     try:
-        wait_until(lambda: member.poll(0.5) is not None and has_members(broker, group), "it is in")
+        wait_until(lambda: member.poll(0.5) is not None and has_members(first, group), "it is in")
         bench = sharelag.open(servers, engine="local", groups=group)
         for chosen in ([], topics):
             plan = bench.plan_delete(group, chosen)
             assert any("while the group has members (NON_EMPTY_GROUP)" in n for n in plan.notes)
             with pytest.raises(RigError):
-                run(broker, plan.notes)
-        assert described(broker, group)
+                run(first, plan.notes)
+        assert described(first, group)
     finally:
         member.close()
-    wait_until(lambda: not has_members(broker, group), "it has left")
+    wait_until(lambda: not has_members(first, group), "it has left")
     again = sharelag.open(servers, engine="local", groups=group).plan_delete(group, topics)
     assert not any("NON_EMPTY_GROUP" in note for note in again.notes)
     # All records are younger than an hour.
     assert set(again.table.column("new_start_offset").to_pylist()) == {0}
-    run(broker, again.notes)
+    run(first, again.notes)
     total = sum(again.table.column("new_lag").to_pylist())
-    assert len(seen_again(broker, group, topics, total)) == total
+    assert len(seen_again(first, group, topics, total)) == total
 
 
-def has_members(broker: KafkaBroker, group: str) -> bool:
-    return "CONSUMER-ID" in broker.share_groups("--describe", "--group", group, "--members")
+def has_members(first: KafkaBroker, group: str) -> bool:
+    return "CONSUMER-ID" in first.share_groups("--describe", "--group", group, "--members")

@@ -32,6 +32,10 @@ REPLICATED = {
 }
 
 
+#: Of the three brokers that tests of `tests/kafka` share.
+RACKS = ("east", "west", "north")
+
+
 class KafkaCluster:
     """Brokers that live as long as the ``with`` block.
 

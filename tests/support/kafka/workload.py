@@ -263,6 +263,21 @@ def share_consume(
     return deliveries
 
 
+def some_of_each(count: int, partitions: int) -> Callable[[list[Delivery]], bool]:
+    """Return when a consumer has enough: so many deliveries, and some of each share partition.
+
+    With several leaders a consumer may have all records of some partitions before the first of
+    another, whose state says nothing until then.
+    """
+
+    def enough(sofar: list[Delivery]) -> bool:
+        return (
+            len(sofar) >= count and len({(one.topic, one.partition) for one in sofar}) == partitions
+        )
+
+    return enough
+
+
 def wait_until(
     condition: Callable[[], bool], what: str, timeout: float = 200, every: float = 0.1
 ) -> None:
