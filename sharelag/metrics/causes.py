@@ -64,6 +64,14 @@ CAUSES = (
         finders.count_regressed,
     ),
     Cause(
+        "start_beyond_end",
+        CRITICAL,
+        "the start offset is beyond the end of the log: records before it are never delivered",
+        "it was set there, or an unclean election shortened the log: stop the members and reset "
+        f"the offsets; sharelag plan-reset {OF_GROUP} --to-latest shows what that does, and how",
+        finders.start_beyond_end,
+    ),
+    Cause(
         "window_full",
         CRITICAL,
         "the in-flight window is full: nothing new is delivered until its first record is done",

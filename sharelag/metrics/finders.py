@@ -139,6 +139,19 @@ def _defect(facts: Facts, cause: str, record: str) -> dict[str, list[str]]:
     return {"record": facts.observed_text(record), "defect": [said] * len(facts.groups)}
 
 
+def start_beyond_end(facts: Facts) -> Found:
+    """Find start offsets beyond the end of the log, which have been there for longer than patience.
+
+    ``Admin.alterShareGroupOffsets`` accepts any offset, and an unclean election can shorten a log.
+    Kafka shows no lag then, and delivers nothing until the log has reached the start offset. Within
+    patience it may be an end offset that is older than the state.
+    """
+    start, end = facts.lag("start_offset"), facts.lag("end_offset")
+    unknown = np.full(len(start), np.nan)  # no offset of a lag: there is none
+    evidence = {"start offset": start, "end offset": end, "never delivered": start - end}
+    return Found((start > end) & _stuck(facts), unknown, facts.observed("head_since"), evidence)
+
+
 def records_deleted(facts: Facts) -> Found:
     """Find unfinished offsets below the log start offset; Kafka's lag still counts them.
 

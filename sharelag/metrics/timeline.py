@@ -17,7 +17,12 @@ from sharelag.model import milliseconds
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
-from sharelag.tables.reasons import NO_COMPLETE_COUNT, NO_END_OFFSET_THEN, NO_START_OFFSET
+from sharelag.tables.reasons import (
+    NEGATIVE_LAG,
+    NO_COMPLETE_COUNT,
+    NO_END_OFFSET_THEN,
+    NO_START_OFFSET,
+)
 
 _STATE = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count")
 _KEPT = (
@@ -48,7 +53,7 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     pyarrow.Table
         `sharelag.schemas.TIMELINE`, one row per moment and share partition that existed then,
         sorted by share partition, then moment. Lag is null if the end offset at the moment is
-        unknown or earlier records are missing.
+        unknown, or before what was finished, or if earlier records are missing.
     """
     wanted = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(wanted):
@@ -97,22 +102,24 @@ def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
         numbers(then, "window_end_offset"),
     )
     is_whole = bools(then, "from_snapshot")
-    known = has_start & has_count & has_end & is_whole
+    lag = end - start - count
+    cases = {
+        RECORDS_MISSING: is_whole,
+        NO_START_OFFSET: has_start,
+        NO_COMPLETE_COUNT: has_count,
+        NO_END_OFFSET_THEN: has_end,
+        NEGATIVE_LAG: lag >= 0,
+    }
     reasons = pc.case_when(
-        pc.make_struct(
-            *[pa.array(~is_known) for is_known in (is_whole, has_start, has_count, has_end)]
-        ),
-        *[
-            pa.scalar(text)
-            for text in (RECORDS_MISSING, NO_START_OFFSET, NO_COMPLETE_COUNT, NO_END_OFFSET_THEN)
-        ],
+        pc.make_struct(*[pa.array(~is_known) for is_known in cases.values()]),
+        *map(pa.scalar, cases),
         pa.scalar(None, pa.string()),
     )
     columns = {name: flat(then.column(name)) for name in _KEPT} | {
         "topic": flat(ends.column("topic")),
         "as_of": as_of,
         "end_offset": flat(ends.column("end_offset")),
-        "lag": pa.array(np.maximum(end - start - count, 0), mask=~known),
+        "lag": pa.array(lag, mask=~np.all(list(cases.values()), axis=0)),
         "unread": pa.array(
             np.maximum(end - np.maximum(window_end, start), 0), mask=~(has_start & has_end)
         ),

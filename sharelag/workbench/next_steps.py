@@ -26,6 +26,7 @@ _COMMANDS = {
     "poison_records": "windows --picture",
     "head_of_line": "windows --picture",
     "window_full": "windows --picture",
+    "start_beyond_end": "plan-reset --to-latest",
     "lock_expiry": "settings",
     "open_transaction": "explain",
     "markers": "reconcile",

@@ -1,8 +1,10 @@
-"""What a plan of a reset says is what kafka-share-groups.sh then does, reset after reset."""
+"""What a plan of a reset says is what kafka-share-groups.sh then does, on three brokers."""
 
 from __future__ import annotations
 
+import json
 import subprocess
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -25,20 +27,22 @@ from tests.support.kafka.workload import (
     produce,
     set_group_config,
     share_consume,
+    share_consumer,
+    some_of_each,
 )
 
 GROUP, TOPIC, RESETS = "reset-plans", "reset-plan-orders", 20
 
 
 @pytest.fixture(scope="module", name="worked")
-def group_at_work(broker: KafkaBroker) -> KafkaBroker:
+def group_at_work(first: KafkaBroker) -> KafkaBroker:
     """A group that finished some records, gave some back, and has no members any more."""
-    servers = broker.bootstrap_servers
-    create_topics(servers, {TOPIC: 3})
+    servers = first.bootstrap_servers
+    create_topics(servers, {TOPIC: 3}, copies=3)
     set_group_config(servers, GROUP, share_auto_offset_reset="earliest")
     produce(servers, TOPIC, numbered(90, 3), batch=5)
-    work(broker, 40, mixed)
-    return broker
+    work(first, some_of_each(40, 3), mixed)
+    return first
 
 
 def mixed(message: Message) -> AcknowledgeType:
@@ -47,8 +51,8 @@ def mixed(message: Message) -> AcknowledgeType:
     return AcknowledgeType.RELEASE if again else AcknowledgeType.ACCEPT
 
 
-def work(broker: KafkaBroker, records: int, how: Any = accept) -> None:
-    share_consume(broker.bootstrap_servers, GROUP, [TOPIC], how, until=records)
+def work(broker: KafkaBroker, until: Any, how: Any = accept) -> None:
+    share_consume(broker.bootstrap_servers, GROUP, [TOPIC], how, until=until)
 
 
 def described(broker: KafkaBroker) -> dict[int, tuple[int | None, int | None]]:
@@ -89,7 +93,7 @@ def test_what_is_planned_to_come_again_comes_again(worked: KafkaBroker) -> None:
     worked.share_groups(
         "--group", GROUP, "--topic", TOPIC, "--reset-offsets", "--to-earliest", "--execute"
     )
-    work(worked, 30, mixed)
+    work(worked, some_of_each(30, 3), mixed)
     bench = sharelag.open(servers, engine="local", groups=GROUP)
     rows = bench.plan_reset(GROUP, "earliest").table.to_pylist()
     lag = bench.lag(GROUP).table.to_pylist()
@@ -124,11 +128,11 @@ def test_what_kafkas_command_prints_of_local_offsets_is_read(
 
 
 def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
-    broker: KafkaBroker,
+    first: KafkaBroker,
 ) -> None:
     """Below, within and beyond the log; Kafka prints no lag of the last one, and nor do we."""
-    servers, group, topic = broker.bootstrap_servers, "set-plans", "set-plan-orders"
-    create_topics(servers, {topic: 1})
+    servers, group, topic = first.bootstrap_servers, "set-plans", "set-plan-orders"
+    create_topics(servers, {topic: 1}, copies=3)
     set_group_config(servers, group, share_auto_offset_reset="earliest")
     produce(servers, topic, numbered(60, 1), batch=5)
     share_consume(servers, group, [topic], accept, until=60)
@@ -138,19 +142,35 @@ def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
         assert any("is beyond the end of 1 of 1 logs" in note for note in plan.notes) is (
             offset > 60
         )
-        broker.alter_share_group_offsets(group, topic, {0: offset})
-        (found,) = described_offsets(broker.share_groups_describe(group)).to_pylist()
+        first.alter_share_group_offsets(group, topic, {0: offset})
+        (found,) = described_offsets(first.share_groups_describe(group)).to_pylist()
         assert (found["start_offset"], found["lag"]) == (row["new_start_offset"], row["new_lag"])
         (lag,) = sharelag.open(servers, engine="local").lag(group).table.to_pylist()
         assert (lag["start_offset"], lag["lag"]) == (found["start_offset"], found["lag"])
         assert lag["lag_reason"] == ("negative_lag" if offset > 60 else None)
-    assert (row["again"], row["skipped"]) == (40, 0)  # back from beyond the end of the log
+        if offset > 60:
+            nothing_is_delivered_and_it_is_explained(servers, group, topic)
+    assert (row["again"], row["skipped"]) == (50, 0)  # back from beyond the end of the log
 
 
-def test_a_shift_begins_at_the_first_unfinished_offset(broker: KafkaBroker) -> None:
+def nothing_is_delivered_and_it_is_explained(servers: str, group: str, topic: str) -> None:
+    """Ten more records, which lie before the start offset, reach no member."""
+    produce(servers, topic, numbered(10, 1))
+    with closing(share_consumer(servers, group, [topic])) as member:
+        assert not [message for _ in range(6) for message in member.poll(0.5)]
+    arguments = ("--bootstrap-server", servers, "--group", group, "--patience", "1ms")
+    done = command("explain", *arguments, "-o", "json")
+    (row,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (row["cause"], row["severity"], row["topic"]) == ("start_beyond_end", "critical", topic)
+    evidence = {one["name"]: one["value"] for one in row["evidence"]}
+    assert (evidence["start offset"], evidence["end offset"]) == ("5000", "70")
+    assert row["since"]
+
+
+def test_a_shift_begins_at_the_first_unfinished_offset(first: KafkaBroker) -> None:
     """Kafka writes the start offset of what is finished late: it still says 0."""
-    servers, group, topic = broker.bootstrap_servers, "shift-plans", "shift-plan-orders"
-    create_topics(servers, {topic: 1})
+    servers, group, topic = first.bootstrap_servers, "shift-plans", "shift-plan-orders"
+    create_topics(servers, {topic: 1}, copies=3)
     set_group_config(servers, group, share_auto_offset_reset="earliest")
     produce(servers, topic, numbered(40, 1), batch=5)
     share_consume(servers, group, [topic], accept, until=40)
@@ -159,7 +179,7 @@ def test_a_shift_begins_at_the_first_unfinished_offset(broker: KafkaBroker) -> N
     assert window["effective_start_offset"] == 40
     (row,) = bench.plan_reset(group, shift_by=-10).table.to_pylist()
     assert (row["new_start_offset"], row["again"]) == (30, 10)
-    broker.alter_share_group_offsets(group, topic, {0: row["new_start_offset"]})
+    first.alter_share_group_offsets(group, topic, {0: row["new_start_offset"]})
     again = share_consume(servers, group, [topic], accept, until=10)
     assert {one.offset for one in again} == set(range(30, 40))
 
@@ -168,7 +188,7 @@ def test_a_topic_without_state_and_single_partitions_are_planned_as_kafka_resets
     worked: KafkaBroker,
 ) -> None:
     servers, topic = worked.bootstrap_servers, "reset-plan-never-read"
-    create_topics(servers, {topic: 2})
+    create_topics(servers, {topic: 2}, copies=3)
     produce(servers, topic, numbered(20, 2))
     bench = sharelag.open(servers, engine="local")
     for chosen, places in (
@@ -191,10 +211,10 @@ def test_a_topic_without_state_and_single_partitions_are_planned_as_kafka_resets
 
 @pytest.mark.parametrize("group", ["line\nbreak", "\x1b[31mred\x1b[0m"])
 def test_the_command_of_a_group_with_any_name_means_that_group(
-    broker: KafkaBroker, group: str
+    first: KafkaBroker, group: str
 ) -> None:
-    servers, topic = broker.bootstrap_servers, f"reset-plan-names-{len(group)}"
-    create_topics(servers, {topic: 1})
+    servers, topic = first.bootstrap_servers, f"reset-plan-names-{len(group)}"
+    create_topics(servers, {topic: 1}, copies=3)
     set_group_config(servers, group, share_auto_offset_reset="earliest")
     produce(servers, topic, numbered(5, 1))
     share_consume(servers, group, [topic], accept, until=5)
@@ -206,13 +226,13 @@ def test_the_command_of_a_group_with_any_name_means_that_group(
     said = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
     _, address, *arguments = said.stdout.decode().split("\0")[:-1]
     assert address == servers
-    assert topic in broker.share_groups(*arguments)
+    assert topic in first.share_groups(*arguments)
     missing = command("lag", "--bootstrap-server", servers, "--group", "nope")
     assert missing.returncode == 1
     assert all(letter.isprintable() or letter == "\n" for letter in missing.stderr)
     assert missing.stderr.count("\n") == 1
-    # Others read what Kafka's command prints of all groups of this broker.
-    broker.share_groups("--delete", "--group", group)
+    # Others read what Kafka's command prints of all groups of this cluster.
+    first.share_groups("--delete", "--group", group)
 
 
 def test_a_plan_and_a_record_of_one_group_ask_nothing_of_others(

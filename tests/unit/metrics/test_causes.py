@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain, suspected
-from tests.support.share_evidence import Wrote, evidence, only
+from tests.support.share_evidence import NOW, Wrote, evidence, only
 
 COMMITTED = {"share.isolation.level": "read_committed"}
 HOUR_MS = 3_600_000
@@ -49,6 +50,24 @@ def test_records_that_were_deleted_unfinished() -> None:
     assert "records_deleted" not in causes(*steps, log_start=105)
     # All was consumed but a marker at the end, and then retention emptied the log.
     assert causes(*steps, end=111, log_start=111, next_record=None) == []
+
+
+def test_a_start_offset_beyond_the_end_of_the_log() -> None:
+    steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109), Wrote(70, 5000, 0)]
+    found = only("start_beyond_end", *steps, end=110)
+    assert found["severity"] == "critical"
+    assert found["evidence"] == {
+        "start offset": "5000",
+        "end offset": "110",
+        "never delivered": "4890",
+        "partitions": "0",
+    }
+    assert (found["held"], found["since"]) == (None, NOW - timedelta(seconds=70))
+    assert causes(*steps, end=110) == ["start_beyond_end"]
+    # At the end, or reached by the log, or so lately that the end may be older than the state.
+    assert causes(*steps, end=5000) == []
+    assert "start_beyond_end" not in causes(*steps, end=5010)
+    assert causes(*steps[:2], Wrote(3, 5000, 0), end=110) == []
 
 
 def test_records_that_will_be_deleted_soon() -> None:

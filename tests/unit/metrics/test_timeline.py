@@ -13,6 +13,7 @@ from sharelag import schemas
 from sharelag.metrics.timeline import RECORDS_MISSING, timeline_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import CaptureInput
+from sharelag.tables.reasons import NEGATIVE_LAG
 from tests.support import readings
 from tests.support.chapters import CAPTURE
 from tests.support.kafka.describe import parse_describe
@@ -75,6 +76,13 @@ def test_what_is_not_known_is_null_with_a_reason() -> None:
     )
     rows = timeline_arrow(partial, noted_ends(), [moment(MOMENTS[-1])]).to_pylist()
     assert {(row["lag"], row["lag_reason"]) for row in rows} == {(None, RECORDS_MISSING)}
+    ends = noted_ends()
+    early = ends.set_column(
+        ends.schema.get_field_index("end_offset"), "end_offset", pa.repeat(0, ends.num_rows)
+    )
+    rows = timeline_arrow(history, early, [moment(MOMENTS[-1])]).to_pylist()
+    finished = [row for row in rows if row["start_offset"]]
+    assert {(row["lag"], row["lag_reason"]) for row in finished} == {(None, NEGATIVE_LAG)}
     before = pc.min(history.column("record_timestamp")).as_py() - timedelta(milliseconds=1)
     assert timeline_arrow(history, noted_ends(), [before]).num_rows == 0
     assert timeline_arrow(history.slice(0, 0), noted_ends(), [when]).num_rows == 0
