@@ -92,13 +92,20 @@ def written(page: str, kept: Mapping[str, Any]) -> str:
     return f"{before}{BEGIN}\n\n{tables(kept)}\n{END}{after}"
 
 
+def _is_there(test: str) -> bool:
+    """Whether a test, by the id that pytest gives it, still exists."""
+    file, _, name = test.partition("::")
+    place = _ROOT / file
+    return place.exists() and f"def {name.partition('[')[0]}(" in place.read_text("utf-8")
+
+
 def main() -> None:
     """Take over what the latest runs wrote, and write the page."""
     kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
     if WRITTEN.exists():
         kept |= json.loads(WRITTEN.read_text("utf-8"))
     # Tests that are no more, or have another name now, show nothing.
-    kept = {test: one for test, one in kept.items() if (_ROOT / test.partition("::")[0]).exists()}
+    kept = {test: one for test, one in kept.items() if _is_there(test)}
     KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", "utf-8")
     PAGE.write_text(written(PAGE.read_text("utf-8"), kept), "utf-8")
 

@@ -17,6 +17,8 @@ def test_the_page_is_made_of_what_was_kept() -> None:
     assert not [name for name, one in kept.items() if not one["passed"]]
     faults = [fault for one in kept.values() for fault in one["faults"]]
     assert sum(fault["lost"] + fault["wrong"] for fault in faults) == 0
+    assert all(map(reliability_page._is_there, kept)), "run `python -m tools.reliability_page`"
+    assert not reliability_page._is_there("tests/unit/test_docs_reliability.py::test_gone[1]")
 
 
 def fault(area: str = "brokers", **more: Any) -> dict[str, Any]:
