@@ -119,7 +119,7 @@ def test_clients_that_misbehave_leave_nothing_in_memory(now: Gathered, injected:
             more = tracemalloc.get_traced_memory()[0] - before
         finally:
             tracemalloc.stop()
-    assert more < 100 * count
+    assert more < 128 << 10  # noise of this process; one request has more than half a kilobyte
     injected(
         "clients",
         "a damaged request to the exporter",
