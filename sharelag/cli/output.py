@@ -195,10 +195,7 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         if unknown is None:
             unknown = answer.table.column("lag").null_count
         lags = f"lag {lag_sum(of_column('lag', pc.sum), unknown)}, "
-    tell(
-        f"{count} {unit}{'s' * (count != 1)}, {lags}{when}{source.describe()}, "
-        f"{answer.engine} engine"
-    )
+    tell(f"{count} {unit}{'s' * (count != 1)}, {lags}{when}{_whence(source, answer.engine)}")
     if answer.rejected:
         tell(
             f"{counted(answer.rejected, 'record')} could not be decoded, so "
@@ -210,9 +207,22 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         tell(f"{records} could not be replayed; -o json shows of which share partitions")
 
 
+def _whence(source: Any, engine: str) -> str:
+    """What an answer is from, in words that leave a line of 80 columns whole.
+
+    A capture has the name that its reader gave: its cluster's id and its moment beside "as of"
+    would say the same twice. One process is the usual way, and only Spark is worth a word.
+    """
+    from sharelag.tables.words import terminal
+    from sharelag.workbench.next_steps import input_name, input_options
+
+    where = input_name(source) if input_options(source).startswith("--capture") else ""
+    return f"{terminal(where) or source.describe()}{', on Spark' * (engine == 'spark')}"
+
+
 def read_by(evidence: Any, source: Any, past: bool = False) -> None:
     """Print the same for gathered evidence."""
-    tell(f"as of {iso(evidence.as_of)}, {source.describe()}, {evidence.engine} engine")
+    tell(f"as of {iso(evidence.as_of)}, {_whence(source, evidence.engine)}")
     note_settings(evidence.settings)
     if past:
         tell("settings, retention and last stable offsets are the current ones")

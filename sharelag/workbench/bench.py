@@ -27,7 +27,7 @@ from sharelag.workbench.dead_letters import WithQueues
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
 from sharelag.workbench.planned import WithPlans
 from sharelag.workbench.resets import address_of
-from sharelag.workbench.result import Result
+from sharelag.workbench.result import NO_WIDGETS, Result
 from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from sharelag_widgets import WindowStrip
     from sharelag_widgets.dashboards import Now
 
-_NO_WIDGETS = "the widgets are not installed here: pip install 'sharelag[notebook]'"
 #: Rows of a history that are brought into this process; its DataFrame has all.
 MOST_ROWS = 20_000
 #: Rows of a timeline that are brought into this process; its DataFrame has all.
@@ -147,7 +146,7 @@ class Workbench(WithQueues, WithPlans):
         try:
             from sharelag_widgets import WindowStrip
         except ImportError as error:
-            raise SetupError(_NO_WIDGETS) from error
+            raise SetupError(NO_WIDGETS) from error
         group = self._largest() if group is None else group
         evidence = self.evidence(group)
         given = {"limit": answers.delivery_limit(evidence, group), "ends": evidence.lag} | given
@@ -214,7 +213,7 @@ class Workbench(WithQueues, WithPlans):
         try:
             from sharelag_widgets.dashboards import Now
         except ImportError as error:
-            raise SetupError(_NO_WIDGETS) from error
+            raise SetupError(NO_WIDGETS) from error
         return Now(self, group, **given)
 
     def windows_at(self, keys: pa.Table, moments: list[int]) -> pa.Table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from sharelag.errors import InputError, unknown_column, unknown_name
+from sharelag.errors import InputError, SetupError, unknown_column, unknown_name
 from sharelag.tables import render
 from sharelag.tables.presentation import GroupSummary, Presentation
 from sharelag.tables.words import moment
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
+    from sharelag_widgets import PlotView
+
+#: What to do where nothing can be shown that lives in a page.
+NO_WIDGETS = "the widgets are not installed here: pip install 'sharelag[notebook]'"
 #: The engine of what no cluster did.
 SIMULATED = "what-if"
 #: Makes a figure in a theme.
@@ -120,9 +124,28 @@ class Result:
                 said = f"a Result has no attribute {name!r}: it is a column, result[{name!r}]"
             raise AttributeError(said)
 
-    def plot(self, kind: str | None = None, theme: str = "light") -> Any:
-        """Draw it; see `figure`."""
-        return self.figure(kind, theme)
+    def plot(self, kind: str | None = None, **given: Any) -> PlotView:
+        """Draw it in the colours of the page, light or dark, and as wide as the page is.
+
+        Parameters
+        ----------
+        kind : str, optional
+            As for `figure`, which gives the same as a plotly figure.
+        **given
+            As for `sharelag_widgets.PlotView`, such as ``selection``.
+
+        Raises
+        ------
+        InputError
+            There is no chart of this kind.
+        SetupError
+            The widgets are not installed.
+        """
+        try:
+            from sharelag_widgets import PlotView
+        except ImportError as error:
+            raise SetupError(NO_WIDGETS) from error
+        return PlotView.of(self, kind, **given)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """All rows as a Spark DataFrame, those of a long history too.

@@ -16,12 +16,15 @@ const WAITING = {
   silent: "Python has not answered for a while: the kernel is busy with other cells, or there is none. The chart appears when it answers; its numbers are here already, as a table.",
   gone: "The kernel of this chart has ended before the chart was drawn: run the cell again. Its numbers are here already, as a table.",
 };
+/** Pixels that the title of our own charts has (`sharelag.workbench.charts.layout`): above it, a line of it, a line of what stands below. */
+const [ABOVE_TITLE, TITLE_LINE, FACT_LINE] = [24, 20, 16];
 const COLOURS = { light: ["#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B"], dark: ["#7DB7FF", "#F0A93B", "#3CC79B", "#E79ACB", "#C79BEA", "#B6BECB"] };
 
 function build({ model, root, link, say, later, failed }) {
   let [figures, figure, library, points, active, drawn, width, gone, endWait, plain] = [{}, null, null, [], -1, "", null, false, null, String];
   const get = (name) => model.get(name);
   const box = make("div", { class: "sl-plot" });
+  const words = make("div", { class: "sl-words" });
   const wait = make("p", { class: "sl-wait", role: "status" });
   const stage = ownsKeys(make("div", { class: "sl-stage", tabindex: 0, role: "group", "aria-roledescription": "chart" }, wait, box));
   const spot = make("p", { class: "sl-spot" });
@@ -108,6 +111,7 @@ function build({ model, root, link, say, later, failed }) {
     figure = figures.light;
     plain = isOurs(figure) ? unescaped : (text) => text;
     points = pointsOf(figure.data ?? []).map((one) => ({ ...one, name: plain(one.name), said: one.said && plain(one.said) }));
+    words.replaceChildren(...wordsOf(figure.layout));
     active = -1;
     drawn = "";
     root.dataset.points = points.length;
@@ -115,7 +119,7 @@ function build({ model, root, link, say, later, failed }) {
   function layoutOf(colour) {
     const ink = getComputedStyle(root).color; // plotly knows no system colours
     const axis = { gridcolor: "rgba(128,136,150,.28)", zerolinecolor: "rgba(128,136,150,.5)", linecolor: colour("--sl-line"), automargin: true, separatethousands: true, minexponent: 6 };
-    const layout = { ...figure.layout };
+    const layout = hasWords(figure.layout) ? withoutWords(figure.layout) : { ...figure.layout };
     delete layout.template;
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name))])) layout[name] = titled({ ...axis, ...layout[name] });
     return {
@@ -125,6 +129,20 @@ function build({ model, root, link, say, later, failed }) {
       ...(get("times") ? { dragmode: false } : {}),
       hoverlabel: { bgcolor: colour("--sl-head"), bordercolor: colour("--sl-line"), font: { color: ink } }, legend: { bgcolor: "rgba(0,0,0,0)", ...layout.legend },
     };
+  }
+  /** What our own charts say stands above them, where it wraps at any width: plotly would cut it on a narrow page. */
+  function hasWords(layout) {
+    return isOurs(figure) && Boolean(layout?.title?.text);
+  }
+  function wordsOf(layout) {
+    if (!hasWords(layout)) return [];
+    const facts = layout.meta.facts.map((fact) => make("p", { class: "sl-soft" }, make("bdi", {}, fact)));
+    return [make("p", { class: "sl-finding" }, make("bdi", {}, layout.meta.title)), ...facts];
+  }
+  function withoutWords({ title, ...layout }) {
+    const lines = (text) => (text ? text.split("<br>").length : 0);
+    const spared = ABOVE_TITLE + TITLE_LINE * lines(title.text) + FACT_LINE * lines(title.subtitle?.text);
+    return { ...layout, height: layout.height - spared, margin: { ...layout.margin, t: layout.margin.t - spared } };
   }
   function titled(node) {
     const { title } = node;
@@ -235,7 +253,7 @@ function build({ model, root, link, say, later, failed }) {
     endWait?.();
     if (library) library.purge(box);
   };
-  return { elements: [stage, spot, bar, table], load, paint, hear, stop };
+  return { elements: [words, stage, spot, bar, table], load, paint, hear, stop };
 }
 
 /** A text that was escaped for plotly (`sharelag.workbench.charts.text`), as people read it: `<br />` is within a line. */

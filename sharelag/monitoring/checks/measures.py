@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -37,6 +37,8 @@ class Series:
     not_started: Bools  # [rows]: never fetched, so there is nothing to measure
     # [rows], milliseconds: the start, where a cause knows it better than the past values
     since: Floats | None = None
+    # [rows]: whether that start is where the records begin, so that it may be an earlier one
+    is_older: Bools | None = None
 
 
 def series(rule: Rule, moments: Sequence[Then]) -> Series:
@@ -82,10 +84,10 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
         sum(np.inf if row["held"] is None else max(row["held"], 1) for row in found)
         for found in mine
     ]
-    since = [
-        max((row["since"].timestamp() * 1000 for row in found if row["since"]), default=np.nan)
-        for found in mine
+    latest = [
+        max((row for row in found if row["since"]), key=_since, default=None) for found in mine
     ]
+    since = [np.nan if row is None else _since(row) for row in latest]
     return Series(
         groups,
         np.array([found[0]["topic"] if len(found) == 1 else None for found in mine], object),
@@ -96,7 +98,17 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
         [unsure.get(group) for group in groups],
         np.zeros(len(groups), bool),
         np.array(since, float),
+        np.array([row is not None and _is_older(row) for row in latest], bool),
     )
+
+
+def _since(cause: Mapping[str, Any]) -> float:
+    return float(cause["since"].timestamp() * 1000)
+
+
+def _is_older(cause: Mapping[str, Any]) -> bool:
+    """Whether a cause says itself that it may have begun before what was observed."""
+    return any(one["name"] == "since" for one in cause["evidence"])
 
 
 def matches(names: Iterable[Any], patterns: Sequence[str]) -> Bools:

@@ -108,12 +108,16 @@ def state_key_figure(records: pa.Table, theme: Theme = "light") -> Any:
         story,
         theme,
         260,
-        xaxis={"title": {"text": "partition of the state topic"}},
+        # Partitions are whole numbers, also where a few bars leave room for halves.
+        xaxis={"title": {"text": "partition of the state topic"}}
+        | ({} if several else {"tickformat": ",d", "dtick": 1 if len(bars) <= _NUMBERED else None}),
         yaxis={"title": {"text": "share partitions"}, "rangemode": "tozero"},
     )
 
 
 _WHAT = "share partition"
+#: So many partitions have room for a number each.
+_NUMBERED = 60
 
 
 def _title(bars: list[dict[str, Any]], names: list[Any]) -> str:

@@ -195,7 +195,7 @@ def test_a_level_has_to_last() -> None:
     lasting = outcome(source, "measure: lag, warn: 500, for: 90s")
     assert (lasting["level"], lasting["value"], lasting["group_id"]) == ("warning", 600, "billing")
     assert lasting["since"] == NOW - timedelta(seconds=90)
-    assert lasting["summary"] == "lag 600, since 2026-11-21 03:08:30 UTC or earlier"
+    assert lasting["summary"] == "lag 600, since 2026-11-21 03:08:30 UTC at the latest"
     assert outcome(source, "measure: lag, warn: 500, for: 3m")["level"] == "ok"
     assert (
         outcome(source, "measure: lag, warn: 500, critical: 100000, for: 90s")["level"] == "warning"

@@ -103,7 +103,7 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda bench: bench.lag()[0], "unknown column 0 of "),  # type: ignore[call-overload]
     (lambda bench: bench.lag().plot("bars"), "there is no chart 'bars' of "),
     (
-        lambda bench: bench.lag().plot(theme="blue"),
+        lambda bench: bench.lag().figure(theme="blue"),
         "unknown theme 'blue': choose one of light, dark",
     ),
     (lambda bench: bench.strip(group="biling"), "did you mean 'billing'?"),

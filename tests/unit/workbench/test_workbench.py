@@ -483,7 +483,9 @@ def test_results_flow_on_into_pandas_and_pictures(demo: Workbench) -> None:
     lag = demo.lag()
     assert lag["lag"].tolist()[-1] == lag.df["lag"].tolist()[-1]
     assert lag["lag"].sum() == sum(filter(None, lag.table.column("lag").to_pylist()))
-    assert lag.plot().to_dict() == lag.figure().to_dict()
+    drawn = lag.plot("spans")
+    assert drawn.figure.to_dict() == lag.figure("spans").to_dict()
+    assert drawn.alt == lag.figure("spans").layout.meta["title"]
     with pytest.raises(InputError, match=r"unknown column 'lags' of .*; did you mean 'lag'\?"):
         lag["lags"]
 

@@ -57,6 +57,7 @@ class PoisonHunt(GroupDashboard):
         self.selection.observe(self._follow, names=["keys", "offsets"])
         self.table = TablePart("Suspicious offsets", self._rows)
         self.counts = ChartPart("Delivery counts", {"delivery count": _MEANS["delivery_count"]})
+        self.counts.layout.grid_column = "1 / -1"  # nothing stands beside it
         self.strip = StripPart(
             "Where they are",
             meanings_of(["start_offset", "window_end_offset", "window_available"]),
