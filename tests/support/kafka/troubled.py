@@ -234,6 +234,8 @@ class Asker:
             self._judge(command[0], answer)
             over = seconds - self.timeout - self.alone[command[0]]
             self.most_over = max(self.most_over, round(over, 1))
+            if over > 1:
+                print(f"{over:.1f} s late: {command[0]} {answer.returncode} {answer.stderr[-900:]}")
 
     def ask_one(self) -> str:
         """Ask for the lag with time enough for whatever moves; return what came of it."""
