@@ -99,7 +99,7 @@ def ended(query: StreamingQuery, within: float = 1.0) -> bool:
 
 
 def raised_in_worker(error: BaseException) -> ShareLagError | None:
-    """Return the error of ours that a Python worker raised, out of the text of Spark's error."""
+    """Return the `ShareLagError` that a Python worker raised, out of the text of Spark's error."""
     said = re.findall(r"sharelag\.errors\.(\w+): (.+)", str(error))
     kinds = [(getattr(errors, name, None), text) for name, text in said]
     ours = [kind(text) for kind, text in kinds if kind is not None]
