@@ -4,8 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
-# Most tests wait for somebody: a broker, a browser, a kernel. Each process has its own.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# Each process of tests has its own broker, browser and Spark.
+SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
+# Most tests wait for somebody: one process more than there are cores keeps these busy.
+PROCESSES ?= 3
 
 # What `make test-versions` runs on: the lower end of every range, and what of pyspark.
 VERSIONS ?= lowest 4.0 4.3
@@ -35,10 +37,10 @@ test-parts: $(READY)
 	&& wait $$installing && wait $$scripts && wait $$compiling && wait $$simulating
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
-	@$(PYTEST) $(SIDE_BY_SIDE) --session-timeout 4500
+	@$(PYTEST) -n $(PROCESSES) $(SIDE_BY_SIDE) --session-timeout 4500
 
 test-exhaustive: test-parts ## what make test leaves out, and the full numbers of random cases
-	@$(PYTEST) $(SIDE_BY_SIDE) --exhaustive
+	@$(PYTEST) -n 2 $(SIDE_BY_SIDE) --exhaustive
 
 test-versions: $(READY) ## fast tests at the lower ends of all ranges; the pipeline's on pyspark 4.0 and 4.3, classic and through Spark Connect: half an hour
 	@$(BIN)/python tools/versions.py $(VERSIONS)
@@ -49,7 +51,7 @@ check: $(READY) ## format, lint, types, import layers, fast tests
 	@$(BIN)/python -m tests.support.compiled & compiling=$$!; \
 	$(BIN)/mypy > build/mypy.txt 2>&1 & typing=$$!; \
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports && wait $$compiling \
-	&& $(PYTEST) -q $(SIDE_BY_SIDE) -m "not slow" tests/unit; tested=$$?; \
+	&& $(PYTEST) -q -n 2 $(SIDE_BY_SIDE) -m "not slow" tests/unit; tested=$$?; \
 	wait $$typing; typed=$$?; cat build/mypy.txt; test $$tested = 0 -a $$typed = 0
 
 rows: ## which requirement rows have passing tests, and which have none

@@ -18,8 +18,8 @@ class Node:
 
 
 def given_out(files: list[str], turns: str) -> list[str]:
-    """Let nodes a and b ask for files in these turns; the files in the order of the turns."""
-    nodes = {"a": Node(), "b": Node()}
+    """Let nodes a, b and c ask for files in these turns; the files in the order of the turns."""
+    nodes = {name: Node() for name in sorted(set(turns))}
     tests = [f"{file}::test_it" for file in files]
     plan = ByFolder.__new__(ByFolder)
     plan.assigned_work = {node: {} for node in nodes.values()}
@@ -38,6 +38,19 @@ def test_a_folder_stays_with_its_process_until_the_other_has_nothing_else() -> N
     notebooks = [f"tests/notebooks/test_{n}.py" for n in "abc"]
     assert given_out([*kafka, *notebooks, *spark], "ababba") == [
         notebooks[0], spark[0], notebooks[1], spark[1], kafka[0], notebooks[2],
+    ]  # fmt: skip
+
+
+def test_of_three_processes_each_begins_with_another_folder() -> None:
+    files = [
+        f"tests/{room}/test_{n}.py"
+        for room in ("browser", "kafka", "notebooks", "spark")
+        for n in "ab"
+    ]
+    assert given_out(files, "abcabcab") == [
+        "tests/notebooks/test_a.py", "tests/spark/test_a.py", "tests/kafka/test_a.py",
+        "tests/notebooks/test_b.py", "tests/spark/test_b.py", "tests/kafka/test_b.py",
+        "tests/browser/test_a.py", "tests/browser/test_b.py",
     ]  # fmt: skip
 
 
