@@ -27,6 +27,7 @@ from sharelag.model import DeliveryState
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys, one_batch
 from sharelag.tables.reasons import (
+    ARCHIVING,
     COUNT_DIFFERS,
     NEGATIVE_LAG,
     NO_COMPLETE_COUNT,
@@ -162,6 +163,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         START_BELOW_LOG_START: n.has_start & n.has_log_start & (n.effective < n.log_start),
         COUNT_DIFFERS: n.has_start & n.has_count & (n.count != complete),
         PARTIAL_STATE: ~bools(joined, "from_snapshot"),
+        ARCHIVING: runs.sum((int(DeliveryState.ARCHIVING),)) > 0,
         REJECTED_RECORDS: n.rejected > 0,
     }
     arrays: dict[str, pa.Array] = {

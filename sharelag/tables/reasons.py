@@ -26,10 +26,15 @@ REASONS = {
 START_BELOW_LOG_START = "start_below_log_start"  # records were deleted; Kafka still counts them
 COUNT_DIFFERS = "count_differs"  # the delivery complete count differs from the batches
 PARTIAL_STATE = "partial_state"  # no snapshot: epochs, timestamps and older batches are missing
+ARCHIVING = "archiving"  # some of the unknown offsets are on their way to a dead-letter queue
 REJECTED_RECORDS = "rejected_records"  # records of this share partition could not be replayed
 NOTES = {
     START_BELOW_LOG_START: "records below the log start were deleted; Kafka still counts them",
     COUNT_DIFFERS: "the delivery complete count differs from the state batches' finished offsets",
     PARTIAL_STATE: "no snapshot of this share partition was among the records",
+    ARCHIVING: (
+        "some of the unknown offsets are on their way to a dead-letter queue: sharelag windows "
+        "shows which"
+    ),
     REJECTED_RECORDS: "some records of this share partition could not be replayed",
 }

@@ -182,12 +182,8 @@ def test_a_state_that_is_not_terminal_stays_lag() -> None:
         line["window_unknown"],
         line["unread"],
         line["effective_start_offset"],
-    ) == (
-        10,
-        7,
-        3,
-        0,
-    )
+        line["notes"],
+    ) == (10, 7, 3, 0, [reasons.ARCHIVING])
 
 
 def test_a_lag_of_ten_thousand_million_is_exact() -> None:
