@@ -58,6 +58,11 @@ class Check(NamedTuple):
     help="For --rights: those of somebody else (User:alice), by the rules the cluster lists.",
 )
 @click.option(
+    "--super-users",
+    metavar="USERS",
+    help="For --principal: super.users of the brokers, which they do not show (User:a;User:b).",
+)
+@click.option(
     "--kafka-version",
     metavar="VERSION",
     help="Of the brokers, such as 4.3.1: name its known defects. Brokers tell only their release.",
@@ -68,6 +73,7 @@ def doctor(
     group: tuple[str, ...],
     topic: tuple[str, ...],
     principal: str | None,
+    super_users: str | None,
     kafka_version: str | None,
     **options: Any,
 ) -> int:
@@ -89,9 +95,10 @@ def doctor(
         from sharelag.sources.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 
-        found = rights_of(KafkaInput(config), group, topic, principal)
+        supers = None if super_users is None else _split(super_users)
+        found = rights_of(KafkaInput(config), group, topic, principal, supers)
         return _rights(found, output, principal is not None)
-    if ignored := given_options(("group", "topic", "principal", "output")):
+    if ignored := given_options(("group", "topic", "principal", "super_users", "output")):
         raise click.UsageError(f"{flags(ignored)} without --rights: add it, or remove them.")
     worst = 0
     for check in checks(config, kafka_version):
@@ -101,6 +108,11 @@ def doctor(
         )
         worst = max(worst, check.verdict == "fail")
     return int(worst)
+
+
+def _split(super_users: str) -> list[str]:
+    """Return principals as Kafka separates them in ``super.users``."""
+    return [one.strip() for one in super_users.split(";") if one.strip()]
 
 
 def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) -> int:

@@ -20,7 +20,13 @@ _IMPLIED_BY = {
 _EVERYBODY, _ANY = "User:*", "*"
 
 
-def judged(rules: pa.Table, wanted: Iterable[Right], principal: str) -> pa.Table:
+def judged(
+    rules: pa.Table,
+    wanted: Iterable[Right],
+    principal: str,
+    is_super: bool | None = None,
+    may_be_open: bool = False,
+) -> pa.Table:
     """Return what a principal may do by the rules.
 
     Parameters
@@ -31,26 +37,35 @@ def judged(rules: pa.Table, wanted: Iterable[Right], principal: str) -> pa.Table
         One without a resource is judged by the rules for every name.
     principal : str
         Such as ``User:alice``.
+    is_super : bool, optional
+        Whether it is a super user, whom no rule binds; None: not known.
+    may_be_open : bool
+        Whether what no rule is about may be allowed to all (``allow.everyone.if.no.acl.found``).
 
     Returns
     -------
     pyarrow.Table
         `sharelag.schemas.ASKED_RIGHTS`; null where it depends on the host the principal comes from,
-        and in place of what is not allowed if no rule names the principal.
+        and in place of what the rules do not allow to somebody who may be a super user.
 
     Notes
     -----
     A denial wins, and forbids one operation alone, or ALL. Reading, or deleting, starts with what
-    DESCRIBE allows: finding leaders and coordinators. Super users, and
-    ``allow.everyone.if.no.acl.found``, are not among the rules: a principal that no rule names may
-    be a super user, who needs none.
+    DESCRIBE allows: finding leaders and coordinators.
     """
+    if is_super:
+        return allowed_all(wanted)
     mine = _of(rules, principal)
-    refused = False if any(rule["principal"] == principal for rule in mine) else None
+    every = rules.to_pylist() if may_be_open else []
+    refused = None if is_super is None else False
     rows = []
     for right in dict.fromkeys(wanted):
+        is_open = may_be_open and not any(_matches(rule, right) for rule in every)
         answers = [_allowed(mine, one) for one in _with_describe(right)]
-        allowed = refused if False in answers else None if None in answers else True
+        if is_open:
+            allowed = None
+        else:
+            allowed = refused if False in answers else None if None in answers else True
         rows.append({**right._asdict(), "allowed": allowed})
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
 

@@ -15,19 +15,20 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 _FIRST = (NO, UNKNOWN, YES)
 
+#: They read all that causes are found by.
 _EVIDENCE = (
-    *("explain", "progress", "imbalance", "plan-reset", "check", "report", "capture"),
-    *("export", "simulate", "peek"),
+    *("explain", "progress", "imbalance", "check", "report", "capture", "export", "simulate"),
+    *("plan-reset --simulate", "plan-delete", "history --events", "dlq"),
 )
 _OF_GROUPS = ("capture", "groups", "members", "decode")
-_WITHOUT_GROUPS = tuple(one for one in _EVIDENCE if one not in _OF_GROUPS)
+_WITHOUT_GROUPS = (*(one for one in _EVIDENCE if one not in _OF_GROUPS), "plan-reset")
+_SETTINGS = ("settings", "settings --all-groups")
 _STATE = (
     *_EVIDENCE,
-    *("groups", "members", "decode"),
+    *("plan-reset", "peek", "groups", "members", "decode"),
     *("lag", "windows", "history", "brokers", "health", "settings --all-groups", "reconcile"),
     "reconcile --true",
 )
-_WITHOUT_TOPICS = ("decode", "health", "settings --all-groups", "members")
 CONSUMERS = "share consumers"
 _DESCRIBE, _RESET, _DELETE, _DELETE_OFFSETS = (
     f"kafka-share-groups.sh --{what}"
@@ -77,22 +78,18 @@ NEEDS = (
     ),
     Need(
         *("DESCRIBE", "TOPIC", None, (CONSUMERS, _DESCRIBE)),
-        tuple(
-            one
-            for one in _STATE
-            if one not in ("decode", "health", "settings --all-groups", "members")
-        ),
+        tuple(one for one in _STATE if one not in ("decode", "health", "settings --all-groups")),
         "name, id, leaders and ends of the topic; lag is unknown without",
     ),
     Need(
         *("READ", "TOPIC", None, (CONSUMERS, "peek", _RESET, _DELETE_OFFSETS)),
-        (*(one for one in _EVIDENCE if one != "peek"), "reconcile --true"),
+        (*_EVIDENCE, "reconcile --true"),
         "times of records, for ages; the backlog itself",
     ),
     Need("DESCRIBE_CONFIGS", "TOPIC", None, (), _EVIDENCE, "retention and compaction of the topic"),
-    Need("DESCRIBE_CONFIGS", "GROUP", None, (), (*_EVIDENCE, "settings"), "settings of the group"),
+    Need("DESCRIBE_CONFIGS", "GROUP", None, (), (*_EVIDENCE, *_SETTINGS), "settings of the group"),
     Need(
-        *("DESCRIBE_CONFIGS", "CLUSTER", CLUSTER, (), (*_EVIDENCE, "settings")),
+        *("DESCRIBE_CONFIGS", "CLUSTER", CLUSTER, (), (*_EVIDENCE, *_SETTINGS)),
         "settings of the brokers",
     ),
     Need(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -375,7 +375,11 @@ class Workbench(WithQueues, WithPlans):
         return metrics_answer(self.metrics, group, everything)
 
     def rights(
-        self, group: str | None = None, topic: str | None = None, principal: str | None = None
+        self,
+        group: str | None = None,
+        topic: str | None = None,
+        principal: str | None = None,
+        super_users: Collection[str] | None = None,
     ) -> Result:
         """Which rights each command needs on the cluster, and which of them we have.
 
@@ -385,18 +389,22 @@ class Workbench(WithQueues, WithPlans):
             Only those on this one; by default on each group and topic of the share state.
         principal : str, optional
             Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
+        super_users : collection of str, optional
+            Those of the brokers' setting ``super.users``, which brokers do not show: without it
+            what the rules do not allow to somebody else is unknown where there may be any.
 
         Raises
         ------
         InputError
-            The input is not a running cluster, or ``principal`` has no type.
+            The input is not a running cluster, a principal has no type, or ``super_users`` are
+            given without a principal.
         """
         groups = [group] if group is not None else sorted(self.choice.groups)
         topics = [topic] if topic is not None else sorted(self.choice.topics)
         (table, unknown), at = self._ask(
-            ("rights", *groups, None, *topics, principal),
+            ("rights", *groups, None, *topics, principal, None, *(super_users or ())),
             lambda: (
-                preflight.rights_of(self.source, groups, topics, principal),
+                preflight.rights_of(self.source, groups, topics, principal, super_users),
                 datetime.now(UTC),
             ),
         )

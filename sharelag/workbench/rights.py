@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,10 +14,10 @@ from sharelag.errors import AuthorizationError, ClusterError, InputError, TopicM
 from sharelag.metrics.acl_lines import SOMEBODY
 from sharelag.metrics.acls import allowed_all, judged, repairs
 from sharelag.metrics.rights import failing, failing_of_ours, rights, wanted
-from sharelag.model.rights import CLUSTER
+from sharelag.model.rights import CLUSTER, Right
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import Input, KafkaInput
-from sharelag.sources.kafka.acls import acls
+from sharelag.sources.kafka.acls import Authorizer, authorizer
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.rights import ask_rights, principal_of
 from sharelag.tables import views
@@ -27,10 +27,15 @@ from sharelag.workbench.result import Result
 
 _LOG = logging.getLogger(__name__)
 _NOT_A_CLUSTER = "rights belong to a running cluster: give --bootstrap-server HOST:PORT"
-_NOT_RULES = (
-    "whether the principal is a super user, or resources without rules are open to all "
-    "(allow.everyone.if.no.acl.found): brokers do not tell"
+_NOT_SUPER = (
+    "whether the principal is a super user, whom no rule binds: brokers do not show super.users; "
+    "--super-users (super_users=) says who they are"
 )
+_NOT_OPEN = (
+    "whether what no rule is about is open to all: brokers do not show "
+    "allow.everyone.if.no.acl.found"
+)
+_NO_PRINCIPAL = "super users are for judging somebody: add --principal (principal=)"
 _NO_RULES = "whether the authorizer has rules: the cluster lists none, or cannot list them"
 _NO_NAMES = (
     "share groups and their topics, as the share state cannot be read: name them (--group, "
@@ -43,6 +48,7 @@ def rights_of(
     groups: Iterable[str] = (),
     topics: Iterable[str] = (),
     principal: str | None = None,
+    super_users: Collection[str] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Ask a cluster which of the rights that commands need it grants us, or somebody else.
 
@@ -54,8 +60,9 @@ def rights_of(
         Names; by default the share groups and topics that the share state tells.
     principal : str, optional
         Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
-        If no rule names it, what the rules do not allow is unknown: a super user needs
-        none.
+    super_users : collection of str, optional
+        Those of the brokers' setting ``super.users``, whose value they do not show. Without it, and
+        where it is set, what the rules do not allow is unknown: it may be one of them.
 
     Returns
     -------
@@ -67,7 +74,8 @@ def rights_of(
     Raises
     ------
     InputError
-        The input is not a running cluster.
+        The input is not a running cluster, a principal has no type, or ``super_users`` are given
+        without a principal.
     AuthorizationError
         The rules may not be listed, which somebody else's rights are judged by.
     ClusterError
@@ -75,8 +83,11 @@ def rights_of(
     """
     if not isinstance(source, KafkaInput):
         raise InputError(_NOT_A_CLUSTER)
-    if principal is not None and not re.fullmatch(r"\w+:.+", principal, re.DOTALL):
-        raise InputError(f"invalid principal {principal!r}: give its type and name, User:alice")
+    if principal is None and super_users is not None:
+        raise InputError(_NO_PRINCIPAL)
+    for one in (*([principal] if principal is not None else []), *(super_users or ())):
+        if not re.fullmatch(r"\w+:.+", one, re.DOTALL):
+            raise InputError(f"invalid principal {one!r}: give its type and name, User:alice")
     names, unknown = _names(source, sorted(set(groups)), sorted(set(topics)))
     config = source.config
     every = [right for right, _ in wanted(*names)]
@@ -85,21 +96,48 @@ def rights_of(
         asked = ask_rights(config, *names)
         rules = _rules(config) if whose and _is_denied_some(asked) else None
     else:
-        rules = acls(config)
-        asked = allowed_all(every) if rules is None else judged(rules, every, principal)
-        unknown += () if rules is None else (_NOT_RULES,) if rules.num_rows else (_NO_RULES,)
+        found = authorizer(config)
+        rules = None if found is None else found.rules
+        if found is None:
+            asked = allowed_all(every)
+        else:
+            asked, not_known = _by_rules(found, every, principal, super_users)
+            unknown += not_known
     servers = config.bootstrap_servers
     denied = {} if rules is None or not whose else repairs(rules, every, whose, servers)
     return rights(asked, *names, whose or SOMEBODY, servers, denied), unknown
 
 
+def _by_rules(
+    found: Authorizer,
+    every: list[Right],
+    principal: str,
+    super_users: Collection[str] | None,
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Judge by rules, as far as brokers show what the authorizer goes by besides."""
+    if super_users is not None:
+        is_super: bool | None = principal in super_users
+    else:
+        is_super = None if found.may_have_super_users else False
+    is_listed = found.is_kafkas or found.rules.num_rows > 0
+    may_be_open = found.may_be_open or not is_listed
+    asked = judged(found.rules, every, principal, is_super, may_be_open)
+    if is_super:
+        return asked, ()
+    if not is_listed:
+        return asked, (_NO_RULES,)
+    unknown = (_NOT_SUPER,) if is_super is None else ()
+    return asked, unknown + ((_NOT_OPEN,) if found.may_be_open else ())
+
+
 def _rules(config: ClientConfig) -> pa.Table | None:
     """Return the rules, which only say more of what was refused; None where nobody lists them."""
     try:
-        return acls(config)
+        found = authorizer(config)
     except ClusterError as error:
         _LOG.info("the rules of the authorizer are not known: %s", error)
         return None
+    return None if found is None else found.rules
 
 
 def _is_denied_some(asked: pa.Table) -> bool:

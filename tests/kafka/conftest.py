@@ -63,8 +63,11 @@ def secure_broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="session")
 def secured() -> Iterator[KafkaBroker]:
-    """A secured broker with the group `billing`, which has not read 25 records of `orders`."""
-    with KafkaBroker(secure=True) as running:
+    """A secured broker with the group `billing`, which has not read 25 records of `orders`.
+
+    Its authorizer logs what it is asked.
+    """
+    with KafkaBroker(secure=True, jvm_flags=["-Dkafka.authorizer.level=debug"]) as running:
         servers = running.bootstrap_servers
         read_in_part(servers, "billing", "orders", partitions=2, read=40, left=25)
         yield running

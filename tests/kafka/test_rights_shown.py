@@ -22,6 +22,7 @@ from tests.support.command import sharelag
 from tests.support.kafka import oracles
 from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
 from tests.support.kafka.broker import KafkaBroker, parse_describe
+from tests.support.kafka.broker_properties import SUPER_USERS
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import read_in_part, wait_until
 
@@ -66,7 +67,7 @@ def test_a_group_that_may_only_be_described(
     admin = java_settings(secured, "admin")
     told = _told(
         *(secured, tmp_path, "--command-config", settings_file(tmp_path, admin)),
-        *("--principal", "User:alice"),
+        *("--principal", "User:alice", "--super-users", SUPER_USERS),
     )
     describe, consume = (_needed(told, one) for one in (DESCRIBE, "share consumers"))
     assert describe == {"DESCRIBE TOPIC orders": YES, "DESCRIBE GROUP billing": YES}
@@ -165,20 +166,37 @@ def test_a_denial_is_removed_where_the_rules_may_be_listed(secured: KafkaBroker)
 
 
 @pytest.mark.parametrize("asks", ["admin", "alice"])
+@pytest.mark.parametrize("named", [False, True])
 def test_a_super_user_is_not_said_to_lack_rights(
-    secured: KafkaBroker, tmp_path: Path, asks: str
+    secured: KafkaBroker, tmp_path: Path, asks: str, named: bool
 ) -> None:
-    """By their own account they have them; by the rules, which do not name them, nobody knows."""
-    set_rules(secured, [rule("BROKER kafka-cluster DESCRIBE", "")])
-    done = sharelag(
-        *("doctor", "--rights", "--principal", "User:admin", "--group", "g", "--topic", "t"),
-        *("--bootstrap-server", secured.secure_bootstrap_servers, "-o", "json"),
-        *("--command-config", settings_file(tmp_path, java_settings(secured, asks))),
-    )
-    said = {row["granted"] for row in map(json.loads, done.stdout.splitlines())}
-    assert (done.returncode, NO in said) == (0, False), done.stderr
-    assert said <= ({YES, UNKNOWN} if asks == "admin" else {UNKNOWN})
-    assert (YES in said) == (asks == "admin")
+    """By their own account they have them; by the rules, whether these name them or not, nobody knows.
+
+    Once somebody says who the super users are it is known.
+    """
+    cluster = ("BROKER kafka-cluster DESCRIBE", "BROKER kafka-cluster DESCRIBE_CONFIGS")
+    rules = [rule(one) for one in cluster]
+    rules += [rule("TOPIC t DESCRIBE", principal="User:admin")] if named else []
+    set_rules(secured, rules)
+
+    def told(*options: str) -> tuple[int, set[str], str]:
+        done = sharelag(
+            *("doctor", "--rights", "--principal", "User:admin", "--group", "g", "--topic", "t"),
+            *("--bootstrap-server", secured.secure_bootstrap_servers, "-o", "json", *options),
+            *("--command-config", settings_file(tmp_path, java_settings(secured, asks))),
+        )
+        said = {row["granted"] for row in map(json.loads, done.stdout.splitlines())}
+        return done.returncode, said, done.stderr
+
+    code, said, printed = told()
+    assert (code, NO in said) == (0, False), printed
+    assert UNKNOWN in said
+    assert (YES in said) == (asks == "admin" or named)
+    if asks == "alice":
+        assert "whether the principal is a super user" in printed
+        assert told("--super-users", SUPER_USERS)[:2] == (0, {YES})
+        code, said, _ = told("--super-users", "User:ANONYMOUS")
+        assert (code, NO in said, UNKNOWN in said) == (1, True, False)
 
 
 def test_the_rules_may_be_listed_by_who_may_describe_the_cluster(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pyarrow as pa
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import (
@@ -26,19 +28,37 @@ _EVERY = AclBindingFilter(
 #: What confluent-kafka calls otherwise than Kafka.
 _KAFKAS_NAMES = {"BROKER": "CLUSTER"}
 _AUTHORIZER = "authorizer.class.name"
+_STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_SUPER_USERS, _OPEN = "super.users", "allow.everyone.if.no.acl.found"
 
 
-def acls(config: ClientConfig) -> pa.Table | None:
-    """Return all rules of the authorizer; None if the cluster has none and allows everything.
+class Authorizer(NamedTuple):
+    """What an authorizer goes by, as far as brokers show it.
+
+    Attributes
+    ----------
+    rules
+        `sharelag.schemas.ACLS`, in no order.
+    may_have_super_users
+        Whether ``super.users`` is set, whose value brokers never show, or cannot be looked up.
+    may_be_open
+        The same of ``allow.everyone.if.no.acl.found``.
+    is_kafkas
+        Whether it is Kafka's own, whose rules are all listed; another may list none of its own.
+    """
+
+    rules: pa.Table
+    may_have_super_users: bool = True
+    may_be_open: bool = True
+    is_kafkas: bool = False
+
+
+def authorizer(config: ClientConfig) -> Authorizer | None:
+    """Return what the authorizer goes by; None if the cluster has none and allows everything.
 
     Parameters
     ----------
     config : ClientConfig
-
-    Returns
-    -------
-    pyarrow.Table, optional
-        `sharelag.schemas.ACLS`, in no order.
 
     Raises
     ------
@@ -58,7 +78,8 @@ def acls(config: ClientConfig) -> pa.Table | None:
     if cluster.authorized_operations is None:
         refused = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
         raise explain(refused, "its access rules", config)
-    if not _has_authorizer(connection, str(next(iter(cluster.nodes)).id)):
+    settings = _settings(connection, str(next(iter(cluster.nodes)).id))
+    if settings is not None and _AUTHORIZER not in settings:
         return None
     found = connection.result(
         connection.admin.describe_acls(_EVERY, request_timeout=connection.within),
@@ -76,11 +97,19 @@ def acls(config: ClientConfig) -> pa.Table | None:
         }
         for one in found
     ]
-    return pa.Table.from_pylist(rows, schema=schemas.ACLS)
+    return Authorizer(
+        pa.Table.from_pylist(rows, schema=schemas.ACLS),
+        settings is None or _SUPER_USERS in settings,
+        settings is None or _OPEN in settings,
+        settings is not None and settings[_AUTHORIZER] == _STANDARD,
+    )
 
 
-def _has_authorizer(connection: Connection, node: str) -> bool:
-    """Whether the cluster has one; also true where its settings may not be read."""
+def _settings(connection: Connection, node: str) -> dict[str, str | None] | None:
+    """Return a broker's settings that have a value; None where they may not be read.
+
+    What Kafka has no type of is described where it is set, without its value.
+    """
     broker = [ConfigResource(ResourceType.BROKER, node)]
     (future,) = connection.admin.describe_configs(
         broker, request_timeout=connection.within
@@ -88,5 +117,7 @@ def _has_authorizer(connection: Connection, node: str) -> bool:
     try:
         settings = connection.result(future, "the settings of the brokers")
     except AuthorizationError:
-        return True  # somebody refuses
-    return _AUTHORIZER not in settings or bool(settings[_AUTHORIZER].value)
+        return None
+    return {
+        name: entry.value for name, entry in settings.items() if entry.value or entry.is_sensitive
+    }

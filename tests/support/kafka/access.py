@@ -18,15 +18,15 @@ from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.workload import wait_until
 
 
-def rule(text: str, group: str = "") -> AclBinding:
-    """Make a rule for alice: ``GROUP {} READ``; a star ends a prefix, a minus denies."""
+def rule(text: str, group: str = "", principal: str = "User:alice") -> AclBinding:
+    """Make a rule, by default for alice: ``GROUP {} READ``; a star ends a prefix, a minus denies."""
     kind, name, operation = text.removeprefix("-").format(group).split()
     is_prefix = len(name) > 1 and name.endswith("*")
     return AclBinding(
         ResourceType[kind],
         name.rstrip("*") or "*",
         ResourcePatternType.PREFIXED if is_prefix else ResourcePatternType.LITERAL,
-        "User:alice",
+        principal,
         "*",
         AclOperation[operation],
         AclPermissionType.DENY if text.startswith("-") else AclPermissionType.ALLOW,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+#: Of the authorizer, as ``super.users`` has them: whoever comes without a password, and admin.
+SUPER_USERS = "User:ANONYMOUS;User:admin"
 #: User names and passwords of the SASL listener. They protect nothing but a broker of a test.
 USERS = {
     "admin": "admin-secret",
@@ -103,8 +105,7 @@ def _secure_settings() -> dict[str, str]:
     security = "org.apache.kafka.common.security"
     return {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "false",
-        "super.users": "User:ANONYMOUS;User:admin",
+        "super.users": SUPER_USERS,
         f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
         f"{listener}.plain.sasl.jaas.config": (
             f"{security}.plain.PlainLoginModule required {users};"

@@ -23,8 +23,8 @@ READ = "ALLOW User:a * READ TOPIC LITERAL orders"
 @pytest.mark.parametrize(
     ("rules", "operation", "allowed"),
     [
-        ([], "READ", None),  # a super user needs no rules
-        (["DENY User:* * READ TOPIC LITERAL orders"], "READ", None),
+        ([], "READ", False),
+        (["DENY User:* * READ TOPIC LITERAL orders"], "READ", False),
         ([READ], "READ", True),
         ([READ], "DESCRIBE", True),  # implied
         ([READ], "DESCRIBE_CONFIGS", False),
@@ -32,8 +32,8 @@ READ = "ALLOW User:a * READ TOPIC LITERAL orders"
         (["ALLOW User:a * DESCRIBE TOPIC LITERAL orders"], "READ", False),
         (["ALLOW User:a * ALL TOPIC LITERAL *"], "READ", True),
         (["ALLOW User:* * READ TOPIC PREFIXED ord"], "READ", True),
-        (["ALLOW User:* * READ TOPIC PREFIXED orders-"], "READ", None),
-        (["ALLOW User:b * READ TOPIC LITERAL orders"], "READ", None),
+        (["ALLOW User:* * READ TOPIC PREFIXED orders-"], "READ", False),
+        (["ALLOW User:b * READ TOPIC LITERAL orders"], "READ", False),
         (["ALLOW User:a * READ GROUP LITERAL orders"], "READ", False),
         ([READ, "DENY User:a * ALL TOPIC PREFIXED o"], "READ", False),
         # A denial implies nothing, but reading begins with describing.
@@ -46,14 +46,28 @@ READ = "ALLOW User:a * READ TOPIC LITERAL orders"
     ],
 )
 def test_one_right(rules: list[str], operation: str, allowed: bool | None) -> None:
-    table = judged(_rules(*rules), [Right(operation, "TOPIC", "orders")], "User:a")
-    assert table.column("allowed").to_pylist() == [allowed]
+    right = [Right(operation, "TOPIC", "orders")]
+    (found,) = judged(_rules(*rules), right, "User:a", False).column("allowed").to_pylist()
+    assert found is allowed
+    # No rule binds a super user; of somebody who may be one, only what the rules allow is known.
+    (found,) = judged(_rules(*rules), right, "User:a", True).column("allowed").to_pylist()
+    assert found is True
+    (found,) = judged(_rules(*rules), right, "User:a").column("allowed").to_pylist()
+    assert found is (True if allowed else None)
+
+
+def test_what_no_rule_is_about_may_be_open_to_all() -> None:
+    every = [Right("DESCRIBE", "TOPIC", name) for name in ("orders", "others")]
+    rules = _rules("ALLOW User:b * READ TOPIC PREFIXED ord")
+    for may_be_open, expected in ((False, [False, False]), (True, [False, None])):
+        table = judged(rules, every, "User:a", False, may_be_open)
+        assert table.column("allowed").to_pylist() == expected
 
 
 def test_every_topic_is_that_of_a_rule_for_all() -> None:
     every = [Right("DESCRIBE", "TOPIC", None)]
     for rules, allowed in (([READ], False), (["ALLOW User:a * READ TOPIC LITERAL *"], True)):
-        table = judged(_rules(*rules), every, "User:a")
+        table = judged(_rules(*rules), every, "User:a", False)
         assert table.column("allowed").to_pylist() == [allowed]
 
 

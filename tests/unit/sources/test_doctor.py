@@ -380,3 +380,7 @@ def test_a_capture_has_no_rights() -> None:
     cluster = KafkaInput(client_config("127.0.0.1:9092"))
     with pytest.raises(InputError, match="invalid principal 'alice': give its type and name"):
         rights_of(cluster, ["g"], ["t"], "alice")
+    with pytest.raises(InputError, match="invalid principal 'admin': give its type and name"):
+        rights_of(cluster, ["g"], ["t"], "User:alice", ["admin"])
+    with pytest.raises(InputError, match="super users are for judging somebody: add --principal"):
+        rights_of(cluster, ["g"], ["t"], super_users=["User:admin"])
