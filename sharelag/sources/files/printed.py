@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,21 @@ from sharelag.sources.files.printed_records import NotPrintedError, Printed, num
 from sharelag.wire.fields import STATE_TOPIC
 
 _DUMP = "Dumping "
-_FILE = re.compile(r"Dumping .*?(?P<topic>[^/\\]+)-(?P<partition>\d{1,9})[/\\]\d+\.\w")
-_LINE = re.compile(
-    r"\| offset: (?P<offset>\d+) \w+: (?P<time>-?\d+) .*? key: (?P<key>\{.*\}) "
-    r"payload: (?P<value>\{.*\}|<DELETE>)$"
-)
+# Names may have what stands between the parts of a line, so no expression looks for all ways to
+# divide one: that would take time with the square of its length, or more.
+_SEGMENT = re.compile(r"\d+\.\w")
+_LINE = re.compile(r"\| offset: \d+ \w+: (?P<time>-?\d+) ")
+_KEY, _VALUE, _DELETE = " key: {", "} payload: ", "<DELETE>"
 #: How an object begins, which a group's id cannot look like: its quotation marks are escaped.
 _BEGIN = re.compile(r'\{\s*"(?:key|reject)"\s*:')
 #: What is before the objects of a consumer that prints where a record is.
 _WHERE = re.compile(r"(?:CreateTime:-?\d+\t)?Partition:(\d{1,9})\tOffset:(\d{1,18})\t$")
-#: Lines of a tool's log, and what a consumer says at its end.
-_LOGGED = re.compile(r"\s*(\[.*|(CreateTime|Partition|Offset):.*\t|Processed a total of .*)?\s*")
+#: How lines of a tool's log begin, and what a consumer says at its end.
+_LOGGED = ("[", "Processed a total of")
+_PLACES = ("CreateTime:", "Partition:", "Offset:")
+#: Characters that may be read again, for each of a text, because an object is not whole and
+#: another may begin in it; and how many an object counts that does not say where it breaks.
+_AGAIN, _UNKNOWN = 64, 10_000
 #: Bytes of a file in which the first record has to begin.
 _LOOK = 1 << 16
 
@@ -70,11 +75,12 @@ def read_printed(path: Path) -> pa.RecordBatch:
     Raises
     ------
     InputError
-        When nothing of the text is what Kafka's tools print.
+        When nothing of the text is what Kafka's tools print, or objects that are not whole are
+        so deep in each other that reading them would take a time that nobody waits for.
     """
     text = _plain(path.read_bytes())
     rows, errors = [], []
-    for row, error in _dumped(text) if _dump_begins(text) else _objects(text):
+    for row, error in _dumped(text) if _dump_begins(text) else _objects(text, path):
         rows.append(row | {"timestampType": 0})
         errors.append(error)
     if errors and all(errors):
@@ -96,14 +102,14 @@ def _dump_begins(text: str) -> bool:
     return found is not None and (first is None or found.start() < first.start())
 
 
-def _objects(text: str) -> Iterator[tuple[_Row, str]]:
+def _objects(text: str, path: Path) -> Iterator[tuple[_Row, str]]:
     """Yield a row an object, and what is wrong with it; log lines are passed over."""
     decoder, printed = json.JSONDecoder(), Printed()
-    at, count = 0, 0
+    at, count, again = 0, 0, _AGAIN * (len(text) + _UNKNOWN)
     while at < len(text):
         begin = text.find("{", at)
         between = text[at : len(text) if begin < 0 else begin]
-        if not all(_LOGGED.fullmatch(line) for line in between.split("\n")):
+        if not all(map(_is_logged, between.split("\n"))):
             begin = _next(text, at)
             yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is not an object"
         elif begin < 0:
@@ -116,17 +122,30 @@ def _objects(text: str) -> Iterator[tuple[_Row, str]]:
             try:
                 found, end = decoder.raw_decode(text, begin)
                 row, error = _row(found, count, printed) | place, ""
-            except ValueError as bad:  # of JSON, or of more digits than Python reads
-                end, error = _next(text, begin + 1), str(bad)
+            except (ValueError, RecursionError) as bad:  # also of more digits than Python reads
+                end = _next(text, begin + 1)
+                error = "too many brackets" if isinstance(bad, RecursionError) else str(bad)
                 row = _reject(text[begin:end], count) | place
-            except RecursionError:
-                end, error = _next(text, begin + 1), "too many brackets"
-                row = _reject(text[begin:end], count) | place
+                known = isinstance(bad, json.JSONDecodeError)
+                again -= max(bad.pos - end, 0) if known else _UNKNOWN
+                if again < 0:
+                    raise InputError(
+                        f"{path} has objects in objects that are not whole, which Kafka's "
+                        "formatters do not print: give the output of kafka-console-consumer.sh"
+                    ) from bad
             except NotPrintedError as bad:
                 row, error = _reject(text[begin:end], count) | place, str(bad)
             yield row, error
             begin = end
         at, count = begin, count + 1
+
+
+def _is_logged(line: str) -> bool:
+    """Whether a line, or what is of it before an object, is passed over."""
+    words = line.strip()
+    if not words or words.startswith(_LOGGED):
+        return True
+    return words.startswith(_PLACES) and "\t" in line[len(line.rstrip()) :]
 
 
 def _end_of_line(text: str, at: int) -> int:
@@ -163,13 +182,13 @@ def _dumped(text: str) -> Iterator[tuple[_Row, str]]:
     # Not splitlines: a group's id may have what Unicode takes for the end of a line.
     for line in text.split("\n"):
         if line.startswith(_DUMP):
-            file = _FILE.match(line)
+            file = _segment(line)
             if file is None:
                 raise InputError(
-                    f"{line!r} does not name a segment, such as {STATE_TOPIC}-3/"
+                    f"{line[:200]!r} does not name a segment, such as {STATE_TOPIC}-3/"
                     "00000000000000000000.log: give the whole output of kafka-dump-log.sh"
                 )
-            place = {"topic": file["topic"], "partition": int(file["partition"])}
+            place = file
         elif line.startswith("| offset: "):
             where = re.match(r"\| offset: (\d{1,18})\b", line)
             row = place | {"offset": int(where[1]) if where else None}
@@ -179,13 +198,29 @@ def _dumped(text: str) -> Iterator[tuple[_Row, str]]:
                 yield row | {"key": None, "value": line.encode()}, str(error)
 
 
+def _segment(line: str) -> _Row | None:
+    """Return the topic and partition that the first segment of a path is of."""
+    parts = re.split(r"[/\\]", line.removeprefix(_DUMP))
+    for folder, file in pairwise(parts):
+        topic, _, partition = folder.rpartition("-")
+        if topic and partition.isdecimal() and len(partition) <= 9 and _SEGMENT.match(file):
+            return {"topic": topic, "partition": int(partition)}
+    return None
+
+
 def _of_line(line: str, printed: Printed) -> _Row:
-    record = _LINE.match(line)
-    if record is None:
+    head = _LINE.match(line)
+    # A group's id may have both marks, and is between the first of one and the last of the other.
+    begin = line.find(_KEY, head.end()) if head else -1
+    end = line.rfind(_VALUE)
+    payload = line[end + len(_VALUE) :]
+    is_payload = payload == _DELETE or (payload[:1] == "{" and payload[-1:] == "}")
+    if head is None or not 0 <= begin < end or not is_payload:
         raise NotPrintedError(
             "a line without key and payload: dump with --share-group-state-decoder"
         )
-    value = None if record["value"] == "<DELETE>" else json.loads(record["value"])
-    _, key, octets = printed.encoded(json.loads(record["key"]), value)
-    time = number(int(record["time"]), "time", "int64")
+    value = None if payload == _DELETE else json.loads(payload)
+    key = json.loads(line[begin + len(_KEY) - 1 : end + 1])
+    _, key, octets = printed.encoded(key, value)
+    time = number(int(head["time"]), "time", "int64")
     return {"timestamp": time, "key": key, "value": octets}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from pathlib import Path
 from random import Random
 
@@ -277,3 +279,48 @@ def test_records_of_other_groups_are_skipped(tmp_path: Path) -> None:
     other = '{"key":{"type":3,"data":{"groupId":"c"}},"value":{"version":0,"data":{"epoch":1}}}'
     decoded = decode_arrow(read_printed(file(tmp_path, other + "\n" + other)), GROUP_TOPIC)
     assert (decoded.records.num_rows, decoded.rejects.num_rows, decoded.skipped) == (0, 0, 2)
+
+
+# ---- texts that somebody made to take long -------------------------------------------------------
+
+DUMP = DUMPED.splitlines(keepends=True)
+#: What took minutes, or more with the square of its length, each of less than 1.5 MB.
+LONG = {
+    "a path without an end": DUMP[0] + "Dumping " + "a" * 400_000,
+    "a line of blanks": FIRST + "\n" + " " * 400_000 + "x\n",
+    "a place of tabs": FIRST + "\nCreateTime:" + "\t" * 400_000 + "x\n",
+    "marks of keys and values": DUMP[0]
+    + "| offset: 1 CreateTime: 1 "
+    + " key: {} payload: {" * 9999,
+    "objects in objects": '{"key":' * 150_000,
+    "lists of objects": '{"key":[1,' * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_the_time_grows_with_the_text_and_no_faster(name: str, tmp_path: Path) -> None:
+    path = file(tmp_path, LONG[name])
+    begun = time.process_time()
+    try:
+        said = f"{read_printed(path).num_rows} rows"
+    except InputError as error:
+        said = str(error)
+    assert said == "2 rows" or "formatters" in said or "does not name a segment" in said
+    assert len(said) < 600
+    assert time.process_time() - begun < 15
+
+
+def test_records_within_those_that_are_cut_off_are_read(tmp_path: Path) -> None:
+    cut = '{"key":'
+    found = decode_arrow(read_printed(file(tmp_path, (cut * 20 + FIRST) * 50)))
+    assert found.records.num_rows == 50
+    assert found.rejects.num_rows == 50 * 20
+
+
+@pytest.mark.parametrize("name", [" key: {} payload: {", "} payload: <DELETE>", 'a"} key: {"x'])
+def test_a_group_that_is_called_like_the_marks_of_a_line(name: str, tmp_path: Path) -> None:
+    dumped = DUMPED.replace('"G1"', json.dumps(name))
+    found = decode_arrow(read_printed(file(tmp_path, dumped)))
+    assert set(found.records.column("group_id").to_pylist()) == {name}
+    assert found.records.num_rows == 4
+    assert found.rejects.num_rows == 0
