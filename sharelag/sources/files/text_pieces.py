@@ -15,6 +15,12 @@ from sharelag.tables.words import shell_word
 
 #: Bytes that are read at once.
 _AT_ONCE = 8 << 20
+_OTHERWISE_PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
+#: Bytes of a line: a request about ten thousand share partitions has a hundredth of it.
+MOST_LINE = 64 << 20
+#: Bytes that a packed file may become, and for each of its own where it is larger: logs of requests
+#: that are all alike become 60.
+_MOST_PACKED, _MOST_BYTES_A_BYTE = 256 << 20, 250
 
 
 @dataclass(frozen=True)
@@ -62,11 +68,15 @@ def line_blocks(piece: Piece) -> Iterator[tuple[pa.Array, pa.Array]]:
     Raises
     ------
     InputError
-        A packed file is cut off or damaged.
+        A packed file is cut off or damaged, is packed otherwise than by gzip, or becomes more than 250 times as large; or a line is
+        longer than `MOST_LINE`.
     """
-    # Only a whole file can be one that has to be unpacked.
-    with pa.OSFile(piece.file) if piece.begin else pa.input_stream(piece.file) as file:
-        at, rest = piece.begin, b""
+    if piece.file.endswith(_OTHERWISE_PACKED):
+        raise InputError(f"{piece.file} is packed: unpack it, or pack it with gzip")
+    packing = "gzip" if piece.file.endswith(".gz") else None
+    with pa.input_stream(piece.file, packing) if packing else pa.OSFile(piece.file) as file:
+        at, rest, read = piece.begin, b"", 0
+        most = _most_bytes(piece.file)
         if piece.begin:
             # The line that goes on here belongs to the piece before.
             at -= 1
@@ -76,7 +86,18 @@ def line_blocks(piece: Piece) -> Iterator[tuple[pa.Array, pa.Array]]:
             block = _next_block(file, piece.file)
             if not block and not rest:
                 return
+            read += len(block)
+            if most is not None and read > most:
+                raise InputError(
+                    f"{piece.file} becomes more than {most >> 20:,} MiB: nobody writes such a log, "
+                    "so it is not read; unpack it and give the file, if you trust it"
+                )
             data = rest + block
+            if len(rest) > MOST_LINE:
+                raise InputError(
+                    f"{piece.file} has a line of more than {MOST_LINE >> 20} MiB: give a log with "
+                    "a line for each request"
+                )
             if is_first:
                 cut = data.find(b"\n") + 1
                 if not cut and block:
@@ -114,6 +135,13 @@ def tables_of_parts(
             found[name].append(batch)
     tables = {name: pa.Table.from_batches(found[name], each) for name, each in schemas.items()}
     return tables, (count, skipped)
+
+
+def _most_bytes(name: str) -> int | None:
+    """Return what a file may become when it is unpacked; None: it is not packed."""
+    if not name.endswith(".gz"):
+        return None
+    return max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(name).stat().st_size)
 
 
 def _next_block(file: pa.NativeFile, name: str) -> bytes:

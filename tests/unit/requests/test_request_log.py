@@ -391,3 +391,29 @@ def test_a_packed_file_that_is_damaged_is_an_error(tmp_path: Path, damage: str) 
     assert (done.returncode, done.stdout) == (1, "")
     assert f"cannot unpack {tmp_path}/a b.log.gz: it is cut off or damaged" in done.stderr
     assert f"`gzip -dc '{tmp_path}/a b.log.gz'` unpacks of it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("block", "times", "words"),
+    [
+        (b"x" * ((8 << 20) - 1) + b"\n", 33, "becomes more than 256 MiB"),
+        (b"x" * (8 << 20), 10, "has a line of more than 64 MiB"),
+    ],
+    ids=["many lines", "one line"],
+)
+def test_a_packed_file_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, block: bytes, times: int, words: str
+) -> None:
+    path = tmp_path / "request.log.gz"
+    path.write_bytes(gzip.compress(block) * times)
+    assert path.stat().st_size < 300_000
+    before = pa.total_allocated_bytes()
+    with pytest.raises(InputError, match=f"request.log.gz {words}"):
+        _ = RequestLog(path).tables
+    assert pa.total_allocated_bytes() - before < 64 << 20
+
+
+def test_a_file_that_is_packed_otherwise_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "request.log.zst").write_bytes(b"(\xb5/\xfd")
+    with pytest.raises(InputError, match="is packed: unpack it, or pack it with gzip"):
+        _ = RequestLog(tmp_path).tables
