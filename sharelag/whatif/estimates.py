@@ -33,10 +33,14 @@ class Assumption(str):
         made.code, made.what = code, what
         return made
 
+    @property
+    def why(self) -> str:
+        """The reason; empty where none was given."""
+        return str(self)[len(self.what) :].removeprefix(", since ")
+
     def __reduce__(self) -> tuple[object, ...]:
         """Keep the code where a scenario is sent to another process."""
-        why = str(self)[len(self.what) :].removeprefix(", since ")
-        return Assumption, (self.code, self.what, why)
+        return Assumption, (self.code, self.what, self.why)
 
 
 #: A group is behind when its lag is more than it finishes in this many seconds ...

@@ -20,8 +20,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
+from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.scenario import Scenario
 
+#: What an assumption has whose code programs read.
+_CODED = ("code", "what", "why")
 #: How many mistakes one message names.
 _MOST_MISTAKES = 5
 
@@ -46,6 +49,8 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
         A number in it is infinite or not a number.
     """
     plain = _adapter().dump_python(scenario, mode="json")
+    # What nothing is known of keeps its code: who reads it back must not take a guess for a fact.
+    plain["assumed"] = [_assumption(one) for one in scenario.assumed]
     for topic, written in zip(scenario.topics, plain["topics"], strict=True):
         # What follows from other fields would hide what people change there.
         if replace(topic, starts=()) == topic:
@@ -81,6 +86,7 @@ def from_json(text: str | bytes) -> Scenario:
         given = _in_milliseconds(given)
     except InputError as error:
         raise _wrong([str(error)]) from error
+    coded, given = _assumptions(given)
     try:
         scenario = _adapter().validate_python(given)
     except ValidationError as error:
@@ -92,7 +98,28 @@ def from_json(text: str | bytes) -> Scenario:
     # Dataclasses take what they know and drop the rest, and a misspelt key would be a default.
     if unknown := list(_unknown(given, _adapter().dump_python(scenario, mode="json"), "")):
         raise _wrong([f"{key}: unknown key" for key in unknown])
-    return scenario
+    assumed = (coded.get(n, one) for n, one in enumerate(scenario.assumed))
+    return replace(scenario, assumed=tuple(assumed)) if coded else scenario
+
+
+def _assumption(one: str) -> str | dict[str, str]:
+    return {name: getattr(one, name) for name in _CODED} if isinstance(one, Assumption) else one
+
+
+def _assumptions(given: Any) -> tuple[dict[int, Assumption], Any]:
+    """What was assumed with a code, by its place, and the scenario with sentences there."""
+    listed = given.get("assumed") if isinstance(given, dict) else None
+    if not isinstance(listed, list):
+        return {}, given
+    coded = {
+        n: Assumption(*(one[name] for name in _CODED))
+        for n, one in enumerate(listed)
+        if isinstance(one, dict)
+        and set(one) == set(_CODED)
+        and all(isinstance(text, str) for text in one.values())
+    }
+    sentences = [str(coded[n]) if n in coded else one for n, one in enumerate(listed)]
+    return coded, given | {"assumed": sentences}
 
 
 def _wrong(mistakes: list[str]) -> InputError:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import pyarrow as pa
 from playwright.sync_api import Browser, expect
 
+import sharelag
 from sharelag import schemas
 from sharelag.workbench import charts
 from sharelag_widgets import LagTable, PlotView, Selection
@@ -50,6 +51,24 @@ def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_p
     assert desk.page.locator(".sl-chart .bars path").count() == 3
     ys = desk.page.eval_on_selector(".js-plotly-plot", "plot => [...plot.data[0].y]")
     assert ys == list(range(30))
+    desk.assert_quiet()
+
+
+def test_what_our_charts_say_wraps_on_a_narrow_page(browser: Browser, tmp_path: Path) -> None:
+    view = PlotView.of(sharelag.open("demo", engine="local").lag(), "decomposition")
+    desk = Desk(browser, tmp_path, view, viewport={"width": 480, "height": 800})
+    drawn(desk)
+    said = desk.page.locator(".sl-words p")
+    meta = view.figure.layout.meta
+    assert said.all_inner_texts() == [meta["title"], *meta["facts"]]
+    assert desk.page.locator(".gtitle").count() == 0
+    cut = "lines => lines.filter(line => line.scrollWidth > line.clientWidth).length"
+    assert said.evaluate_all(cut) == 0
+    first, chart = said.first.bounding_box(), desk.page.locator(".sl-plot").bounding_box()
+    assert first
+    assert chart
+    assert first["height"] > 30
+    assert first["y"] + first["height"] <= chart["y"]
     desk.assert_quiet()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -68,8 +69,11 @@ class Run:
 def is_watched() -> bool:
     """Whether a person runs the cell, and can be shown a part first; else all has to be there.
 
-    Who runs notebooks without people (nbconvert, papermill, Voila) allows no questions to them.
+    Who runs notebooks without people (nbconvert, papermill) allows no questions to them; neither
+    does Voila, whose pages live and whose people look on.
     """
+    if "VOILA_KERNEL_ID" in os.environ:
+        return True
     try:
         from IPython import get_ipython
     except ImportError:

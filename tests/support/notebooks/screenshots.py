@@ -17,9 +17,9 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from sharelag.reports import report
+from sharelag.sources.recorded import folder_of
 from tests.support.browser.chromium import FLAGS, find_chromium
 from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
-from tests.support.chapters import CAPTURE
 from tests.support.connect import QUICK, connect_server
 from tests.support.notebooks.gallery import CELLS, REPORT, WORDS, setup
 from tests.support.notebooks.running import DRAWN, Running
@@ -126,7 +126,7 @@ def _sound(running: Running, name: str) -> Page:
 
 
 def _of_report(browser: Browser, folder: Path) -> None:
-    made = report("daily", {"capture": str(CAPTURE)}, folder / "reports")
+    made = report("daily", {"capture": str(folder_of("demo"))}, folder / "reports")
     for scheme in ("light", "dark"):
         page = browser.new_page(color_scheme=scheme, viewport={"width": WIDTH, "height": 900})
         page.goto(made.html.as_uri())

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sharelag
 from sharelag.errors import InputError
 from sharelag.monitoring.checks.judge import judge
 from sharelag.monitoring.checks.measures import Series
@@ -203,6 +204,18 @@ def test_a_level_has_to_last() -> None:
     # Each share partition is as old as its lag here, so that age and lag are passed together.
     assert outcome(source, "measure: age, warn: 500s, for: 90s")["level"] == "warning"
     assert outcome(source, "measure: age, warn: 500s, for: 3m")["level"] == "ok"
+
+
+def test_a_cause_has_the_start_that_explain_shows() -> None:
+    """What is measured now and then began at the latest then; a cause knows when it began."""
+    bench = sharelag.open("demo", engine="local")
+    for group, cause in (("returns-desk", "no_members"), ("invoicing", "open_transaction")):
+        found = outcome(
+            bench.source, f"measure: cause, causes: [{cause}], groups: [{group}], warn: 1"
+        )
+        since = bench.explain(group).table.column("since")[0].as_py()
+        assert found["since"] == since
+        assert found["summary"].endswith(f", since {since:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def test_a_margin_is_worse_the_smaller_it_is() -> None:

@@ -33,6 +33,8 @@ from sharelag.whatif import (
     to_json,
 )
 from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
+from sharelag.whatif.comparison.verdict import unknown_work
+from sharelag.whatif.estimates import Assumption
 
 _texts = st.text(max_size=6)
 _counts = st.integers(0, 2**40)
@@ -326,3 +328,17 @@ def test_what_is_wrong_is_said_with_its_place(text: str, result: str) -> None:
 def test_numbers_without_end_are_not_written() -> None:
     with pytest.raises(InputError, match="number without end"):
         to_json(Scenario((Topic("t", 1),), (), (Producer("t", float("inf")),)))
+
+
+def test_what_nothing_is_known_of_stays_marked() -> None:
+    """Where nobody knows how long a record takes, no time that a simulation takes means anything."""
+    guess = Assumption("service", "1 ms of work for each record", "nothing was finished")
+    scenario = replace(named("slow-work"), assumed=("one broker", guess))
+    said = unknown_work(scenario)
+    assert said.startswith("not known: nothing was finished")
+    text = to_json(scenario)
+    read = from_json(text)
+    assert (unknown_work(read), read, to_json(read)) == (said, scenario, text)
+    for wrong in ({"code": "service"}, {"code": 1, "what": "a", "why": ""}):
+        with pytest.raises(InputError, match=r"assumed\.0: "):
+            from_json(json.dumps(json.loads(text) | {"assumed": [wrong]}))

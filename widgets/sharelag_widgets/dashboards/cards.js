@@ -1,9 +1,9 @@
 // Causes of lag, a card each: the worst first, with what to do and a command to copy.
 
-import { announcer, failureOf, make } from "../shared/dom.js";
+import { announcer, make } from "../shared/dom.js";
 import { codeButtons } from "../shared/code.js";
 import { MARKS } from "../shared/levels.js";
-import { watchTheme } from "../shared/theme.js";
+import { kept } from "../shared/kept.js";
 
 const CHANGING = ["group", "state", "cards"];
 
@@ -15,8 +15,6 @@ function render({ model, el }) {
   const list = make("ol", {});
   const voice = announcer();
   root.append(state, list, voice.element);
-  el.append(root);
-  const trouble = failureOf(root);
   const bdi = (text, attributes = {}) => make("bdi", attributes, text);
 
   function card(one) {
@@ -31,26 +29,11 @@ function render({ model, el }) {
       below);
   }
   function paint() {
-    try {
-      state.replaceChildren(make("strong", {}, bdi(get("group"))), " ", bdi(get("state")));
-      list.replaceChildren(...get("cards").map(card));
-      list.hidden = !get("cards").length;
-      trouble.mend();
-      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
-    } catch (error) {
-      trouble.tell(error);
-    }
+    state.replaceChildren(make("strong", {}, bdi(get("group"))), " ", bdi(get("state")));
+    list.replaceChildren(...get("cards").map(card));
+    list.hidden = !get("cards").length;
   }
-  const stopTheme = watchTheme(root, () => {});
-  const events = CHANGING.map((name) => [`change:${name}`, paint]);
-  for (const [event, act] of events) model.on(event, act);
-  paint();
-  return () => {
-    for (const [event, act] of events) model.off(event, act);
-    stopTheme();
-    voice.stop();
-    root.remove();
-  };
+  return kept({ model, el }, root, CHANGING, paint, voice.stop);
 }
 
 export default { render };

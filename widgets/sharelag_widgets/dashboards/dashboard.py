@@ -33,7 +33,8 @@ EVERY, STALE_AFTER = 30.0, 120.0
 #: Traits of a selection that people pick.
 PICKED = ("keys", "offsets", "moment")
 _GRID = {
-    "grid_template_columns": "repeat(auto-fit, minmax(min(100%, 600px), 1fr))",
+    # Two columns from 1,440 to 1,920 pixels: three would leave the third of an odd row empty.
+    "grid_template_columns": "repeat(auto-fit, minmax(min(100%, 640px), 1fr))",
     "grid_gap": "0 20px",
     "align_items": "flex-start",
     "width": "100%",

@@ -1,7 +1,7 @@
 // A labelled field with its error right below it: a text, which may be stepped, or chips of which several may be pressed.
 
-import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
-import { watchTheme } from "../shared/theme.js";
+import { announcer, button, make, ownsKeys } from "../shared/dom.js";
+import { kept } from "../shared/kept.js";
 
 const TRAITS = ["label", "hint", "error", "disabled", "value", "options", "now", "step", "start"];
 let fields = 0;
@@ -15,38 +15,21 @@ function render({ model, el }) {
   const label = make(isChips ? "span" : "label", { class: "sl-label", id: `${id}-label`, for: isChips ? null : id });
   const error = make("p", { class: "sl-failure", id: `${id}-error`, hidden: true });
   const voice = announcer();
-  const trouble = failureOf(root);
   const change = (value) => {
     model.set("value", value);
     model.save_changes();
   };
   const { box, paint: paintControl } = isChips ? chips(get, change, id) : entry(get, change, model, id);
   root.append(label, box, error, voice.element);
-  el.append(root);
 
   function paint() {
-    try {
-      label.textContent = get("label");
-      if (error.textContent !== get("error")) voice.say(get("error"));
-      error.textContent = get("error");
-      error.hidden = !get("error");
-      paintControl(error.hidden ? null : error.id);
-      trouble.mend();
-      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
-    } catch (failure) {
-      trouble.tell(failure);
-    }
+    label.textContent = get("label");
+    if (error.textContent !== get("error")) voice.say(get("error"));
+    error.textContent = get("error");
+    error.hidden = !get("error");
+    paintControl(error.hidden ? null : error.id);
   }
-  const stopTheme = watchTheme(root, () => {});
-  const events = TRAITS.map((name) => [`change:${name}`, paint]);
-  for (const [event, act] of events) model.on(event, act);
-  paint();
-  return () => {
-    for (const [event, act] of events) model.off(event, act);
-    stopTheme();
-    voice.stop();
-    root.remove();
-  };
+  return kept({ model, el }, root, TRAITS, paint, voice.stop);
 }
 
 /** A text with buttons to count up and down; arrows do the same. */

@@ -1,7 +1,7 @@
 // A choice of one among many by typing: the field shows what is chosen, and all there are when it is entered.
 
-import { announcer, failureOf, make, ownsKeys } from "../shared/dom.js";
-import { watchTheme } from "../shared/theme.js";
+import { announcer, make, ownsKeys } from "../shared/dom.js";
+import { kept } from "../shared/kept.js";
 
 const CHANGING = ["label", "labels", "index", "disabled"];
 let finders = 0;
@@ -16,22 +16,14 @@ function render({ model, el }) {
   const list = make("datalist", { id: `${id}-list` });
   const voice = announcer();
   root.append(words, input, list, voice.element);
-  el.append(root);
-  const trouble = failureOf(root);
   const chosen = () => get("labels")[get("index")] ?? "";
 
   function paint() {
-    try {
-      words.textContent = get("label");
-      list.replaceChildren(...get("labels").map((value) => make("option", { value })));
-      input.placeholder = chosen() || "none";
-      input.disabled = get("disabled");
-      if (document.activeElement !== input) input.value = chosen();
-      trouble.mend();
-      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
-    } catch (error) {
-      trouble.tell(error);
-    }
+    words.textContent = get("label");
+    list.replaceChildren(...get("labels").map((value) => make("option", { value })));
+    input.placeholder = chosen() || "none";
+    input.disabled = get("disabled");
+    if (document.activeElement !== input) input.value = chosen();
   }
   function choose(index) {
     if (index < 0 || index === get("index")) return;
@@ -67,16 +59,7 @@ function render({ model, el }) {
     input.value = chosen();
     input.select();
   });
-  const stopTheme = watchTheme(root, () => {});
-  const events = CHANGING.map((name) => [`change:${name}`, paint]);
-  for (const [event, act] of events) model.on(event, act);
-  paint();
-  return () => {
-    for (const [event, act] of events) model.off(event, act);
-    stopTheme();
-    voice.stop();
-    root.remove();
-  };
+  return kept({ model, el }, root, CHANGING, paint, voice.stop);
 }
 
 export default { render };

@@ -19,6 +19,7 @@ from .group_dashboard import IN_A_GROUP, GroupDashboard
 from .parts import ChartPart, Part, TablePart, choice
 
 _FORECAST = ("drain", "drain_ms")
+_HEADINGS = {"drain": "Forecast", "drain_ms": "Gone in"}
 _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
 
 
@@ -55,17 +56,19 @@ class GroupView(GroupDashboard):
             "Arrivals and completions",
             meanings_of(["arrival_rate", "completion_rate", "redelivery_rate"]),
         )
-        self.table = TablePart("Share partitions", self.selection, without=IN_A_GROUP)
+        self.table = TablePart(
+            "Share partitions", self.selection, without=IN_A_GROUP, headings=_HEADINGS
+        )
         self.members = TablePart(
             "Members", Selection(columns=["group_id", "member_id"]), without=IN_A_GROUP
         )
-        for wide in (self.table, self.members):
+        for wide in (self.over_time, self.table, self.members):
             wide.add_class("sharelag-row")
         return [self._group_choice(), self.step], [
             self.causes,
+            self.drain,
             self.over_time,
             self.parts,
-            self.drain,
             self.rates,
             self.table,
             self.members,

@@ -70,7 +70,8 @@ class StateTopicHealth(Dashboard):
         self.generations = TablePart(
             "Record generations", Selection(columns=["generation"]), _GENERATIONS
         )
-        return [], [self.cells, self.kinds, self.table, self.generations]
+        self.snapshots = TablePart("Last snapshots", Selection())
+        return [], [self.cells, self.kinds, self.table, self.generations, self.snapshots]
 
     def _show(self) -> None:
         health = self.bench.health()
@@ -89,6 +90,7 @@ class StateTopicHealth(Dashboard):
         self.cells.header.tell(health.as_of, health.unknown)
         self.table.fill(health)
         self.generations.fill(health, generations(rows), list(_GENERATIONS))
+        self.snapshots.fill(self.bench.snapshots())
         self.generations.header.tell(health.as_of, health.unknown, meanings=_GENERATIONS)
 
     def _draw(self) -> None:

@@ -1,7 +1,7 @@
 // One record, read when somebody asks for it; its text stays in this page.
 
-import { announcer, button, failureOf, make } from "../shared/dom.js";
-import { watchTheme } from "../shared/theme.js";
+import { announcer, button, make } from "../shared/dom.js";
+import { kept } from "../shared/kept.js";
 
 /** Build it, and keep it up to date; returns what ends it. */
 function render({ model, el }) {
@@ -14,8 +14,6 @@ function render({ model, el }) {
   const failure = make("p", { class: "sl-failure", role: "alert", hidden: true });
   const voice = announcer();
   root.append(ask, failure, shown, voice.element);
-  el.append(root);
-  const trouble = failureOf(root);
 
   function tell(text, wrong) {
     shown.textContent = text;
@@ -24,17 +22,11 @@ function render({ model, el }) {
     failure.hidden = !wrong;
   }
   function paint() {
-    try {
-      const about = model.get("about");
-      root.hidden = !about;
-      ask.textContent = `Show the record at ${about}`;
-      ask.disabled = false;
-      tell("", "");
-      trouble.mend();
-      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
-    } catch (error) {
-      trouble.tell(error);
-    }
+    const about = model.get("about");
+    root.hidden = !about;
+    ask.textContent = `Show the record at ${about}`;
+    ask.disabled = false;
+    tell("", "");
   }
   const hear = (message) => {
     if (!message?.peeked) return;
@@ -42,17 +34,8 @@ function render({ model, el }) {
     tell(message.peeked.text ?? "", message.peeked.failure ?? "");
     voice.say(message.peeked.text ? "The record is shown." : "");
   };
-  const stopTheme = watchTheme(root, () => {});
-  model.on("change:about", paint);
   model.on("msg:custom", hear);
-  paint();
-  return () => {
-    model.off("change:about", paint);
-    model.off("msg:custom", hear);
-    stopTheme();
-    voice.stop();
-    root.remove();
-  };
+  return kept({ model, el }, root, ["about"], paint, voice.stop, () => model.off("msg:custom", hear));
 }
 
 export default { render };

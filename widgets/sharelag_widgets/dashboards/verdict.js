@@ -1,10 +1,10 @@
 // A level and a sentence, buttons that ask Python, and buttons that copy a text.
 
 import { codeButtons } from "../shared/code.js";
-import { announcer, button, failureOf, make } from "../shared/dom.js";
+import { announcer, button, make } from "../shared/dom.js";
 import { counted } from "../shared/format.js";
 import { MARKS } from "../shared/levels.js";
-import { watchTheme } from "../shared/theme.js";
+import { kept } from "../shared/kept.js";
 
 const CHANGING = ["level", "sentence", "actions", "copies", "assumed", "busy"];
 
@@ -19,27 +19,19 @@ function render({ model, el }) {
   const voice = announcer();
   const assumptions = make("details", { class: "sl-soft", hidden: true });
   root.append(make("p", { class: "sl-said" }, badge, " ", sentence), assumptions, bar, below, voice.element);
-  el.append(root);
-  const trouble = failureOf(root);
   let buttons = "";
 
   function paint() {
-    try {
-      const level = get("level");
-      root.dataset.level = level;
-      badge.textContent = level ? `${MARKS[level] ?? ""} ${level}` : "";
-      badge.hidden = !level;
-      sentence.textContent = get("sentence");
-      const wanted = JSON.stringify([get("actions"), get("copies"), get("busy")]);
-      if (wanted !== buttons) renew(wanted);
-      const assumed = get("assumed");
-      assumptions.hidden = !assumed.length;
-      assumptions.replaceChildren(make("summary", {}, `Simulated; assumes ${counted(assumed.length, "thing")}`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))));
-      trouble.mend();
-      root.dataset.loaded = Number(root.dataset.loaded ?? 0) + 1;
-    } catch (error) {
-      trouble.tell(error);
-    }
+    const level = get("level");
+    root.dataset.level = level;
+    badge.textContent = level ? `${MARKS[level] ?? ""} ${level}` : "";
+    badge.hidden = !level;
+    sentence.textContent = get("sentence");
+    const wanted = JSON.stringify([get("actions"), get("copies"), get("busy")]);
+    if (wanted !== buttons) renew(wanted);
+    const assumed = get("assumed");
+    assumptions.hidden = !assumed.length;
+    assumptions.replaceChildren(make("summary", {}, `Simulated; assumes ${counted(assumed.length, "thing")}`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))));
   }
   function renew(wanted) {
     const had = [...bar.children].indexOf(document.activeElement);
@@ -52,16 +44,7 @@ function render({ model, el }) {
     buttons = wanted;
     if (had >= 0) bar.children[had]?.focus();
   }
-  const stopTheme = watchTheme(root, () => {});
-  const events = CHANGING.map((name) => [`change:${name}`, paint]);
-  for (const [event, act] of events) model.on(event, act);
-  paint();
-  return () => {
-    for (const [event, act] of events) model.off(event, act);
-    stopTheme();
-    voice.stop();
-    root.remove();
-  };
+  return kept({ model, el }, root, CHANGING, paint, voice.stop);
 }
 
 export default { render };
