@@ -101,6 +101,7 @@ def rows() -> dict[str, dict[str, Any]]:
         "dlq-redrive": properties(REDRIVE),
         "health": properties(schemas.HEALTH),
         "health-findings": properties(FINDINGS),
+        "health-snapshots": properties(schemas.SNAPSHOTS) | topic,
         "settings": properties(IN_FORCE),
         "settings-drift": properties(SETTINGS_DRIFT),
         "settings-lint": properties(LINT),

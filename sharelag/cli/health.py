@@ -71,7 +71,13 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 @click.option(
     "--findings", "only_findings", is_flag=True, help="Show only the problems, as a table."
 )
-def health(output: str, engine: str, only_findings: bool, **options: Any) -> None:
+@click.option(
+    "--snapshots",
+    "of_each",
+    is_flag=True,
+    help="Show the last snapshot of each share partition instead, and the updates since.",
+)
+def health(output: str, engine: str, only_findings: bool, of_each: bool, **options: Any) -> None:
     """Show the health of the state topic: records, bytes, pruning, misplaced records."""
     from sharelag.metrics.health import formats
     from sharelag.replay.moment import Choice
@@ -80,8 +86,16 @@ def health(output: str, engine: str, only_findings: bool, **options: Any) -> Non
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
 
+    if only_findings and of_each:
+        raise click.UsageError("--findings and --snapshots are two tables: choose one.")
     source, every = source_of(options), Choice(generation=options["generation"])
     engine = start(engine, source)
+    if of_each:
+        with reading_bar(source) as read, engines.reading(read, engine, None, every) as begun:
+            answer = investigate.snapshots_of(begun)
+        write(lines(plain_rows(answer.table), output, views.SNAPSHOTS.columns))
+        summarise(answer, source, None, "share partition")
+        return
     with (
         reading_bar(source) as read,
         engines.reading(read, engine, None, every, health=True) as begun,

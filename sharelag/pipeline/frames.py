@@ -22,6 +22,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import BRIEF
+from sharelag.metrics.snapshots import snapshots_arrow
 from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.records import Decoded
@@ -118,6 +119,16 @@ class Frames:
             return states.observed(chosen, self._reading.now, self._reading.span, self._gaps)
 
         return self._keep("observed", made)
+
+    @property
+    def snapshots(self) -> DataFrame:
+        """Last snapshots, and what followed (`SNAPSHOTS`); one row is a share partition."""
+
+        def made() -> DataFrame:
+            chosen = self.file_records or self.records
+            return states.summarized(chosen, snapshots_arrow, schemas.SNAPSHOTS, self._gaps)
+
+        return self._keep("snapshots", made)
 
     @property
     def group_records(self) -> DataFrame:

@@ -31,6 +31,9 @@ TABLES = {
     "observed": Table(
         schemas.OBSERVED, "a share partition, summed up over the span before the moment"
     ),
+    "snapshots": Table(
+        schemas.SNAPSHOTS, "a share partition with its last snapshot, and how many updates followed"
+    ),
     "group_records": Table(
         schemas.GROUP_RECORDS, "a decoded share-group record of __consumer_offsets, of any time"
     ),

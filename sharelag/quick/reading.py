@@ -217,6 +217,10 @@ class QuickReading(Reading):
             from sharelag.metrics.observed import observe
 
             return observe(self._history, self.now, self.span)
+        if name == "snapshots":
+            from sharelag.metrics.snapshots import snapshots_arrow
+
+            return snapshots_arrow(self._history)
         if name == "members":
             from sharelag.replay.members import members_arrow
 

@@ -45,6 +45,7 @@ _SORTED = {
     "lag": ("group_id", "topic", "topic_id", "partition"),
     "progress": ("group_id", "topic", "topic_id", "partition"),
     "observed": ("group_id", "topic_id", "partition"),
+    "snapshots": ("group_id", "topic_id", "partition", "record_topic", "record_partition"),
     "members": ("group_id", "member_id"),
     "groups": ("group_id",),
     "gaps": ("topic", "partition", "first_offset"),
@@ -152,7 +153,8 @@ class Reading(ABC):
         Parameters
         ----------
         name : str
-            ``windows lag observed progress members groups gaps health`` come from the records,
+            ``windows lag observed progress snapshots members groups gaps health`` come from the
+            records,
             ``offsets past_offsets logs leaders nodes times committed_times settings`` from the
             input, and ``brokers`` from both.
         """

@@ -47,7 +47,7 @@ from sharelag.schemas.records import (
     UNKNOWN_TAG,
 )
 from sharelag.schemas.rights import ACLS, ASKED_RIGHTS, RIGHTS
-from sharelag.schemas.states import GROUPS, HISTORY, MEMBERS, OBSERVED, WINDOWS
+from sharelag.schemas.states import GROUPS, HISTORY, MEMBERS, OBSERVED, SNAPSHOTS, WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -89,6 +89,7 @@ __all__ = [
     "SETTINGS",
     "SHARE_PARTITION",
     "SHARE_PARTITION_COLUMNS",
+    "SNAPSHOTS",
     "STATE_BATCH",
     "TIMELINE",
     "TIMES",

@@ -123,6 +123,24 @@ OBSERVED = pa.schema(
     ]
 )
 
+#: One share partition with its last snapshot, and what is replayed on top of it.
+SNAPSHOTS = pa.schema(
+    [
+        *SHARE_PARTITION_COLUMNS,
+        ("record_topic", pa.string()),
+        ("record_partition", pa.int32()),
+        ("snapshot_offset", pa.int64()),  # in that partition; null: no snapshot was seen
+        ("snapshot_timestamp", TIMESTAMP),
+        ("snapshot_epoch", pa.int32()),
+        ("updates_since", pa.int64()),
+        ("rejected_since", pa.int64()),  # updates that do not count
+        # false: no snapshot was seen, or a record may be missing since
+        ("from_snapshot", pa.bool_()),
+        ("record_offset", pa.int64()),  # of the last record of the share partition
+        ("record_timestamp", TIMESTAMP),
+    ]
+)
+
 #: One member of one share group.
 MEMBERS = pa.schema(
     [

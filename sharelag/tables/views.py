@@ -173,6 +173,14 @@ HEALTH = view(
     "updates_per_snapshot bytes_per_finished misplaced needed_from prunable pinned_by",
     meanings={"partition": "partition of the state topic"},
 )
+SNAPSHOTS = view(
+    "group_id topic partition record_partition snapshot_offset snapshot_timestamp updates_since "
+    "rejected_since record_offset record_timestamp",
+    meanings=meanings_of(("record_partition", "record_offset", "record_timestamp"), "snapshots"),
+    record_partition="STATE-PARTITION",
+    record_offset="LAST-OFFSET",
+    record_timestamp="LAST-RECORD",
+)
 FINDINGS = view("finding group_id topic_id partition record_partition belongs summary")
 CHECKS = view("level rule group_id topic partition at_this_level summary silenced_until")
 _RUN_OF = "group_id topic_id partition first_offset last_offset"

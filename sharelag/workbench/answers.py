@@ -495,6 +495,23 @@ def health(
     )
 
 
+def snapshots(answer: Answer, base: Result) -> Result:
+    """The last snapshot of each share partition."""
+    table = answer.table
+    return replace(
+        base,
+        title=f"Last snapshots: {text.counted(len(table), 'share partition')}",
+        table=table,
+        columns=views.SNAPSHOTS.columns,
+        means=views.SNAPSHOTS.means,
+        as_of=pc.max(table.column("record_timestamp")).as_py(),
+        order="updates_since",
+        unknown=gaps.of_column(table, "snapshot_offset", "the last snapshot")
+        + gaps.of_rejected(answer.rejected, answer.generation),
+        engine=answer.engine,
+    )
+
+
 def settings(
     known: pa.Table,
     groups: Sequence[str],

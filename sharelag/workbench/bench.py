@@ -422,6 +422,15 @@ class Workbench(WithQueues, WithPlans):
         )
         return answers.health(answer, findings, self._base(gathered=False), partitions)
 
+    def snapshots(self) -> Result:
+        """The last snapshot of each share partition, and how many updates followed it.
+
+        A new coordinator begins with that snapshot. The drafts of KIP-932 call it a checkpoint, and
+        where it is the share checkpoint offset.
+        """
+        answer = self._ask("snapshots", lambda: investigate.snapshots_of(self.reading))
+        return answers.snapshots(answer, self._base(gathered=False))
+
     def settings(
         self, group: str | None = None, given: Mapping[str, object] | None = None
     ) -> Result:

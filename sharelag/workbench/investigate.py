@@ -257,6 +257,12 @@ def health_of(begun: Reading) -> tuple[Answer, pa.Table]:
             whole.close()
 
 
+def snapshots_of(begun: Reading) -> Answer:
+    """The last snapshot of each share partition, as `SNAPSHOTS` with the topics' names."""
+    table = named(begun.table("snapshots"), begun.table("offsets"))
+    return Answer.of(begun, begun.choice.of(table).sort_by(ORDER))
+
+
 def known_moments(
     past_offsets: pa.Table, moments: Sequence[datetime], within: timedelta | None = None
 ) -> list[datetime]:

@@ -33,6 +33,7 @@ THEN = "2026-11-21T11:44:31Z"
 SAME = {
     "windows": lambda bench: bench.evidence().windows,
     "observed": lambda bench: bench.evidence().observed,
+    "snapshots": lambda bench: bench.reading.table("snapshots"),
     "members": lambda bench: bench.evidence().members,
     "groups": lambda bench: bench.evidence().groups,
     "offsets": lambda bench: bench.reading.table("offsets"),
@@ -55,6 +56,7 @@ QUESTIONS: dict[str, Callable[[Any], pa.Table]] = {
     "timeline": lambda bench: bench.timeline(every=2.0).table,
     "events": lambda bench: bench.events().table,
     "progress": lambda bench: bench.progress().table,
+    "snapshots": lambda bench: bench.snapshots().table,
     "imbalance": lambda bench: bench.imbalance().table,
     "imbalance by member": lambda bench: bench.imbalance(by="member").table,
     "skew": lambda bench: bench.skew(),

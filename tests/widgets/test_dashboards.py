@@ -324,6 +324,14 @@ def test_tables_say_their_units_and_what_columns_mean(demo: Workbench) -> None:
     assert "members of the groups" in result.members.header.unknown
 
 
+def test_the_last_snapshot_of_each_share_partition_is_shown(demo: Workbench) -> None:
+    shown = view_of(StateTopicHealth(demo).snapshots).rows.to_pylist()
+    wanted = demo.snapshots().table.to_pylist()
+    assert len(shown) == len(wanted) == demo.lag().table.num_rows
+    for name in ("group_id", "partition", "snapshot_offset", "updates_since"):
+        assert [one[name] for one in shown] == [one[name] for one in wanted]
+
+
 def test_generations_are_known_by_the_partitions_they_are_in(demo: Workbench) -> None:
     board = StateTopicHealth(demo)
     rows = {

@@ -44,6 +44,14 @@ IN_TABLES: dict[str, dict[str, str]] = {
         "archived": "offsets archived in the span",
         "released": "offsets given back in the span",
     },
+    "snapshots": {
+        "snapshot_epoch": "of that snapshot",
+        "from_snapshot": "false: no snapshot was seen, or a record may be missing since",
+        "record_topic": "topic of its state records",
+        "record_partition": "partition of the state topic that its records are in",
+        "record_offset": "offset of its last record there",
+        "record_timestamp": "when that record was written",
+    },
     "group_records": _PLACE
     | {
         "record_type": "10 to 15: member, group, target assignment of the group and of a member, "

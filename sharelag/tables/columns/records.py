@@ -51,6 +51,14 @@ COLUMNS = {
         Format.OFFSETS, "offsets of users' topics that they would scan for them", "SCANNED"
     ),
     "bytes": Column(Format.BYTES, "bytes of keys and values"),
+    "snapshot_offset": Column(
+        Format.OFFSET,
+        "offset of the last snapshot in the state partition; null: none was seen",
+        "SNAPSHOT-OFFSET",
+    ),
+    "snapshot_timestamp": Column(Format.TIME, "when that snapshot was written", "SNAPSHOT"),
+    "updates_since": Column(Format.COUNT, "updates after it, which are replayed on top of it"),
+    "rejected_since": Column(Format.COUNT, "updates after it that do not count"),
     "share_partitions": Column(Format.COUNT, "share partitions whose state is there"),
     "updates_per_snapshot": Column(
         Format.RATIO,

@@ -48,6 +48,7 @@ PRINTED = {
     "members": ["members", "--as-of", "2026-11-21T11:43:35Z"],
     "health": ["health"],
     "health-findings": ["health", "--findings"],
+    "health-snapshots": ["health", "--snapshots"],
     "settings": ["settings", "--group", "billing"],
     "settings-drift": ["settings", "--before", "demo"],
     "settings-lint": ["settings", "--consumer-config", str(CONSUMER)],
