@@ -1,4 +1,4 @@
-"""What a broker measures is what a share consumer did, and it tells acquired from never delivered."""
+"""What three brokers measure is what a share consumer did; it tells acquired from never delivered."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 import sharelag as package
 from tests.support.command import sharelag
-from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.record_metrics import jmx
 from tests.support.kafka.workload import (
     Delivery,
-    accept,
-    create_topics,
     numbered,
     produce,
     set_group_config,
@@ -38,18 +37,53 @@ def rows_of(*arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def increases(*places: str) -> dict[str, int]:
-    """How many acknowledgements were counted between two readings, as the command says it."""
+def increases(*places: str) -> dict[int, dict[str, int]]:
+    """How many acknowledgements each broker counted between two readings, as the command says."""
     said = sharelag("metrics", *places).stderr
-    return {kind: int(more) for kind, more in re.findall(r"[\d,]+ (\w+) \(\+(\d+),", said)}
+    return {
+        int(broker): {
+            kind: int(more) for kind, more in re.findall(r"[\d,]+ (\w+) \(\+(\d+),", line)
+        }
+        for broker, line in re.findall(
+            r"since the start of broker (\d), of all share groups: (.*)", said
+        )
+    }
 
 
-def reading(broker: KafkaBroker, folder: Path, places: list[str]) -> str:
-    """What the broker measures now, as a place of metrics of broker 1."""
-    file = folder / f"{len(places)}.properties"
-    file.write_text(jmx(broker, "properties"))
-    places.append(f"1={file}")
-    return places[-1]
+class Readings:
+    """What brokers measure, read with JmxTool time and again into files of a folder."""
+
+    def __init__(self, cluster: KafkaCluster, folder: Path) -> None:
+        self._cluster, self._folder = cluster, folder
+        self.places: list[str] = []
+
+    def read(self, *brokers: int) -> list[str]:
+        """Read what these brokers measure now, each as a place of metrics."""
+        return [self._one(number) for number in brokers]
+
+    def _one(self, number: int) -> str:
+        file = self._folder / f"{len(self.places)}.properties"
+        file.write_text(jmx(self._cluster.brokers[number - 1], "properties"))
+        self.places.append(f"{number}={file}")
+        return self.places[-1]
+
+
+@pytest.fixture
+def readings(cluster: KafkaCluster, tmp_path: Path) -> Readings:
+    return Readings(cluster, tmp_path)
+
+
+def create_placed(servers: str, topic: str, leaders: list[int]) -> None:
+    """Create a topic whose partitions are led by these brokers."""
+    placed = NewTopic(topic, len(leaders), replica_assignment=[[n, 1 + n % 3] for n in leaders])
+    admin = AdminClient({"bootstrap.servers": servers})  # kept: what it was asked dies with it
+    admin.create_topics([placed])[topic].result(timeout=30)
+
+    def led() -> bool:
+        found = admin.list_topics(topic, timeout=30).topics[topic].partitions
+        return [found[number].leader for number in sorted(found)] == leaders
+
+    wait_until(led, f"brokers {leaders} lead the partitions of {topic}")
 
 
 def poll(consumer: ShareConsumer, count: int) -> list[Message]:
@@ -72,50 +106,54 @@ def acknowledge(consumer: ShareConsumer, messages: list[Message], rejected: int)
 
 
 @pytest.mark.row("MET-06")
-def test_the_broker_counts_what_the_consumer_did(broker: KafkaBroker, tmp_path: Path) -> None:
-    servers = broker.bootstrap_servers
-    places: list[str] = []
-
-    def read() -> str:
-        return reading(broker, tmp_path, places)
-
-    def timeouts() -> int:
-        (row,) = rows_of(*lag, "--broker-metrics", read())
-        return int(row["lock_timeouts"] or 0)
-
-    lag = ("lag", "--bootstrap-server", servers, "--group", GROUP)
-    create_topics(servers, {TOPIC: 1})
-    produce(servers, TOPIC, numbered(20, 1))
+def test_each_broker_counts_what_the_consumer_did_where_it_leads(
+    cluster: KafkaCluster, readings: Readings
+) -> None:
+    """Broker 1 leads a partition with a record that fails once, 2 one with two locks that end."""
+    servers, each = cluster.bootstrap_servers, 20
+    create_placed(servers, TOPIC, [1, 2, 3])
+    produce(servers, TOPIC, numbered(3 * each, 3))
     set_group_config(servers, GROUP, **{"share.auto.offset.reset": "earliest", LOCK: "1000"})
-    read()
-    seen: Counter[int] = Counter()
+    first = readings.read(1, 2, 3)
+    seen: Counter[tuple[int | None, int | None]] = Counter()
 
     def decide(message: Message) -> AcknowledgeType | None:
-        offset = message.offset() or 0
-        seen[offset] += 1
-        if seen[offset] == 1 and offset == 10:
+        place = message.partition(), message.offset()
+        seen[place] += 1
+        if place in ((1, 11), (1, 12)) and seen[place] == 1:
+            return None
+        if place == (0, 10) and seen[place] == 1:
             return AcknowledgeType.RELEASE
-        return None if seen[offset] == 1 and offset in (11, 12) else accept(message)
+        return AcknowledgeType.REJECT if place == (2, 0) else AcknowledgeType.ACCEPT
+
+    def timeouts() -> int:
+        places = ("--broker-metrics", *readings.read(2))
+        rows = rows_of("lag", "--bootstrap-server", servers, "--group", GROUP, *places)
+        return sum(int(row["lock_timeouts"] or 0) for row in rows)
 
     def locks_ended(held: list[Delivery]) -> None:
         wait_until(lambda: timeouts() == 2, "two locks that end")
 
-    share_consume(servers, GROUP, [TOPIC], decide, until=23, wait_for_locks=locks_ended)
-    assert sum(seen.values()) == 23
+    share_consume(servers, GROUP, [TOPIC], decide, until=3 * each + 3, wait_for_locks=locks_ended)
+    assert sum(seen.values()) == 3 * each + 3
+    none = {"accept": 0, "release": 0, "reject": 0, "renew": 0}
     # Two locks that ended are no acknowledgements.
-    assert increases(places[0], read()) == {"accept": 20, "release": 1, "reject": 0, "renew": 0}
+    assert increases(*first, *readings.read(1, 2, 3)) == {
+        1: none | {"accept": each, "release": 1},
+        2: none | {"accept": each},
+        3: none | {"accept": each - 1, "reject": 1},
+    }
 
 
 def test_what_is_held_is_told_from_what_was_never_delivered(
-    broker: KafkaBroker, tmp_path: Path
+    cluster: KafkaCluster, readings: Readings
 ) -> None:
-    servers, lag = broker.bootstrap_servers, ("--group", HOLDING, "--bootstrap-server")
-    places: list[str] = []
+    servers, lag = cluster.bootstrap_servers, ("--group", HOLDING, "--bootstrap-server")
 
     def read() -> str:
-        return reading(broker, tmp_path, places)
+        return readings.read(2)[0]
 
-    create_topics(servers, {HELD: 1})
+    create_placed(servers, HELD, [2])
     produce(servers, HELD, numbered(5, 1))
     set_group_config(servers, HOLDING, **{"share.auto.offset.reset": "earliest"})
     consumer = share_consumer(servers, HOLDING, [HELD])
@@ -136,7 +174,11 @@ def test_what_is_held_is_told_from_what_was_never_delivered(
         (row,) = rows_of("progress", *lag, servers, *metrics)
         assert (row["in_flight_offsets"], row["lock_timeouts"]) == (12, 0)
         bench = package.open(
-            servers, engine="local", groups=HOLDING, broker_metrics=[first, second]
+            servers,
+            engine="local",
+            groups=HOLDING,
+            broker_metrics=[first, second],
+            patience="1ms",
         )
         assert bench.lag().table.column("acquired_high").to_pylist() == [12]
         assert "12 in flight, 0 locks expired" in bench.explain().to_text()
@@ -144,7 +186,7 @@ def test_what_is_held_is_told_from_what_was_never_delivered(
     finally:
         consumer.close()
     third = read()
-    assert increases(second, third) == {"accept": 8, "release": 0, "reject": 4, "renew": 0}
+    assert increases(second, third) == {2: {"accept": 8, "release": 0, "reject": 4, "renew": 0}}
     # A new member: the broker loads the share partition again, and its gauge tells nothing now.
     consumer = share_consumer(servers, HOLDING, [HELD])
     try:

@@ -43,18 +43,18 @@ INITIAL_EPOCH = 1
 
 
 @pytest.fixture(scope="module")
-def groups(broker: KafkaBroker) -> Iterator[KafkaBroker]:
+def groups(first: KafkaBroker) -> Iterator[KafkaBroker]:
     """Groups with members that share partitions, with none left, made by a reset, and deleted."""
-    servers = broker.bootstrap_servers
-    create_topics(servers, {ORDERS: 3, RETURNS: 2})
-    broker.share_groups(
+    servers = first.bootstrap_servers
+    create_topics(servers, {ORDERS: 3, RETURNS: 2}, copies=3)
+    first.share_groups(
         "--reset-offsets", "--group", RESET, "--topic", ORDERS, "--to-earliest", "--execute"
     )
     wait_until(lambda: _is_led(servers), f"all partitions of {GROUP_TOPIC} have their leader")
     for group in (LEFT, DELETED):
         with closing(share_consumer(servers, group, [ORDERS])) as gone:
-            _settle(broker, [gone], {group: (1, 3)})
-    broker.share_groups("--delete", "--group", DELETED)
+            _settle(first, [gone], {group: (1, 3)})
+    first.share_groups("--delete", "--group", DELETED)
     with ExitStack() as open_consumers:
         # Five members on five partitions, of different subscriptions; one is there for nothing that
         # exists. With Kafka's assignor each partition has as many members as its topic has members
@@ -70,8 +70,8 @@ def groups(broker: KafkaBroker) -> Iterator[KafkaBroker]:
             )
             for group, topics in [*subscriptions, (HOSTILE, [RETURNS])]
         ]
-        _settle(broker, consumers, {CROWD: (5, 7), HOSTILE: (1, 2)})
-        yield broker
+        _settle(first, consumers, {CROWD: (5, 7), HOSTILE: (1, 2)})
+        yield first
 
 
 def _is_led(servers: str) -> bool:

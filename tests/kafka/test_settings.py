@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from random import Random
@@ -27,6 +28,7 @@ from tests.support.cases import Cases
 from tests.support.command import sharelag
 from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import create_topics, set_group_config
 
@@ -324,6 +326,37 @@ def test_the_command_shows_them_and_checks_a_value_with_the_brokers_bounds(
     assert limit["problem"] == "greater than group.share.max.delivery.count.limit = 10"
     brokers = {row["name"]: row["value"] for row in rows if row["group_id"] is None}
     assert brokers["group.share.max.record.lock.duration.ms"] == "60000"
+
+
+def test_on_three_brokers_the_command_shows_what_kafkas_tool_describes(
+    cluster: KafkaCluster,
+) -> None:
+    group, first = "settings-of-three", cluster.brokers[0]
+    set_group_config(cluster.bootstrap_servers, group, **{"share.delivery.count.limit": "7"})
+    answer = sharelag(
+        *("settings", "--bootstrap-server", cluster.bootstrap_servers, "--group", group),
+        *("-o", "json"),
+    )
+    assert answer.returncode == 0, answer.stderr
+    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+
+    def by_kafka(kind: str, name: str) -> dict[str, str]:
+        done = first.run_tool(
+            *("kafka.admin.ConfigCommand", "--bootstrap-server", first.bootstrap_servers),
+            *("--entity-type", kind, "--entity-name", name, "--describe", "--all"),
+        )
+        assert done.returncode == 0, done.stderr
+        return dict(re.findall(r"^  (\S+)=(\S+) sensitive=false", done.stdout, re.MULTILINE))
+
+    mine = {row["name"]: row["value"] for row in rows if row["group_id"] == group}
+    theirs = by_kafka("groups", group)
+    assert mine == {name: theirs[name] for name in mine}
+    assert mine["share.delivery.count.limit"] == "7"
+    of_all = {row["name"]: row["value"] for row in rows if row["group_id"] is None}
+    # All three have them; of a broker that is no controller.
+    theirs = by_kafka("brokers", "2")
+    assert of_all == {name: theirs[name] for name in of_all}
+    assert of_all["share.coordinator.state.topic.num.partitions"] == "12"
 
 
 def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: KafkaBroker) -> None:
