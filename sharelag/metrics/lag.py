@@ -153,7 +153,11 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     sized = n.has_start & n.has_end
     columns = {
         "lag": (lag, known & (lag >= 0)),
-        "effective_lag": (np.maximum(np.maximum(n.end, n.window_end) - low - finished, 0), sized),
+        # What a start offset beyond the end of the log leaves to do is not known, nor is the lag.
+        "effective_lag": (
+            np.maximum(np.maximum(n.end, n.window_end) - low - finished, 0),
+            sized & (n.start <= n.end),
+        ),
         "unread": (np.maximum(n.end - np.maximum(n.window_end, n.start), 0), sized),
         "window_available": (available, n.has_start),
         "window_unknown": (window - available - complete, n.has_start),

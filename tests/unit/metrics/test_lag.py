@@ -152,6 +152,7 @@ def test_what_is_not_known_is_null_with_a_reason() -> None:
     assert (stale["lag"], stale["lag_reason"]) == (None, reasons.NEGATIVE_LAG)
     beyond = lag_of(row(5000, []), end=100)
     assert (beyond["lag"], beyond["lag_reason"]) == (None, reasons.NEGATIVE_LAG)
+    assert (beyond["effective_lag"], lag_of(row(100, []), end=100)["effective_lag"]) == (None, 0)
     assert lag_of(row(40, []), end=40)["lag"] == 0
 
 
