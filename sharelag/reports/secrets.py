@@ -19,6 +19,9 @@ from urllib.parse import quote
 
 import javaproperties
 
+from sharelag.errors import ConfigError
+from sharelag.sources.kafka.providers import resolved
+
 #: Client properties for the kernel, as JSON.
 PROPERTIES = "SHARELAG_COMMAND_PROPERTIES"
 MASK = "********"
@@ -71,6 +74,8 @@ def secrets_of(
     with suppress(ValueError):
         settings |= dict(json.loads(os.environ.get(PROPERTIES, "{}")))
     settings |= properties
+    with suppress(ConfigError):
+        settings |= resolved({k: v for k, v in settings.items() if isinstance(v, str)})
     found: set[str] = set()
     for name, value in settings.items():
         if not isinstance(value, str) or not is_secret_name(name):

@@ -13,6 +13,7 @@ from typing import Any
 from sharelag.errors import ConfigError
 from sharelag.sources.kafka.java_settings import to_librdkafka
 from sharelag.sources.kafka.patience import Patience
+from sharelag.sources.kafka.providers import resolved
 
 #: Settings that are safe to print; all others are masked, so that unknown secrets do not leak.
 _PUBLIC = frozenset(
@@ -87,7 +88,7 @@ def client_config(
         ``host:port[,...]``; overrides the file, which overrides ``$KAFKA_BOOTSTRAP_SERVERS``.
     command_config : pathlib.Path, optional
         A Java properties file, as Kafka's commands take it: SASL PLAIN, SCRAM or OAUTHBEARER, SSL
-        with PEM.
+        with PEM, and values by ``config.providers``.
     command_properties : mapping, optional
         Single properties; they override the file.
     timeout : float
@@ -100,7 +101,7 @@ def client_config(
         (JKS); the message says what to write instead.
     """
     properties = _read(command_config) if command_config else {}
-    properties |= dict(command_properties or {})
+    properties = resolved(properties | dict(command_properties or {}))
     servers = (
         bootstrap_servers
         or properties.get("bootstrap.servers")

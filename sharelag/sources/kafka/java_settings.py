@@ -101,7 +101,6 @@ _IGNORED_PREFIXES = (
 )
 #: Rejected, because ignoring them would change the meaning.
 _REFUSED = {
-    "config.providers": "write the values into the file, or pass them with --command-property",
     "sasl.client.callback.handler.class": (
         "use user name and password, or OAUTHBEARER with a token endpoint"
     ),

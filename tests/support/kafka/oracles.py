@@ -183,6 +183,11 @@ def rights() -> Oracle:
     return Oracle("RightsOracle")
 
 
+def client_settings() -> Oracle:
+    """How Kafka's commands resolve client properties."""
+    return Oracle("ClientSettings")
+
+
 def error_codes() -> Oracle:
     """Ask for the codes of Kafka's errors."""
     return Oracle("ErrorCodes")
