@@ -43,4 +43,4 @@ def mcp(engine: str, over: timedelta, **options: Any) -> None:
         over=over,
         bars=False,
     )
-    server_of(bench).run("stdio")
+    server_of(bench, ahead=True).run("stdio")

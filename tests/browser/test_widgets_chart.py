@@ -56,7 +56,8 @@ def test_figures_share_one_plotly_that_comes_from_python(browser: Browser, tmp_p
 
 def test_what_our_charts_say_wraps_on_a_narrow_page(browser: Browser, tmp_path: Path) -> None:
     view = PlotView.of(sharelag.open("demo", engine="local").lag(), "decomposition")
-    desk = Desk(browser, tmp_path, view, viewport={"width": 480, "height": 800})
+    desk = Desk(browser, tmp_path, view)
+    desk.page.set_viewport_size({"width": 480, "height": 800})
     drawn(desk)
     said = desk.page.locator(".sl-words p")
     meta = view.figure.layout.meta

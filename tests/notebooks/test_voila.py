@@ -17,6 +17,8 @@ ALIVE = "02_inside_a_window"
 FAILS = "00_start_here"
 #: The others, but for those that simulate for half a minute, or show next to no view.
 OTHERS = [name for name in NAMES if name[:2] not in ("00", "02", "07", "08", "11")]
+#: A kernel starts and a notebook runs, which takes minutes where the machine is busy.
+PATIENCE = 480_000
 #: A place that waits for its answer; none is left when all cells have run.
 WAITS = ".voila-skeleton-container"
 SHOWN = "document.querySelectorAll('.sl[data-loaded]').length >= 3"
@@ -53,7 +55,7 @@ def voila(tmp_path_factory: pytest.TempPathFactory, remote: str) -> Iterator[str
 def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
     watched = Watched(browser)
     page = watched.page
-    page.set_default_timeout(120_000)
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{voila}/voila/render/{ALIVE}.ipynb?theme=dark")
     # The page is there, and says where answers will be, before a kernel has answered.
     page.wait_for_function(
@@ -61,7 +63,7 @@ def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
     )
     assert page.locator(".sl").count() == 0
     page.wait_for_function(SHOWN, polling=NOW_AND_THEN)
-    expect(page.locator(WAITS)).to_have_count(0, timeout=120_000)
+    expect(page.locator(WAITS)).to_have_count(0, timeout=PATIENCE)
     expect(page.locator("h1")).to_have_text("Inside a window¶")
     assert page.locator(".jp-InputArea-editor").count() == 0
     assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
@@ -84,10 +86,10 @@ def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
 def test_every_notebook_is_a_page(name: str, voila: str, browser: Browser) -> None:
     watched = Watched(browser)
     page = watched.page
-    page.set_default_timeout(120_000)
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{voila}/voila/render/{name}.ipynb")
     page.wait_for_function(SHOWN, polling=NOW_AND_THEN)
-    expect(page.locator(WAITS)).to_have_count(0, timeout=120_000)
+    expect(page.locator(WAITS)).to_have_count(0, timeout=PATIENCE)
     page.wait_for_function(
         "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded)"
     )
@@ -108,17 +110,17 @@ def test_every_notebook_is_a_page(name: str, voila: str, browser: Browser) -> No
 def test_a_failure_is_a_sentence_and_dark_where_the_system_is(voila: str, browser: Browser) -> None:
     watched = Watched(browser, color_scheme="dark")
     page = watched.page
-    page.set_default_timeout(120_000)
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{voila}/voila/render/{FAILS}.ipynb")
     result = page.locator(
         "[data-mime-type='application/vnd.jupyter.stderr'], .jp-RenderedText[data-mime-type*='error']"
     )
     expect(result.first).to_have_text(
         re.compile(r"^\s*InputError: there is nothing at .no/such/place.: give a cluster"),
-        timeout=120_000,
+        timeout=PATIENCE,
     )
     # What follows fails for want of it, and is not shown.
-    expect(page.locator(WAITS)).to_have_count(0, timeout=120_000)
+    expect(page.locator(WAITS)).to_have_count(0, timeout=PATIENCE)
     expect(result.filter(visible=True)).to_have_count(1)
     body = page.locator("body")
     expect(body).to_have_attribute("data-jp-theme-light", "false")

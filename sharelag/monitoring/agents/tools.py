@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, ShareLagError
 from sharelag.monitoring.agents.answers import (
     answer_of,
     causes_in_words,
@@ -153,6 +154,15 @@ class Tools:
         if not members and not assignors:
             raise InputError("choose numbers of members, or assignors, to compare")
         return self._compared(group, members, assignors, None, seconds, seeds)
+
+    def read_ahead(self) -> None:
+        """Read once before anybody asks, since the first reading loads machine code for seconds.
+
+        A question meanwhile waits for it. What goes wrong is answered to who asks next.
+        """
+        with self._one_at_a_time, suppress(ShareLagError):
+            self._bench = self._bench.refresh()
+            self._bench.overview()
 
     def _now(self) -> Workbench:
         with self._one_at_a_time:

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 import sharelag
-from sharelag.errors import SetupError
+from sharelag.errors import InputError, SetupError
 from sharelag.monitoring.agents import tools
 from sharelag.monitoring.agents.answers import MOST_ROWS, answer_of
 from sharelag.monitoring.agents.server import server_of
@@ -207,3 +207,22 @@ def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(SetupError, match=r"pip install 'sharelag\[mcp\]'"):
         server_of(sharelag.open("poison", engine="local"))
+
+
+def test_reading_ahead_spares_the_first_question_and_hides_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = sharelag.open("healthy", engine="local")
+    asked_of = tools.Tools(bench)
+    asked_of.read_ahead()
+    assert bench.is_gathered
+    before = bench.overview()
+    assert asked_of.groups()["as_of"] == answer_of(before, "", "")["as_of"]
+
+    def fails(_: Workbench) -> Workbench:
+        raise InputError("the brokers are silent: is the address right?")
+
+    monkeypatch.setattr(Workbench, "refresh", fails)
+    asked_of.read_ahead()
+    with pytest.raises(InputError, match="the brokers are silent"):
+        asked_of.groups()
