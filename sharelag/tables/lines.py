@@ -1,7 +1,8 @@
 """Rows as text: as people read them, or as JSON lines, YAML or CSV.
 
 Group and topic names are hostile text: control characters are escaped before they reach a terminal,
-and cells that a spreadsheet would run as a formula are quoted.
+in JSON and YAML by their own escapes, which programs read back as the same name, and cells that a
+spreadsheet would run as a formula are quoted.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _NUMBERS = frozenset(
 )
 #: Columns of levels, which have colours.
 _LEVELS = frozenset({"level", "severity"})
+#: How cells begin that a spreadsheet runs, also in the full width of Chinese and Japanese ones.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
 
 
@@ -72,13 +75,14 @@ def lines(
         Lines without their ends: JSON and YAML one document element a row, CSV with a heading.
     """
     if output == "json":
-        yield from (json.dumps(row, ensure_ascii=False) for row in rows)
+        yield from (_json(row) for row in rows)
     elif output == "yaml":
         import yaml
 
         for row in rows:
+            is_plain = json.dumps(row, ensure_ascii=False).isprintable()
             yield yaml.safe_dump(
-                [dict(row)], sort_keys=False, allow_unicode=True, default_flow_style=None
+                [dict(row)], sort_keys=False, allow_unicode=is_plain, default_flow_style=None
             ).rstrip()
     elif output == "csv":
         yield from _csv(rows)
@@ -203,6 +207,14 @@ def _run(first: int, last: int, state: int, count: int) -> str:
 # ---- machines ------------------------------------------------------------------------------------
 
 
+def _json(row: Mapping[str, Any]) -> str:
+    """Write JSON, in which what would act on a terminal is an escape of the same character."""
+    text = json.dumps(row, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
 def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     writer = None
     for row in rows:
@@ -219,7 +231,7 @@ def _csv_cell(value: Any) -> Any:
         value = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):
         return value
-    return ("'" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else "") + terminal(value)
+    return ("'" if value[:1] in _FORMULAS else "") + terminal(value)
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

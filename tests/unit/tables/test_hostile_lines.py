@@ -1,0 +1,71 @@
+"""Names that were chosen to act on terminals and in spreadsheets are text in every output."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import unicodedata
+
+import pytest
+import yaml
+
+from sharelag.tables.lines import lines
+
+#: Escape sequences of both kinds, direction, invisible and private characters, ends of lines.
+ACTING = [
+    *("\x1b[2J", "\x1b]8;;http://evil\x1b\\", "\x9b31m", "\x07", "\x7f", "\r", "\n", "\t", "\0"),
+    *("\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\x85", "\ue000", "\U000e0041", "\u061c"),
+]
+FORMULAS = ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
+PLAIN = [
+    "g",
+    "ü",
+    "注文",
+    "🦜",
+    "'",
+    '"',
+    "\\",
+    ": ",
+    "- ",
+    "#",
+    "{",
+    "}",
+    ",",
+    " ",
+    "%",
+    "null",
+    "1e9",
+]
+
+
+def names(count: int) -> list[str]:
+    chance = random.Random(4)
+    some = ["".join(chance.choices(PLAIN + ACTING, k=chance.randrange(1, 6))) for _ in range(count)]
+    return [*(f"{one}cmd|'/C calc'!A0" for one in FORMULAS), *PLAIN, *ACTING, *some]
+
+
+@pytest.mark.parametrize("output", ["human", "json", "yaml", "csv"])
+def test_nothing_that_is_printed_acts_on_a_terminal(output: str) -> None:
+    rows = [{"group_id": name, "topics": [name]} for name in names(300)]
+    printed = list(lines(rows, output))
+    for line in printed:
+        categories = {unicodedata.category(character) for character in line.replace("\n", "")}
+        assert not categories & {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}, ascii(line)
+
+
+def test_programs_read_the_names_as_they_are() -> None:
+    rows = [{"group_id": name, "topics": [name]} for name in names(300)]
+    assert [json.loads(line) for line in lines(rows, "json")] == rows
+    assert yaml.safe_load("\n".join(lines(rows, "yaml"))) == rows
+
+
+def test_no_cell_is_a_formula() -> None:
+    rows = [{"group_id": name} for name in names(300)]
+    heading, *cells = csv.reader(io.StringIO("\n".join(lines(rows, "csv"))))
+    assert heading == ["group_id"]
+    assert len(cells) == len(rows)
+    acts = tuple({one[0] for one in FORMULAS})
+    for name, (cell,) in zip(names(300), cells, strict=True):
+        assert cell.startswith("'") == name.startswith((*acts, "'"))
