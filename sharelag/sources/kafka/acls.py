@@ -44,7 +44,7 @@ class Authorizer(NamedTuple):
     may_be_open
         The same of ``allow.everyone.if.no.acl.found``.
     is_kafkas
-        Whether it is Kafka's own, whose rules are all listed; another may list none of its own.
+        Whether it is Kafka's own, which lists all of its rules; another may list none.
     """
 
     rules: pa.Table
