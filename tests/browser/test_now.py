@@ -115,17 +115,23 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     assert box is not None
-    last = int(strip.get_attribute("data-moment") or -1)
+    seen = [int(strip.get_attribute("data-moment") or -1)]
     y = box["y"] + box["height"] / 3
     page.mouse.move(box["x"] + box["width"] * 0.9, y)
     page.mouse.down()
-    seen = []
     for part in (0.8, 0.6, 0.4):
         page.mouse.move(box["x"] + box["width"] * part, y, steps=4)
-        page.wait_for_timeout(50)
+        page.wait_for_function(
+            "before => Number(document.querySelector('.sl-strip').dataset.moment) < before",
+            arg=seen[-1],
+        )
+        # What the last of these moves asked for is in the picture two frames later.
+        page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         seen.append(int(strip.get_attribute("data-moment") or -1))
     page.mouse.up()
-    assert last > seen[0] > seen[1] > seen[2] > 0
+    assert seen[0] > seen[1] > seen[2] > seen[3] > 0
     # The slider stands below the place in the chart.
     slider = strip.locator("input[type=range]")
     place = slider.evaluate(
