@@ -89,6 +89,15 @@ def read_consumed(
     )
 
 
+def unread(positions: pa.Array, source: str, why: str) -> Printed:
+    """Return lines that cannot be read, each a reject."""
+    deliveries, outcomes = (
+        pa.RecordBatch.from_pylist([], schema=schema) for schema in (DELIVERIES, OUTCOMES)
+    )
+    rejects = _batch(_rejects(positions, source, why))
+    return Printed(len(positions), 0, deliveries, outcomes, rejects)
+
+
 def _batch(table: pa.Table) -> pa.RecordBatch:
     whole = table.combine_chunks().to_batches()
     return whole[0] if whole else pa.RecordBatch.from_pylist([], schema=table.schema)

@@ -18,7 +18,7 @@ from sharelag.sources.files.text_pieces import (
     text_files,
     whole_file,
 )
-from sharelag.wire.consumed import Printed, read_consumed
+from sharelag.wire.consumed import Printed, read_consumed, unread
 
 
 @dataclass(frozen=True)
@@ -84,5 +84,8 @@ class ConsumedLog:
 
 def read_piece(piece: Piece, separator: str = "\t") -> Iterator[Printed]:
     """Yield the lines of a piece of a file, some megabytes at a time."""
-    for lines, positions in line_blocks(piece):
-        yield read_consumed(lines, positions, piece.source, separator)
+    for lines, positions, damage in line_blocks(piece):
+        if damage:
+            yield unread(positions, piece.source, damage)
+        else:
+            yield read_consumed(lines, positions, piece.source, separator)

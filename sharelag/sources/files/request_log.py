@@ -19,7 +19,7 @@ from sharelag.sources.files.text_pieces import (
     text_files,
     whole_file,
 )
-from sharelag.wire.requests.lines import Lines, read_lines
+from sharelag.wire.requests.lines import Lines, read_lines, unread
 from sharelag.wire.requests.tables import tables_of
 
 
@@ -87,5 +87,8 @@ class RequestLog:
 
 def read_piece(piece: Piece, zone: str = "UTC") -> Iterator[Lines]:
     """Yield the lines of a piece of a file, some megabytes at a time."""
-    for lines, positions in line_blocks(piece):
-        yield read_lines(lines, positions, zone, piece.source)
+    for lines, positions, damage in line_blocks(piece):
+        if damage:
+            yield unread(lines, positions, piece.source, damage)
+        else:
+            yield read_lines(lines, positions, zone, piece.source)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.sources.files.packed_text import PackedText
 from sharelag.tables.words import shell_word
 
 #: Bytes that are read at once.
@@ -34,6 +36,14 @@ class Piece:
     begin: int = 0
     end: int | None = None
     source: str = ""
+
+
+class Block(NamedTuple):
+    """Some lines, and the bytes at which they begin; with ``damage`` one that is not whole."""
+
+    lines: pa.Array
+    positions: pa.Array
+    damage: str = ""
 
 
 def text_files(path: Path) -> list[Path]:
@@ -60,33 +70,39 @@ def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
         yield replace(whole, begin=begin, end=min(begin + size, length))
 
 
-def line_blocks(piece: Piece) -> Iterator[tuple[pa.Array, pa.Array]]:
+def line_blocks(piece: Piece) -> Iterator[Block]:
     """Yield lines of a piece of a file, and the bytes at which they begin, some megabytes at once.
 
-    A line belongs to the piece in which it begins; what follows the last newline is one, too.
+    A line belongs to the piece in which it begins; what follows the last newline is one, too. Where
+    a packed file is cut off or damaged, the last block is what was unpacked behind the last
+    newline, with the reason.
 
     Raises
     ------
     InputError
-        A packed file is cut off or damaged, is packed otherwise than by gzip, or becomes more than 250 times as large; or a line is
-        longer than `MOST_LINE`.
+        Nothing of a packed file can be unpacked, it is packed otherwise than by gzip, or becomes
+        more than 250 times as large; or a line is longer than `MOST_LINE`.
     """
     if piece.file.endswith(_OTHERWISE_PACKED):
         raise InputError(f"{piece.file} is packed: unpack it, or pack it with gzip")
-    packing = "gzip" if piece.file.endswith(".gz") else None
-    with pa.input_stream(piece.file, packing) if packing else pa.OSFile(piece.file) as file:
+    with Path(piece.file).open("rb") as opened:
+        packed = PackedText(opened) if piece.file.endswith(".gz") else None
+        file = packed or opened
         at, rest, read = piece.begin, b"", 0
         most = _most_bytes(piece.file)
         if piece.begin:
             # The line that goes on here belongs to the piece before.
             at -= 1
-            file.seek(at)
+            opened.seek(at)
         is_first = bool(piece.begin)
         while piece.end is None or at < piece.end:
-            block = _next_block(file, piece.file)
+            block = file.read(_AT_ONCE)
+            read += len(block)
+            if packed and packed.damage and not block:
+                yield _damaged(piece.file, read, rest, at, packed.damage)
+                return
             if not block and not rest:
                 return
-            read += len(block)
             if most is not None and read > most:
                 raise InputError(
                     f"{piece.file} becomes more than {most >> 20:,} MiB: nobody writes such a log, "
@@ -112,7 +128,7 @@ def line_blocks(piece: Piece) -> Iterator[tuple[pa.Array, pa.Array]]:
                 if piece.end is not None:
                     mine = pc.less(positions, piece.end)
                     lines, positions = lines.filter(mine), positions.filter(mine)
-                yield lines, positions
+                yield Block(lines, positions)
             at, rest = at + whole, data[whole:]
 
 
@@ -144,16 +160,14 @@ def _most_bytes(name: str) -> int | None:
     return max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(name).stat().st_size)
 
 
-def _next_block(file: pa.NativeFile, name: str) -> bytes:
-    try:
-        return bytes(file.read(_AT_ONCE))
-    except OSError as error:
-        if not name.endswith(".gz"):
-            raise
+def _damaged(name: str, read: int, rest: bytes, at: int, why: str) -> Block:
+    if not read:
         raise InputError(
-            f"cannot unpack {name}: it is cut off or damaged ({error}): copy it again, or give "
-            f"what `gzip -dc {shell_word(name)}` unpacks of it"
-        ) from error
+            f"cannot unpack {name}: {why}: copy it again, or give what "
+            f"`gzip -dc {shell_word(name)}` unpacks of it"
+        )
+    text = pa.array([rest.decode("utf-8", "replace")])
+    return Block(text, pa.array([at]), f"{why}, and what is behind this was not read")
 
 
 def _lines(data: bytes, at: int) -> tuple[pa.Array, pa.Array]:

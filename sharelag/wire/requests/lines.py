@@ -139,6 +139,13 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
     return Lines(len(lines), len(lines) - read - len(found), found, requests)
 
 
+def unread(lines: pa.Array, positions: pa.Array, source: str, why: str) -> Lines:
+    """Return lines that cannot be read, each a reject."""
+    which = pa.repeat(pa.scalar(True), len(lines))
+    times = pa.nulls(len(lines), INSTANT)
+    return Lines(len(lines), 0, _rejects(positions, lines, times, which, source, why), [])
+
+
 def _forms(api: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
     """Return the forms of a request that there are, and which of the objects have each."""
     if api.name != drafts.ACKNOWLEDGE.name:

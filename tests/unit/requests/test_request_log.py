@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -378,18 +379,50 @@ def test_files_of_several_brokers_may_have_the_same_name(
     assert holds == [(0, "release"), (1, None)]
 
 
-@pytest.mark.parametrize("damage", ["cut", "turned"])
-def test_a_packed_file_that_is_damaged_is_an_error(tmp_path: Path, damage: str) -> None:
-    random_text = random.Random(3).randbytes(4_000).hex()
-    packed = bytearray(gzip.compress((fetch(0, "m", 0) + "\n" + random_text).encode()))
-    if damage == "cut":
-        del packed[-100:]
-    else:
-        packed[-4:] = b"\0\0\0\0"
-    (tmp_path / "a b.log.gz").write_bytes(packed)
+def packed(folder: Path, octets: bytes) -> Requests:
+    (folder / "a b.log.gz").write_bytes(octets)
+    return Requests(RequestLog(folder))
+
+
+def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:
+    """Wherever it is cut: whole lines before it are read, and the rest is one reject."""
+    random_ = random.Random("cut")
+    names = [random_.randbytes(40).hex() for _ in range(60)]  # of which little can be packed
+    lines = [fetch(n, name, 0, [(n, n, 1)]) for n, name in enumerate(names)]
+    text = "\n".join(lines).encode() + b"\n"
+    whole = gzip.compress(text)
+    for at in sorted(random_.sample(range(200, len(whole)), 40)):
+        found = packed(tmp_path, whole[:at])
+        before = zlib.decompressobj(31).decompress(whole[:at])
+        assert found.log.tables["requests"].num_rows == before.count(b"\n")
+        (reject,) = found.log.tables["rejects"].to_pylist()
+        assert reject["position"] == before.rfind(b"\n") + 1
+        assert before.decode().endswith(reject["text"])
+        assert reject["reason"] == "it is cut off, and what is behind this was not read"
+        assert found.log.counted == (before.count(b"\n") + 1, 0)
+    assert not packed(tmp_path, whole).log.tables["rejects"].num_rows
+
+
+def test_all_of_a_packed_file_is_read_before_its_wrong_checksum(tmp_path: Path) -> None:
+    text = (fetch(0, "m", 0) + "\n").encode()
+    octets = bytearray(gzip.compress(text) + gzip.compress(text) + bytes(512))
+    assert packed(tmp_path, bytes(octets)).log.tables["requests"].num_rows == 2  # members, zeros
+    octets[-518] ^= 1
+    found = packed(tmp_path, bytes(octets))
+    assert found.log.tables["requests"].num_rows == 2
+    (reject,) = found.log.tables["rejects"].to_pylist()
+    assert "it is damaged: " in reject["reason"]
+    assert "incorrect data check" in reject["reason"]
+    done = sharelag("requests", str(tmp_path), "--show", "rejects")
+    assert "1 that could not be read" in done.stderr
+    assert "a b.log.gz" in done.stdout
+
+
+def test_a_packed_file_of_which_nothing_can_be_unpacked_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a b.log.gz").write_bytes(fetch(0, "m", 0).encode())
     done = sharelag("requests", str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"cannot unpack {tmp_path}/a b.log.gz: it is cut off or damaged" in done.stderr
+    assert f"cannot unpack {tmp_path}/a b.log.gz: it is damaged: " in done.stderr
     assert f"`gzip -dc '{tmp_path}/a b.log.gz'` unpacks of it" in done.stderr
 
 

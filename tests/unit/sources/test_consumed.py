@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from random import Random
@@ -152,3 +153,16 @@ def test_no_output_is_an_error(tmp_path: Path) -> None:
     done = sharelag("consumed", str(tmp_path / "gone"))
     assert done.returncode == 1
     assert sharelag("consumed", str(tmp_path), "--failed").returncode == 2
+
+
+def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:
+    lines = [f"Partition:0\tOffset:{n}\tDelivery:1\n" for n in range(3)]
+    (tmp_path / "out.gz").write_bytes(gzip.compress("".join(lines).encode())[:-8])
+    log = ConsumedLog(tmp_path)
+    assert log.tables["deliveries"].column("offset").to_pylist() == [0, 1, 2]
+    (reject,) = log.tables["rejects"].to_pylist()
+    assert (reject["source"], reject["reason"]) == (
+        "out.gz",
+        "it is cut off, and what is behind this was not read",
+    )
+    assert log.counted == (4, 0)
