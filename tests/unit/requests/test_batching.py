@@ -35,6 +35,7 @@ def test_a_batch_that_is_acknowledged_as_one(tmp_path: Path) -> None:
     assert (row["acquired_offsets"], row["acknowledged_offsets"]) == (10, 10)
 
 
+@pytest.mark.row("FET-05")
 def test_batches_that_are_acknowledged_in_parts(tmp_path: Path) -> None:
     parts = [(100, 104, [1]), (105, 109, [2])]
     neighbours = [(110, 129, [1])]

@@ -265,6 +265,7 @@ def test_the_end_of_a_session_gives_back_at_once() -> None:
 # ---- fetching ------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("FET-05")
 def test_whole_record_batches_are_preferred() -> None:
     batches = log(0, 99, 10)
     assert SharePartition(0).acquire("c", 0, batches, 15) == [(0, 19, 1)]
