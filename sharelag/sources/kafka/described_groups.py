@@ -3,8 +3,9 @@
 ``kafka-share-groups.sh --list``, ``--list --state`` and ``--describe`` with ``--state``,
 ``--members`` or ``--offsets``, and ``kafka-groups.sh --list``, alone or one after another. Each
 table has a header, and its rows are aligned with it (``ShareGroupCommand`` pads with blanks to the
-longest value), so that names may have blanks in them. Java counts the length of a name in UTF-16. A name with line feeds is
-several lines: rows of a table show where it ends, those of ``kafka-share-groups.sh --list`` do not.
+longest value), so that names may have blanks in them. Java counts the length of a name in UTF-16.
+A name with line feeds is several lines: rows of a table show where it ends, and those of
+``kafka-share-groups.sh --list`` do not.
 """
 
 from __future__ import annotations
