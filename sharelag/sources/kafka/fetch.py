@@ -27,6 +27,7 @@ from sharelag.sources.kafka.messages import (
     PlainMessages,
     Taken,
 )
+from sharelag.sources.kafka.patience import READING
 
 #: First and end offset (exclusive) to read, by partition.
 Ranges = Mapping[int, tuple[int, int]]
@@ -73,14 +74,18 @@ def read_ranges(
             begun = time.monotonic()
             taken = client.take(min(client.at_once, reading.left()), _WAIT)
             is_idle = taken.records is None and not taken.failed
-            waited = 0.0 if taken.is_of_leaders else waited + time.monotonic() - begun
+            if taken.is_of_leaders:
+                config.patience.answered(waited)
+                waited = 0.0
+            else:
+                waited += time.monotonic() - begun
             gathered += reading.take(client, taken)
             if _is_enough(gathered) or (gathered and (is_idle or not reading.open_ends)):
                 yield pa.concat_batches(gathered)
                 gathered = []
             if wrong := refused(heard):
                 raise explain(wrong, topic, config)
-            if waited > config.patience.left():
+            if waited > max(config.patience.left(), min(READING, config.timeout)):
                 config.patience.lose(waited)
                 reading.give_up(heard)
     finally:

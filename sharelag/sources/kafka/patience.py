@@ -12,6 +12,9 @@ LEAST = 0.25
 #: Seconds that requests have together once the timeout is lost: opening a connection with TLS and a
 #: login to a broker that is well may take longer than `LEAST`.
 GRACE = 0.75
+#: Seconds that a client has at least that reads records: it is a new one each time, which begins
+#: with connections to all leaders.
+READING = 1.5
 
 
 @dataclass
@@ -20,7 +23,9 @@ class Patience:
 
     A command asks many things of the same brokers. If each of them waited for the whole timeout, a
     silent broker would cost a multiple of it. So what was waited in vain is taken from what the
-    following requests have. Requests that are answered cost nothing, however long they take.
+    following requests have. Requests that are answered cost nothing, however long they take, unless
+    others were waited for in vain before: then brokers are in trouble, and late answers, such as
+    those that come when leaders have moved, would add up.
 
     Parameters
     ----------
@@ -49,6 +54,11 @@ class Patience:
         self.left()  # what was lost long ago counts no more
         self._lost += seconds
         self._last = self.clock()
+
+    def answered(self, seconds: float) -> None:
+        """Note that an answer came after so long."""
+        if seconds > LEAST and self.left() < self.timeout:
+            self.lose(seconds)
 
     @property
     def known(self) -> Any:

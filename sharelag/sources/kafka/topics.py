@@ -29,6 +29,8 @@ from sharelag.sources.kafka.fetch import Ranges, read_ranges
 Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None
 
 _TOPICS_A_REQUEST = 500
+#: Seconds that topics are waited for at least: no answer can do without them.
+_DESCRIPTIONS = 0.5
 
 
 def read_topic(
@@ -264,15 +266,29 @@ def descriptions(
 
     Topics whose description fails with an error of ``without`` are left out.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
-        for name, future in _describe(
-            connection, topics[begin : begin + _TOPICS_A_REQUEST]
-        ).items():
-            try:
-                found[name] = connection.result(future, name)
-            except without:
-                continue  # such as deleted since it was listed
+        some = topics[begin : begin + _TOPICS_A_REQUEST]
+        try:
+            found |= _descriptions(connection, some, without, connection.within / 2)
+        except (NoLeaderError, BrokerUnreachableError):
+            connection.leave_controller()
+            found |= _descriptions(connection, some, without, connection.within)
+    return found
+
+
+def _descriptions(
+    connection: Connection,
+    topics: Sequence[str],
+    without: tuple[type[ClusterError], ...],
+    within: float,
+) -> dict[str, Any]:
+    found = {}
+    for name, future in _describe(connection, topics, max(within, _DESCRIPTIONS)).items():
+        try:
+            found[name] = connection.result(future, name)
+        except without:
+            continue  # such as deleted since it was listed
     return found
 
 
@@ -282,13 +298,9 @@ def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partiti
     return [Partition(name, p.id) for name, found in described.items() for p in found.partitions]
 
 
-def _describe(
-    connection: Connection, topics: Sequence[str], within: float | None = None
-) -> dict[str, Any]:
+def _describe(connection: Connection, topics: Sequence[str], within: float) -> dict[str, Any]:
     collection = TopicCollection(list(topics))
-    answers: dict[str, Any] = connection.admin.describe_topics(
-        collection, request_timeout=within or connection.within
-    )
+    answers: dict[str, Any] = connection.admin.describe_topics(collection, request_timeout=within)
     connection.asked_together()
     return answers
 

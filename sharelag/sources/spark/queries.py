@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt
+from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
 from sharelag import errors
 from sharelag.errors import InputError, SetupError, ShareLagError
@@ -72,7 +72,7 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     again = Retrying(
         retry=retry_if_exception(_without_worker),
         stop=stop_after_attempt(_ATTEMPTS),
-        before_sleep=before_sleep_log(_LOG, logging.WARNING),
+        before_sleep=lambda _: _LOG.warning("Spark's Python worker did not start; trying again"),
         reraise=True,
     )
     try:

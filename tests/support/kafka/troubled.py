@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +36,7 @@ from tests.support.kafka.workload import (
     share_consume,
     share_consumer,
 )
+from tests.support.stopwatch import timed
 
 #: Partitions of each topic, and of the state topic.
 PARTITIONS, STATE_PARTITIONS = 6, 6
@@ -270,10 +270,8 @@ class Asker:
         return self.folder / "capture"
 
     def _run(self, command: str, *more: str, timeout: float) -> tuple[CompletedProcess[str], float]:
-        begun = time.monotonic()
         limit = ("--timeout", str(int(timeout * 1000)))
-        answer = sharelag(command, *self.options, *limit, *more)
-        return answer, time.monotonic() - begun
+        return timed(lambda: sharelag(command, *self.options, *limit, *more))
 
     def _judge(self, command: str, answer: CompletedProcess[str]) -> None:
         said = f"{command}: {answer.returncode} {answer.stdout[-600:]} {answer.stderr[-600:]}"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError
 
-from sharelag.errors import BrokerUnreachableError, NoLeaderError
+from sharelag.errors import BrokerUnreachableError, NoLeaderError, TopicMissingError
 from sharelag.sources.kafka import fetch
 from sharelag.sources.kafka.client import Connection, until_answered
 from sharelag.sources.kafka.config import client_config
@@ -46,6 +46,21 @@ def test_what_was_lost_is_taken_from_the_next_request_and_comes_back() -> None:
     clock.now += 9  # less than a timeout after the last loss
     assert patience.left() == LEAST
     clock.now += 2
+    assert patience.left() == 10
+
+
+def test_late_answers_count_once_others_did_not_come() -> None:
+    clock = Clock()
+    patience = Patience(10, clock)
+    patience.answered(9)
+    assert patience.left() == 10
+    patience.lose(4)
+    patience.answered(LEAST)  # brokers that are well answer within it
+    assert patience.left() == 6 + GRACE
+    patience.answered(3)
+    assert patience.left() == 3 + GRACE
+    clock.now += 11
+    patience.answered(9)
     assert patience.left() == 10
 
 
@@ -156,6 +171,18 @@ def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> N
     assert Connection(config, within=0.5).admin is not first.admin  # it has to learn who leads
     with pytest.raises(NoLeaderError, match="other requests were"):
         until_answered(config, lambda connection: connection.result(Future[int](), "orders"))
+    used: list[Connection] = []
+
+    def ask(connection: Connection) -> int:
+        used.append(connection)
+        connection.asked.is_answered = len(used) == 2
+        raise BrokerUnreachableError("nobody") if len(used) < 3 else TopicMissingError("none")
+
+    with pytest.raises(TopicMissingError):
+        until_answered(config.renewed(), ask)
+    # It may still log in; who was answered has to learn who leads now.
+    assert used[1].admin is used[0].admin
+    assert used[2].admin is not used[1].admin
     assert Connection(config.renewed()).admin is not first.admin
     assert config.renewed().patience.left() == 2.0
     assert pickle.loads(pickle.dumps(config)).patience.known is None
