@@ -175,8 +175,9 @@ def _is_whole(table: pa.Table) -> bool:
     names = ("topic", "partition", "offsets")
     if parts is None or any(pc.struct_field(parts, name).null_count for name in names):
         return False
-    least = pc.min(pc.list_flatten(pc.struct_field(parts, "offsets"))).as_py()
-    return bool(least is None or least >= 0)
+    offsets = pc.list_flatten(pc.struct_field(parts, "offsets"))
+    least = pc.min(offsets).as_py()
+    return offsets.null_count == 0 and bool(least is None or least >= 0)
 
 
 class _Offsets(NamedTuple):

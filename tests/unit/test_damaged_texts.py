@@ -15,9 +15,13 @@ import pytest
 
 from sharelag.errors import ConfigError, InputError, ShareLagError
 from sharelag.monitoring.checks.rules import parse_rules, read_rules
+from sharelag.sources.files.consumed import ConsumedLog
 from sharelag.sources.files.printed import read_printed
 from sharelag.sources.files.request_log import RequestLog
 from sharelag.sources.kafka.config import client_config
+from sharelag.sources.kafka.described import described_offsets
+from sharelag.sources.kafka.described_groups import described_groups
+from sharelag.sources.measured.read import read_metrics
 from sharelag.whatif import from_json, named, names, to_json
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -28,6 +32,7 @@ from tests.support.mutations import corpus
 from tests.support.request_lines import described, fetch, state_call
 
 RULES = Path(__file__).parents[2] / "data" / "examples" / "rules.yaml"
+METRICS = Path(__file__).parents[1] / "data" / "metrics"
 #: Processor seconds that no file of a few kilobytes takes.
 MOST_SECONDS = 5.0
 CONFIG = rb"""bootstrap.servers=b:1
@@ -39,6 +44,22 @@ ssl.endpoint.identification.algorithm=https
 request.timeout.ms=30000
 # a comment \u0041
 client.id = x\u00e9
+"""
+
+CONSUMED = b"""CreateTime:1732000000000\tPartition:0\tOffset:110\tDelivery:2\tEpoch:0\tNO_HEADERS\tk\tv
+{"timestamp":1732000000000,"name":"offsets_acknowledged","count":1,"partitions":[{"topic":"orders",\
+"partition":0,"count":1,"offsets":[3]}],"success":true}
+"""
+OFFSETS = b"""
+GROUP  TOPIC   PARTITION  LEADER-EPOCH  START-OFFSET  LAG
+crowd  orders  0          1             2             7
+crowd  orders  1          -             -             -
+"""
+GROUPS = b"""
+GROUP  COORDINATOR (ID)      STATE   GROUP-EPOCH  ASSIGNMENT-EPOCH  #MEMBERS
+crowd  127.0.0.1:33711  (1)  Stable  5            5                 3
+GROUP  CONSUMER-ID  HOST        CLIENT-ID  #PARTITIONS  MEMBER-EPOCH  ASSIGNMENT
+crowd  2FsTHSlGR56  /127.0.0.1  idle       3            5             o:0,2;r:0
 """
 
 
@@ -83,6 +104,24 @@ def _read_lines(path: Path) -> None:
     assert total == log.tables["requests"].num_rows + log.tables["rejects"].num_rows + skipped
 
 
+def _read_consumed(path: Path) -> None:
+    log = ConsumedLog(path)
+    total, skipped = log.counted
+    assert total >= skipped + log.tables["rejects"].num_rows
+
+
+def _read_offsets(path: Path) -> None:
+    described_offsets(path.read_bytes().decode("utf-8", "replace"))
+
+
+def _read_groups(path: Path) -> None:
+    described_groups(path.read_bytes().decode("utf-8", "replace"))
+
+
+def _read_metrics(path: Path) -> None:
+    read_metrics([path])
+
+
 def _read_config(path: Path) -> None:
     client_config("b:1", path)
 
@@ -100,6 +139,12 @@ READERS: dict[str, tuple[Callable[[Path], None], Callable[[], bytes]]] = {
     "group records as JSON": (_read_printed, lambda: _printed(GROUP_TOPIC)),
     "a dumped log": (_read_printed, _dumped),
     "a log of requests": (_read_lines, _lines),
+    "what consumers print": (_read_consumed, lambda: CONSUMED),
+    "described offsets": (_read_offsets, lambda: OFFSETS),
+    "described groups": (_read_groups, lambda: GROUPS),
+    "metrics of Prometheus": (_read_metrics, (METRICS / "example.prom").read_bytes),
+    "metrics of JmxTool": (_read_metrics, (METRICS / "second.csv").read_bytes),
+    "metrics of JmxTool, by line": (_read_metrics, (METRICS / "second.properties").read_bytes),
     "rules": (_read_rules, RULES.read_bytes),
     "client properties": (_read_config, lambda: CONFIG),
     "a scenario": (
@@ -129,7 +174,7 @@ def test_damaged_texts_are_read_or_refused(name: str, tmp_path: Path, cases: Any
         assert time.process_time() - begun < MOST_SECONDS, seed
     assert [text for text in said if "hunter2" in text or "\n" in text] == []
     assert seen["read"] > 0
-    assert said or name == "a log of requests"  # which has rejects
+    assert said or name in ("a log of requests", "what consumers print")  # which have rejects
 
 
 # ---- what this found -----------------------------------------------------------------------------
@@ -201,3 +246,21 @@ def test_printed_places_that_are_none_are_refused(row: str, tmp_path: Path) -> N
     path.write_text(row.replace("%s", "9" * 30).replace("}", f', "reject": {reject}}}'))
     with pytest.raises(InputError, match="not what Kafka's formatters print"):
         read_printed(path)
+
+
+def test_an_event_with_an_offset_that_is_null_is_a_reject(tmp_path: Path) -> None:
+    path = tmp_path / "console.txt"
+    path.write_bytes(CONSUMED + CONSUMED.splitlines()[1].replace(b"[3]", b"[3,null]") + b"\n")
+    log = ConsumedLog(path)
+    counts = {name: table.num_rows for name, table in log.tables.items()}
+    assert counts == {"deliveries": 1, "outcomes": 1, "rejects": 1}
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 30, "\u0663", "-1"])
+@pytest.mark.parametrize("place", [b" 0 ", b" 1 ", b" 7"])
+def test_numbers_that_kafka_does_not_print_are_refused(number: str, place: bytes) -> None:
+    text = OFFSETS.replace(place, f" {number} ".encode(), 1).decode()
+    assert text != OFFSETS.decode()
+    with pytest.raises(InputError, match="line 3 has no share group offset") as caught:
+        described_offsets(text)
+    assert len(str(caught.value)) < 500

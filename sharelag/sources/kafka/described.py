@@ -25,6 +25,8 @@ _COLUMNS = {
     "LAG": "lag",
 }
 _TEXTS = {"GROUP", "TOPIC"}
+_INT32 = {"PARTITION", "LEADER-EPOCH"}
+_LAST_INT32, _LAST_INT64 = (1 << 31) - 1, (1 << 63) - 1
 _HEADERS = [
     ["GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", *lag]
     for epoch in ([], ["LEADER-EPOCH"])
@@ -68,16 +70,20 @@ def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:
             header = line.split()
             continue
         words = line.rsplit(None, len(header) - 1) if header else []
-        if not header or len(words) != len(header) or not all(_is_number(w) for w in words[2:]):
+        if not header or len(words) != len(header) or not all(map(_is_number, header, words)):
             raise InputError(
-                f"line {number} has no share group offset: {line!r}. Give the complete output "
-                "of kafka-share-groups.sh --describe --offsets, with its headers"
+                f"line {number} has no share group offset: {line[:200]!r}. Give the complete "
+                "output of kafka-share-groups.sh --describe --offsets, with its headers"
             )
         yield {_COLUMNS[name]: _value(name, word) for name, word in zip(header, words, strict=True)}
 
 
-def _is_number(word: str) -> bool:
-    return word == "-" or word.isdecimal()
+def _is_number(name: str, word: str) -> bool:
+    """Whether a word of a column is a number that Kafka has there, or the dash for none."""
+    if name in _TEXTS or word == "-":
+        return True
+    is_number = re.fullmatch(r"\d{1,19}", word, re.ASCII) is not None
+    return is_number and int(word) <= (_LAST_INT32 if name in _INT32 else _LAST_INT64)
 
 
 def _value(name: str, word: str) -> str | int | None:

@@ -61,8 +61,9 @@ def metrics_of(text: str, source: str, at: datetime, broker: str | None = None) 
             found = _wide(text) if start == _HEADER else _by_line(text, _LINES[start])
         rows = [_row(sample, source, broker) for sample in found]
     except (ValueError, KeyError, IndexError, OverflowError) as error:
+        why = repr(str(error)[:200])
         raise InputError(
-            f"{source} has no metrics that can be read ({error}): give what JmxTool printed, or "
+            f"{source} has no metrics that can be read ({why}): give what JmxTool printed, or "
             "Prometheus text"
         ) from error
     if not rows:
