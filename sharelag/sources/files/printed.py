@@ -126,8 +126,9 @@ def _objects(text: str, path: Path) -> Iterator[tuple[_Row, str]]:
                 end = _next(text, begin + 1)
                 error = "too many brackets" if isinstance(bad, RecursionError) else str(bad)
                 row = _reject(text[begin:end], count) | place
-                known = isinstance(bad, json.JSONDecodeError)
-                again -= max(bad.pos - end, 0) if known else _UNKNOWN
+                again -= (
+                    max(bad.pos - end, 0) if isinstance(bad, json.JSONDecodeError) else _UNKNOWN
+                )
                 if again < 0:
                     raise InputError(
                         f"{path} has objects in objects that are not whole, which Kafka's "
