@@ -156,7 +156,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         # What a start offset beyond the end of the log leaves to do is not known, nor is the lag.
         "effective_lag": (
             np.maximum(np.maximum(n.end, n.window_end) - low - finished, 0),
-            sized & (n.start <= n.end),
+            sized & ((n.start <= n.end) | (n.window_end > n.start)),
         ),
         "unread": (np.maximum(n.end - np.maximum(n.window_end, n.start), 0), sized),
         "window_available": (available, n.has_start),
