@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any, Self
 
 from sharelag.sources.spark.notice import in_notebook
@@ -23,9 +23,10 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
     words : str
         What is being done.
     shown : bool, optional
-        Else only in a notebook, unless Spark Connect draws a bar there itself.
+        Else only in a notebook, unless Spark Connect draws a bar there itself, and of what a cell
+        waits for: a thread has views of its own that say what they read.
     """
-    if not (in_notebook() and not _drawn_by_spark() if shown is None else shown):
+    if not (_is_waited_for() if shown is None else shown):
         yield
         return
     from tqdm import tqdm
@@ -69,6 +70,10 @@ class _Line:
 
     def __exit__(self, *_: object) -> None:
         self._handle.update({"text/plain": ""}, raw=True)
+
+
+def _is_waited_for() -> bool:
+    return in_notebook() and not _drawn_by_spark() and current_thread() is main_thread()
 
 
 def _drawn_by_spark() -> bool:

@@ -12,7 +12,7 @@ import { csv, longestTexts, points, seriesWords, spared, widths } from "./table_
 const ROW = 27;
 const TALLEST = 400;
 /** Of a dense table, in pixels: the longest text, a level's sign, a small line, both sides of a cell, and the arrow of what is sorted. */
-const [WIDEST, MARK, SPARK, SIDES, ARROW] = [190, 22, 44, 10, 14];
+const [WIDEST, MARK, SPARK, SIDES, ARROW] = [190, 26, 44, 10, 14]; // a mark's heading is a button: 24 or more
 const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded", "dense", "headings", "optional"];
 const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. /: to the filter, and Enter back from it. Ctrl+C: copy as CSV.";
 let tables = 0;
