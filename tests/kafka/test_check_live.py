@@ -55,7 +55,8 @@ def short_retention(stage: Stage) -> None:
 STORIES: dict[str, Any] = {
     "check_healthy": healthy,
     "check_no_members": no_members,
-    "check_poison": poison,
+    # Its last attempt is under way until all is looked at: the broker allows no longer lock.
+    "check_poison": partial(poison, lock_ms=60_000),
     "check_window_full": window_full,
     "check_hot_partition": hot_partition,
     # Far more than they finish until this is asked about, however long the other stories take.

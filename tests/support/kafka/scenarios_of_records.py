@@ -62,7 +62,7 @@ def window_full(stage: Stage) -> None:
     stage.rest()
 
 
-def poison(stage: Stage) -> None:
+def poison(stage: Stage, lock_ms: int | None = None) -> None:
     """Some records always fail: three were archived, the last attempt at a fourth is under way."""
     archived, last = {(0, 13), (1, 25), (1, 60)}, (1, 104)
 
@@ -72,7 +72,7 @@ def poison(stage: Stage) -> None:
             return None
         return _RELEASE if (place.partition, place.offset) in {*archived, last} else _ACCEPT
 
-    stage.open(2)
+    stage.open(2, None if lock_ms is None else {_LOCK_MS: str(lock_ms)})
     stage.join(3, poisoned)
     for _ in steps(24):
         stage.produce(10)
