@@ -27,6 +27,7 @@ from sharelag.sources.files.captures import (
     write_capture,
 )
 from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
+from sharelag.version import __version__
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.encode import encode, encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC
@@ -122,7 +123,13 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
 
     def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
         tables = {"offsets": capture.offsets, **capture.extras}
-        info = replace(capture.info, cluster_id="anonymised", topics={}, options={})
+        info = replace(
+            capture.info,
+            cluster_id="anonymised",
+            topics={},
+            options={},
+            tool_version=__version__,  # in the original it is a text that anybody can change
+        )
         kept = {name: table for name, table in tables.items() if table.num_rows}
         kept.setdefault("offsets", capture.offsets)
         return {name: _table(table, names) for name, table in kept.items()}, info

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 import random
+import subprocess
+import sys
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -12,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 import sharelag
 from sharelag.errors import ShareLagError
 from sharelag.monitoring.agents.tools import Tools
+from sharelag.sources.recorded import folder_of
 from tests.support.widgets.samples import HOSTILE
 
 #: What any parameter may be given, besides what it has to be.
@@ -72,3 +76,58 @@ def test_odd_arguments_are_answered_or_refused(name: str, cases: Any) -> None:
         assert isinstance(answer, dict)
     assert taken > 0
     assert get_args(types["return"])
+
+
+#: What is no request of the protocol, or one that asks for nothing there is.
+NONSENSE = [
+    *(
+        b"\xff\xfe\0",
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"1" * 5000,
+        b"[" * 100_000,
+        b'"\\ud800"',
+        b"x" * (1 << 20),
+    ),
+    b'{"jsonrpc":"2.0"}',
+    b'{"jsonrpc":"2.0","id":{"a":1},"method":"tools/call"}',
+    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"nope"}}',
+    b'{"jsonrpc":"2.0","id":8,"method":"no/such"}',
+    b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"lag","arguments":[1]}}',
+]
+
+
+def test_lines_that_are_no_requests_stop_no_server() -> None:
+    """Over stdin and stdout; what the server says then is still the protocol."""
+    begin: dict[str, Any] = {"protocolVersion": "2025-03-26", "capabilities": {}}
+    begin["clientInfo"] = {"name": "test", "version": "1"}
+    requests = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}).encode(),
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        *NONSENSE,
+        b'{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{"name":"groups","arguments":{}}}',
+    ]
+    command = [sys.executable, "-c", "from sharelag.cli import main; main()"]
+    with subprocess.Popen(
+        [*command, "mcp", "--capture", str(folder_of("poison"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(b"".join(line + b"\n" for line in requests))
+        server.stdin.flush()
+        said: dict[Any, Any] = {}
+        for line in server.stdout:
+            answer = json.loads(line)
+            said[answer.get("id")] = answer
+            if answer.get("id") == 99:
+                break
+        server.stdin.close()
+    assert server.returncode == 0
+    assert "poison" in said[99]["result"]["content"][0]["text"]
+    assert "Unknown tool" in said[7]["result"]["content"][0]["text"]
+    assert "error" in said[8]
+    assert "error" in said[9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,27 @@ def test_what_readers_ignore_or_refuse_is_left_out(
     ):
         lags = [bench.lag().table.column("lag").to_pylist() for bench in (original, shared)]
         assert lags[0] == lags[1]
+
+
+def test_what_somebody_has_added_to_files_is_left_out(tmp_path: Path) -> None:
+    """Columns, metadata of Parquet, fields of the description, other files."""
+    source = Path(shutil.copytree(CAPTURES / "scenarios" / "window_full", tmp_path / "c"))
+    text = HIDDEN.decode()
+    for path in (*source.glob("*.parquet"), source / "records" / "part-0.parquet"):
+        table = pq.read_table(path)
+        table = table.append_column("note", pa.array([text] * table.num_rows))
+        fields = [field.with_metadata({"note": text}) for field in table.schema]
+        pq.write_table(table.cast(pa.schema(fields, {"note": text})), path)
+    about = json.loads((source / "capture.json").read_text())
+    about |= {"note": text, "tool_version": text, "options": {"client.id": text}}
+    (source / "capture.json").write_text(json.dumps(about))
+    (source / f"{text}.txt").write_text(text)
+    anonymise(source, tmp_path / "shared")
+    for path in (tmp_path / "shared").rglob("*.parquet"):
+        assert text not in str(pq.ParquetFile(path).metadata.metadata)
+        assert text not in str(pq.read_schema(path))
+    assert HIDDEN in bytes_of(source)
+    assert HIDDEN not in bytes_of(tmp_path / "shared")
 
 
 def test_the_folder_is_not_replaced_unasked(tmp_path: Path) -> None:
