@@ -95,6 +95,12 @@ def test_files_it_names_exist(name: str) -> None:
     assert not [path for path in re.findall(room, text_of(name)) if not (ROOT / path).exists()]
 
 
+def test_tests_that_promises_of_security_name_exist() -> None:
+    named = set(re.findall(r"`(?:[\w/]+/)?(test_\w+\.py)`", text_of("SECURITY.md")))
+    assert len(named) > 20
+    assert named - {path.name for path in (ROOT / "tests").rglob("test_*.py")} == set()
+
+
 def test_files_of_the_architecture_exist() -> None:
     """Files are named without their room there, so they may be anywhere."""
     git = ["git", "ls-files"]
