@@ -20,8 +20,8 @@ _AT_ONCE = 8 << 20
 _OTHERWISE_PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
 #: Bytes of a line: a request about ten thousand share partitions has a hundredth of it.
 MOST_LINE = 64 << 20
-#: Bytes that a packed file may become, and for each of its own where it is larger: logs of requests
-#: that are all alike become 60.
+#: Bytes that a packed file may become; a large one may become so many times its size. Requests that
+#: hardly differ become 60 times as large.
 _MOST_PACKED, _MOST_BYTES_A_BYTE = 256 << 20, 250
 
 
