@@ -201,6 +201,8 @@ class Connection:
         found = self._metadata()
         if topic not in found.topics:
             raise unreachable(self.config, latest(self._heard))
+        if (error := found.topics[topic].error) is not None:
+            raise explain(error, topic, self.config)
         partitions = found.topics[topic].partitions.values()
         return {one.id: found.brokers.get(one.leader) for one in partitions}
 
@@ -214,6 +216,7 @@ class Connection:
         # The answer that is waited for says what is wrong with the brokers.
         with suppress(KafkaException):
             self._controller = self.admin.list_topics(timeout=LEAST).controller_id
+            self.asked.is_answered = True
 
     def leave_controller(self) -> None:
         """Let the client learn of another controller than the one that was asked and is silent.

@@ -124,7 +124,7 @@ def _leaders(connection: Connection, topic: str) -> dict[int, Any]:
     try:
         described = _describe(connection, [topic], connection.within / 2)[topic]
         return {p.id: p.leader for p in connection.result(described, topic).partitions}
-    except BrokerUnreachableError:
+    except (BrokerUnreachableError, NoLeaderError):
         return connection.leaders(topic)
 
 
