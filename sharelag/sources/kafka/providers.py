@@ -105,7 +105,7 @@ def _of_file(path: str, key: str, parameters: _Parameters) -> str | None:
 
 
 def _of_folder(path: str, key: str, parameters: _Parameters) -> str | None:
-    # As Kafka lists a folder's files: a name that leads elsewhere is none of them.
+    # As Kafka lists a folder's files: a name that leads elsewhere does not belong to it.
     if not key or key != Path(key).name or not (Path(path) / key).is_file():
         _allowed(path, parameters)
         return None
