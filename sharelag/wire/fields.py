@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 STATE_TOPIC = "__share_group_state"
 GROUP_TOPIC = "__consumer_offsets"
@@ -21,6 +22,12 @@ GROUP_TOPIC = "__consumer_offsets"
 VALUE_VERSION = 0
 
 INT_SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2}
+
+
+@cache
+def _with_underscores(name: str) -> str:
+    """Return a name of Kafka's tables, of which there are few, as a column has it."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Field:
     @property
     def column(self) -> str:
         """The column name in our tables."""
-        return self.called or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+        return self.called or _with_underscores(self.name)
 
     @property
     def json_name(self) -> str:
