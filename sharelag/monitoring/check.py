@@ -224,7 +224,7 @@ def _so_far(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     or_more = "" if found.is_exact[place, -1] else " or more"
     begun = _moment(since)
     held = "" if begun is None else f", since {begun:%Y-%m-%d %H:%M:%S} UTC"
-    # A cause has a start of its own, which `explain` shows; what is measured now and then has none.
+    # A cause has a start, which `explain` shows; what is measured now and then has none.
     is_exact = found.since is not None and (found.is_older is None or not found.is_older[place])
     if held and not is_exact:
         held += " at the latest"

@@ -24,7 +24,7 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
         What is being done.
     shown : bool, optional
         Else only in a notebook, unless Spark Connect draws a bar there itself, and of what a cell
-        waits for: a thread has views of its own that say what they read.
+        waits for: the views that a thread fills say what they read.
     """
     if not (_is_waited_for() if shown is None else shown):
         yield

@@ -158,7 +158,7 @@ class Tools:
     def read_ahead(self) -> None:
         """Read once before anybody asks, since the first reading loads machine code for seconds.
 
-        A question meanwhile waits for it. What goes wrong is answered to who asks next.
+        A question meanwhile waits for it. The next question says what went wrong, if anything did.
         """
         with self._one_at_a_time, suppress(ShareLagError):
             self._bench = self._bench.refresh()
