@@ -63,7 +63,7 @@ def _lines(kept: Mapping[str, Any]) -> Iterator[str]:
 def _by_fault(kept: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """Add up what several tests injected of the same kind."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for test in kept.values():
+    for _, test in sorted(kept.items()):
         for one in test["faults"]:
             key = (one["area"], one["fault"])
             row = rows.setdefault(
