@@ -142,7 +142,7 @@ def _objects(text: str, path: Path) -> Iterator[tuple[_Row, str]]:
 
 
 def _is_logged(line: str) -> bool:
-    """Whether a line, or what is of it before an object, is passed over."""
+    """Whether a line, or the part of it that precedes an object, is passed over."""
     words = line.strip()
     if not words or words.startswith(_LOGGED):
         return True

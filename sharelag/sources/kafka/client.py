@@ -39,7 +39,7 @@ _LEAST = 0.5
 #: Seconds after which a client that waits for an answer looks again at who may give it; each time
 #: the pause grows, up to the most.
 _LOOK_AGAIN, _SLOWER, _MOST_PAUSE = 0.1, 1.25, 1.0
-#: How often brokers are asked for another controller: each names any of them.
+#: How often metadata is requested until it names another controller: each answer names any broker.
 _TRIES = 5
 #: After these errors another attempt may find the new leader.
 _MOVING = (NoLeaderError, BrokerUnreachableError)
@@ -219,9 +219,9 @@ class Connection:
             self.asked.is_answered = True
 
     def leave_controller(self) -> None:
-        """Let the client learn of another controller than the one that was asked and is silent.
+        """Let the client learn of another controller when the one it asked is silent.
 
-        A request that was sent to that one is not sent to another.
+        A request that the silent one received is not repeated elsewhere.
         """
         before = self._controller
         for _ in range(_TRIES):
