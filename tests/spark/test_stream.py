@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
@@ -22,6 +25,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.pipeline import stream
 from sharelag.replay import replay_arrow
 from sharelag.sources.inputs import CaptureInput
+from sharelag.sources.spark.queries import brief
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
@@ -179,3 +183,51 @@ def _pieces(records: pa.Table, count: int, random: Random) -> list[pa.Table]:
 def _rows(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = table.to_pylist()
     return sorted(rows, key=lambda r: (r["group_id"], r["topic_id"], r["partition"]))
+
+
+class _Uncaught:
+    """What ends threads of Spark's Java."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def uncaughtException(self, thread: Any, error: Any) -> None:
+        self.errors.append(error.getClass().getName())
+
+    class Java:
+        implements = ["java.lang.Thread$UncaughtExceptionHandler"]  # noqa: RUF012
+
+
+def test_a_long_error_of_java_does_not_overflow_a_query_that_is_being_stopped(
+    spark: SparkSession,
+) -> None:
+    uncaught, inside = _Uncaught(), threading.Event()
+    threads = spark._jvm.java.lang.Thread  # type: ignore[union-attr]
+    before = threads.getDefaultUncaughtExceptionHandler()
+
+    def fail(rows: DataFrame, number: int) -> None:
+        threads.setDefaultUncaughtExceptionHandler(uncaught)  # Python can be called from here on
+        inside.set()
+        while query.isActive:
+            time.sleep(0.01)
+        spark._jvm.java.lang.Class.forName("no.such." + "x" * 50_000)  # type: ignore[union-attr]
+
+    rows = spark.readStream.format("rate").load()
+    query = rows.writeStream.foreachBatch(brief(fail)).start()
+    assert inside.wait(120)
+    query.stop()
+    threads.setDefaultUncaughtExceptionHandler(before)
+    assert uncaught.errors == []
+    assert "ClusterError: java.lang.ClassNotFoundException" in str(query.exception())
+
+
+def test_what_ends_a_query_is_said_by_the_first_line_of_javas_error(spark: SparkSession) -> None:
+    def fail(rows: DataFrame, number: int) -> None:
+        spark._jvm.java.lang.Class.forName("no.such.name")  # type: ignore[union-attr]
+
+    query = spark.readStream.format("rate").load().writeStream.foreachBatch(brief(fail)).start()
+    with pytest.raises(StreamingQueryException) as failure:
+        query.awaitTermination(120)
+    said = str(failure.value)
+    assert "sharelag.errors.ClusterError: java.lang.ClassNotFoundException: no.such.name\n" in said
+    assert "BuiltinClassLoader" not in said

@@ -33,7 +33,7 @@ from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.spark.data_source import register
 from sharelag.sources.spark.data_source_options import FORMAT
-from sharelag.sources.spark.queries import ended, raised_in_worker, started
+from sharelag.sources.spark.queries import brief, ended, raised_in_worker, started
 from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
@@ -215,7 +215,7 @@ class Live(Displayable):
         partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
         with _set(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
             return (
-                writer.foreachBatch(self._take)
+                writer.foreachBatch(brief(self._take))
                 .trigger(processingTime=f"{self._every} seconds")
                 .start()
             )

@@ -40,7 +40,7 @@ from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.spark import session
 from sharelag.sources.spark.data_source import register
 from sharelag.sources.spark.data_source_options import FORMAT
-from sharelag.sources.spark.queries import ended, require_streams, started
+from sharelag.sources.spark.queries import brief, ended, require_streams, started
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ def follow(
         }
         options |= {"maxOffsetsPerTrigger": str(max_offsets_per_trigger), **config.spark_options()}
         rows = spark.readStream.format(FORMAT).options(**options).load()
-        writer = rows.writeStream.foreachBatch(job.append).option(
+        writer = rows.writeStream.foreachBatch(brief(job.append)).option(
             "checkpointLocation", str(checkpoint)
         )
         trigger: dict[str, Any] = (

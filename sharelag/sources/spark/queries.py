@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
+import traceback
 from collections.abc import Callable
 
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
 from sharelag import errors
-from sharelag.errors import InputError, SetupError, ShareLagError
+from sharelag.errors import ClusterError, InputError, SetupError, ShareLagError
 from sharelag.sources.spark import is_connect
 from sharelag.sources.spark.data_source_stream import require_admission_control
 
@@ -21,6 +22,16 @@ _LOG = logging.getLogger(__name__)
 # How often to start a query whose Python worker does not come up in time.
 _ATTEMPTS = 5
 _NOT_CONNECTED = "failed to connect back"
+
+# Characters of an error's first line.
+_LONGEST = 1_000
+
+# How the text of an error of Java begins in Python, and how Spark knows that it was interrupted.
+_OF_JAVA = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+_INTERRUPTED = re.compile(
+    r"java\.lang\.InterruptedException|java\.io\.InterruptedIOException"
+    r"|java\.nio\.channels\.ClosedByInterruptException"
+)
 
 
 def require_streams(spark: SparkSession, instead: str) -> None:
@@ -84,6 +95,42 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
             f"Spark's Python worker did not start within 10 seconds in {_ATTEMPTS} attempts: "
             "this machine is too busy; try again later"
         ) from error
+
+
+def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """Return a ``foreachBatch`` function whose Java errors reach Spark in one line.
+
+    While a query is being stopped, Spark searches the text of an error for an interruption, by a
+    regular expression that recurses for every character (``StreamExecution.PROXY_ERROR``). The
+    stack trace that Py4J appends overflows the stack of the query's thread, which then prints it.
+
+    Parameters
+    ----------
+    batch : callable
+        Takes the rows and the number of a micro-batch.
+
+    Returns
+    -------
+    callable
+        The same. It raises a `ShareLagError` of a task as such, other errors of Java by their first
+        line, and errors of Python as they are.
+    """
+
+    def run(rows: DataFrame, number: int) -> None:
+        try:
+            batch(rows, number)
+        except Exception as error:
+            text = traceback.format_exc()
+            if _OF_JAVA not in text:
+                raise
+            if interruption := _INTERRUPTED.search(text):
+                what = f"{_OF_JAVA} a micro-batch: {interruption[0]}"
+            else:
+                # Py4J writes what was called, and in the next line what Java raised.
+                what = text.partition(_OF_JAVA)[2].partition("\n: ")[2].partition("\n")[0]
+            raise (raised_in_worker(error) or ClusterError(what[:_LONGEST])) from None
+
+    return run
 
 
 def ended(query: StreamingQuery, within: float = 1.0) -> bool:
