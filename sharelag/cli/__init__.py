@@ -16,7 +16,7 @@ import click
 
 from sharelag.cli.grouped import Grouped
 from sharelag.cli.output import Later, exit_code, leave, one_line
-from sharelag.cli.telling import tell
+from sharelag.cli.telling import Asked, tell
 from sharelag.tables.words import terminal
 from sharelag.version import __version__
 
@@ -29,18 +29,18 @@ def main() -> None:
     # Warnings of our own modules, where nobody has set up logging.
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Warning())
+    asked = Asked()
     try:
-        status = cli(standalone_mode=False, prog_name="sharelag")
+        status = cli(standalone_mode=False, prog_name="sharelag", obj=asked)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
-    except (
-        Exception
-    ) as error:  # the last line of defence: one line for people, the traceback on request
-        if {"-v", "--verbose"} & set(sys.argv):
+    except Exception as error:
+        # The last line of defence: one line for people, the traceback on request.
+        if asked.for_tracebacks:
             traceback.print_exc()
         tell(terminal(one_line(error)))
         sys.exit(exit_code(error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import traceback
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +26,7 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import one_line, read_by, start, write
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import Asked
 from sharelag.tables import views
 from sharelag.tables.level import CHECKED
 
@@ -67,7 +67,7 @@ class _Check(click.Command):
         except (click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:  # whatever it was, the outcome of the check is not known
-            if {"-v", "--verbose"} & set(sys.argv):
+            if ctx.ensure_object(Asked).for_tracebacks:
                 traceback.print_exc()
             _tell(ctx, one_line(error))
             return _UNKNOWN

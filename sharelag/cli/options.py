@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.telling import Asked
 from sharelag.durations import parse_duration, typed
 from sharelag.errors import InputError
 
@@ -145,7 +146,12 @@ def engine_option(default: str, about: str = "") -> Any:
 OUTPUT = output_option("human", "json", "yaml", "csv")
 ENGINE = engine_option("auto")
 VERBOSE = click.option(
-    "-v", "--verbose", is_flag=True, expose_value=False, help="Show the traceback of an error."
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=Asked.note,
+    help="Show the traceback of an error.",
 )
 
 

@@ -6,8 +6,21 @@ import os
 import shutil
 import sys
 import textwrap
+from dataclasses import dataclass
 
 import click
+
+
+@dataclass
+class Asked:
+    """What a command's options ask of errors, which are told after the command has ended."""
+
+    for_tracebacks: bool = False
+
+    @classmethod
+    def note(cls, context: click.Context, _: click.Parameter, verbose: bool) -> None:
+        """Note that `-v` was given, for as long as the whole command line lasts."""
+        context.ensure_object(cls).for_tracebacks |= verbose
 
 
 def tell(words: str) -> None:

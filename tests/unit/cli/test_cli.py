@@ -267,6 +267,20 @@ def test_bad_input_is_one_line_and_exit_1(case: str, capture: Path, tmp_path: Pa
     assert "Traceback" in sharelag(*arguments, "-v").stderr
 
 
+@pytest.mark.parametrize("verbose", [["-vv"], ["--verbose"], ["-vo", "json"]])
+def test_tracebacks_are_shown_however_they_are_asked_for(
+    capture: Path, tmp_path: Path, verbose: list[str]
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules: [{name: r, measure: lag, warn: 1}]")
+    nowhere = ["--capture", str(tmp_path / "none")]
+    for command in (["lag"], ["check", "--rules", str(rules)]):
+        assert "Traceback" in sharelag(*command, *nowhere, *verbose).stderr
+    named = sharelag("lag", "--capture", str(capture), "--group", "-v")
+    assert named.returncode == 1
+    assert "Traceback" not in named.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
