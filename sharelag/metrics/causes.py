@@ -68,7 +68,8 @@ CAUSES = (
         CRITICAL,
         "the start offset is beyond the end of the log: records before it are never delivered",
         "it was set there, or an unclean election shortened the log: stop the members and reset "
-        f"the offsets; sharelag plan-reset {OF_GROUP} --to-latest shows what that does, and how",
+        f"these partitions alone; sharelag plan-reset {OF_GROUP} --topic TOPIC:PARTITION "
+        "--to-latest shows what that does, and how",
         finders.start_beyond_end,
     ),
     Cause(

@@ -36,7 +36,7 @@ _COMMANDS = {
 _OF_RECORD = ("head_of_line", "poison_records", "window_full")
 _OTHERS = "history --events"
 #: Commands that take ``--topic``.
-_OF_TOPIC = ("windows", "history", "progress", "reconcile", "explain")
+_OF_TOPIC = ("windows", "history", "progress", "reconcile", "explain", "plan-reset")
 
 
 def next_command(cause: Mapping[str, Any], source: str, members: int | None = None) -> str:
@@ -59,9 +59,10 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
     offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
     if cause["cause"] in _OF_RECORD and offset and "--bootstrap-server" in source:
         place = f"{cause['topic']}:{cause['partition']}:{offset}"
-        return " ".join(
-            ["sharelag peek", source, shell_word(cause["group_id"]), shlex.quote(place)]
-        )
+        # After --, since a name may begin with a dash.
+        names = ["--"] if cause["group_id"].startswith("-") else []
+        words = [*names, cause["group_id"], place]
+        return " ".join(["sharelag peek", source, *map(shell_word, words)])
     words = _COMMANDS.get(cause["cause"], _OTHERS).format(more=(members or 1) + 2)
     parts = [words, source, f"--group {shell_word(cause['group_id'])}"]
     if cause["topic"] and words.split()[0] in _OF_TOPIC:

@@ -53,6 +53,19 @@ def test_a_stuck_record_of_a_cluster_is_shown_and_of_a_capture_its_window() -> N
     live = next_command(row, "--bootstrap-server a:1")
     assert live == "sharelag peek --bootstrap-server a:1 billing orders:0:4142"
     assert next_command(row, "--capture demo").startswith("sharelag windows --picture")
+    dashed = next_command(row | {"group_id": "--help"}, "--bootstrap-server a:1")
+    context = cli.commands["peek"].make_context("peek", shlex.split(dashed)[2:])
+    assert (context.params["group"], context.params["place"]) == ("--help", "orders:0:4142")
+
+
+def test_a_reset_is_planned_of_the_share_partition_that_needs_it_alone() -> None:
+    """Others of the group may have a backlog, which a reset to the end would skip."""
+    row = ROW | {"cause": "start_beyond_end"}
+    words = shlex.split(next_command(row, "--capture demo"))[1:]
+    answer = CliRunner().invoke(cli, [*words, "-o", "json"], catch_exceptions=False)
+    (one,) = map(json.loads, answer.stdout.splitlines())
+    assert (one["topic"], one["partition"]) == ("orders", 0)
+    assert "--group billing --topic orders:0 --reset-offsets --to-latest" in answer.stderr
 
 
 def test_the_command_of_an_open_transaction_shows_the_transaction() -> None:
