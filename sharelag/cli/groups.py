@@ -26,6 +26,7 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
+from sharelag.tables.words import shell_word
 
 _PRINTED = click.option(
     "--kafka-output",
@@ -161,9 +162,11 @@ def _or_kafkas_command(options: dict[str, Any], what: str) -> Iterator[None]:
     try:
         yield
     except AuthorizationError as error:
-        server = options["bootstrap_server"] or "HOST:PORT"
+        words = ["--bootstrap-server", options["bootstrap_server"] or "HOST:PORT"]
+        if options["command_config"]:
+            words += ["--command-config", str(options["command_config"])]
         raise AuthorizationError(
-            f"{error}. Describing groups takes fewer rights: kafka-share-groups.sh "
-            f"--bootstrap-server {server} --describe --all-groups {what} --verbose prints what "
-            "--kafka-output reads"
+            f"{error}. Describing groups takes fewer rights; --kafka-output reads what this "
+            f"prints: kafka-share-groups.sh {' '.join(map(shell_word, words))} --describe "
+            f"--all-groups {what} --verbose"
         ) from error

@@ -21,6 +21,7 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.output import groups_in, note_settings, start, summarise, write
 from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import PROFILES
@@ -135,7 +136,7 @@ def _in_force(
     _print(answer.table, output, problems)
     note_settings(known)
     for group in sorted(groups - set(known.column("entity").to_pylist())):
-        click.echo(f"sharelag: {terminal(no_settings(group))}", err=True)
+        tell(terminal(no_settings(group)))
     summarise(answer, source, None, "setting")
     _note_commands(found, given, sorted(groups), "4.3.1", source)
     return answer.table
@@ -151,7 +152,7 @@ def _note_commands(
     address = (config.bootstrap_servers, config.command_config) if config else (None, None)
     for command in kafkas_settings_commands(found, given, groups, profile, *address):
         whose = "as KIP-932 proposed" if profile == "draft" else "Kafka's command"
-        click.echo(terminal(f"sharelag: {whose}: {command}"), err=True)
+        tell(terminal(f"{whose}: {command}"))
 
 
 def _known(
@@ -213,10 +214,9 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
         found = lint_rows(properties, settings, group)
     write(lines(plain_rows(found), output, views.LINT.columns))
     if not found.num_rows:
-        click.echo(terminal(f"sharelag: share consumers accept every property of {path}"), err=True)
+        tell(terminal(f"share consumers accept every property of {path}"))
     if others := [name for name in unknown if name not in found.column("name").to_pylist()]:
-        note = f"sharelag: not Kafka's own, so for its plug-ins or ignored: {', '.join(others)}"
-        click.echo(terminal(note), err=True)
+        tell(terminal(f"not Kafka's own, so for its plug-ins or ignored: {', '.join(others)}"))
     return int(found.num_rows > 0)
 
 
@@ -243,6 +243,8 @@ def _print(table: Any, output: str, problems: bool) -> None:
     if output == "human":  # what is wrong comes first
         rows.sort(key=lambda row: row["problem"] is None)
     write(lines(rows, output, view.columns))
+    if problems and not rows:
+        tell("no setting conflicts with another, or with what Kafka accepts")
 
 
 def _values(given: tuple[str, ...]) -> dict[str, str]:

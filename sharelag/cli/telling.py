@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
 from dataclasses import dataclass
 
 import click
+
+#: A command of Kafka at the end of a sentence, for people to copy.
+_COMMAND = re.compile(r"(?<=: )kafka-[a-z-]+\.sh --bootstrap-server .+\Z", re.DOTALL)
 
 
 @dataclass
@@ -24,13 +28,22 @@ class Asked:
 
 
 def tell(words: str) -> None:
-    """Print a sentence about an answer on standard error, wrapped where that is a terminal."""
+    """Print a sentence about an answer on standard error, wrapped where that is a terminal.
+
+    A command at its end stays in one line, since a shell would run each line of what is copied.
+    """
     said = f"sharelag: {words}"
     if sys.stderr.isatty():
+        command = _COMMAND.search(said)
         # Names and moments stay whole, to be copied; a file or a pipe gets one line.
-        said = textwrap.fill(
-            said, _width(), subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+        lines = textwrap.wrap(
+            said[: command.start()] if command else said,
+            _width(),
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+            break_long_words=False,
         )
+        said = "\n".join([*lines, *([command[0]] if command else [])])
     click.echo(said, err=True)
 
 

@@ -333,6 +333,10 @@ def test_what_is_wrong_comes_first_for_people() -> None:
     only = sharelag(*arguments, "--problems").stdout
     assert only.count(limit) >= sum(wrong)
     assert "heartbeat" not in only
+    none = sharelag("settings", "--capture", "demo", "--group", "billing", "--problems")
+    assert none.returncode == 0
+    assert "no setting conflicts" in none.stderr
+    assert "no setting conflicts" not in sharelag(*arguments, "--problems").stderr
 
 
 def test_what_differs_from_an_earlier_capture() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import sharelag
 from sharelag.cli.telling import tell
+from sharelag.metrics.reset import kafkas_commands
 from sharelag.sources.recorded import folder_of
 from sharelag.tables.fitting import fitted, widest
 from tests.support.command import sharelag as command
@@ -222,6 +223,20 @@ def test_the_lines_below_a_table_fit_the_terminal_and_stay_whole_elsewhere(
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((50, 24)))
     tell(words)
     assert max(map(len, capsys.readouterr().err.splitlines())) <= 50
+
+
+def test_a_command_to_copy_stays_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shell would run each line, and a name with spaces would become another name."""
+    (command, _) = kafkas_commands("a  b: c" + " d" * 50, ["orders"], "latest")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    tell(f"Kafka's command: {command}")
+    assert capsys.readouterr().err == f"sharelag: Kafka's command:\n{command}\n"
+    # No command that a shell takes: it is a part of the sentence.
+    tell("kafka-share-groups.sh cannot do this reset: Admin.alterShareGroupOffsets of Java can.")
+    assert max(map(len, capsys.readouterr().err.splitlines())) <= 60
 
 
 def test_names_that_are_longer_than_a_line_break_behind_dots() -> None:
