@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.schemas.arrow import one_batch
+from sharelag.sources.files.printed_pieces import regular_records
 from sharelag.sources.files.printed_records import NotPrintedError, Printed, number, text
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -39,6 +41,8 @@ _PLACES = ("CreateTime:", "Partition:", "Offset:")
 #: Characters that may be read again, for each of a text, because an object is not whole and
 #: another may begin in it; and how many an object counts that does not say where it breaks.
 _AGAIN, _UNKNOWN = 64, 10_000
+#: Characters of objects that are read at once.
+_PIECE = 1 << 20
 #: Bytes of a file in which the first record has to begin.
 _LOOK = 1 << 16
 
@@ -79,15 +83,26 @@ def read_printed(path: Path) -> pa.RecordBatch:
         so deep in each other that reading them would take a time that nobody waits for.
     """
     text = _plain(path.read_bytes())
-    rows, errors = [], []
-    for row, error in _dumped(text) if _dump_begins(text) else _objects(text, path):
-        rows.append(row | {"timestampType": 0})
-        errors.append(error)
-    if errors and all(errors):
+    batches: list[pa.RecordBatch] = []
+    rows: list[_Row] = []
+    errors, is_any_whole = [], False
+    for found in _dumped(text) if _dump_begins(text) else _objects(text, path):
+        if isinstance(found, pa.RecordBatch):
+            batches += [_batch(rows), found]
+            rows, is_any_whole = [], True
+        else:
+            row, error = found
+            rows.append(row | {"timestampType": 0})
+            errors.append(error)
+    if errors and all(errors) and not is_any_whole:
         raise InputError(
             f"{path} is not what Kafka's formatters print of share group records ({errors[0]}): "
             "give the output of kafka-console-consumer.sh or kafka-dump-log.sh"
         )
+    return one_batch(pa.Table.from_batches([*batches, _batch(rows)]))
+
+
+def _batch(rows: list[_Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
@@ -102,11 +117,23 @@ def _dump_begins(text: str) -> bool:
     return found is not None and (first is None or found.start() < first.start())
 
 
-def _objects(text: str, path: Path) -> Iterator[tuple[_Row, str]]:
-    """Yield a row an object, and what is wrong with it; log lines are passed over."""
+def _objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
+    """Yield the records of a piece, or a row an object and what is wrong with it.
+
+    Most pieces are read at once; of those that cannot be, and where records of Kafka 4.0 have been
+    seen, each object is read for itself. Log lines are passed over.
+    """
     decoder, printed = json.JSONDecoder(), Printed()
-    at, count, again = 0, 0, _AGAIN * (len(text) + _UNKNOWN)
+    at, count, again, careful = 0, 0, _AGAIN * (len(text) + _UNKNOWN), 0
     while at < len(text):
+        if at >= careful:
+            careful = _next(text, at + _PIECE)
+            if not printed.has_kafka_4_0:
+                batch = regular_records(text[at:careful], count)
+                if batch is not None:
+                    yield batch
+                    at, count = careful, count + batch.num_rows
+                    continue
         begin = text.find("{", at)
         between = text[at : len(text) if begin < 0 else begin]
         if not all(map(_is_logged, between.split("\n"))):

@@ -74,6 +74,11 @@ class Printed:
     def __init__(self) -> None:
         self._of_kafka_4_0: set[tuple[Any, ...]] = set()
 
+    @property
+    def has_kafka_4_0(self) -> bool:
+        """Whether the latest snapshot of some share partition is one of Kafka 4.0."""
+        return bool(self._of_kafka_4_0)
+
     def encoded(self, key: Any, value: Any) -> tuple[str, bytes, bytes | None]:
         """Return topic, key and value of a record; of another kind's, no more than its type.
 
