@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sharelag.sources.kafka.config import ClientConfig
 
 OLDEST_JAVA = 17
+#: Records at the end of each state partition that are looked at.
+_LATEST = 100
 
 
 class Check(NamedTuple):
@@ -314,16 +316,30 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
 
 
 def _formats(config: ClientConfig) -> str:
-    """The generations of the format, by the last record of each state partition."""
+    """The generations of the format, by the ends of each state partition.
+
+    Brokers prune up to the oldest snapshot that is needed, so that the first record is the oldest
+    that counts. What they write now are the last, of which some may be tombstones.
+    """
+    import pyarrow as pa
+
+    from sharelag import schemas
     from sharelag.metrics.health import formats, gather, health_arrow
     from sharelag.sources.kafka import topics as kafka
     from sharelag.wire.fields import STATE_TOPIC
 
     spans = kafka.offset_ranges(config, STATE_TOPIC)
-    last = {p: (end - 1, end) for p, (first, end) in spans.items() if end > first}
-    if not last:
+    some = {p: span for p, span in spans.items() if span[1] > span[0]}
+    if not some:
         return "unknown: there are no records"
-    return formats(health_arrow(gather(kafka.read_topic(config, STATE_TOPIC, last))))
+    ends = (
+        {p: (first, first + 1) for p, (first, _) in some.items()},
+        {p: (max(first, end - _LATEST), end) for p, (first, end) in some.items()},
+    )
+    batches = [batch for two in ends for batch in kafka.read_topic(config, STATE_TOPIC, two)]
+    # Together: others show what a record is that may be of two generations.
+    found = formats(health_arrow(gather([pa.Table.from_batches(batches, schemas.RAW)])))
+    return f"{found}, by the first and the last {_LATEST} records of each state partition"
 
 
 def _ask(what: str, question: Callable[[], str]) -> Check:

@@ -23,7 +23,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import TODAY
 from sharelag.wire.interpreter import possible_times, topic_mask
 
-#: Kinds of records: column -> label.
+#: Kinds of today's records: column -> label. A tombstone is the same in most generations.
 KINDS = {
     "snapshots": "snapshot v0",
     "snapshots_with_count": "snapshot v0 with count",
@@ -34,17 +34,21 @@ KINDS = {
 }
 #: Records of older generations of the format: column -> label.
 OLDER = {f"generation_{number}": f"G{number}" for number in range(TODAY)}
+UNKNOWN_TAGS = "unknown tags"
 _OF_A_KIND = (
-    ["snapshots", "snapshots_with_count"],
-    ["updates", "updates_with_count"],
-    ["tombstones", "update_tombstones"],
+    ["snapshots", "snapshots_with_count", "older_snapshots"],
+    ["updates", "updates_with_count", "older_updates"],
+    ["tombstones", "update_tombstones", "older_tombstones"],
 )
+_RECORDS = [name for names in _OF_A_KIND for name in names]
+#: Labels of what every generation may have written.
+_OF_ANY = {"tombstone", "tombstone of an update", UNKNOWN_TAGS}
 _STATE_PARTITION = ["topic", "partition"]
 _SHARE_PARTITION = ["group_id", "topic_id", "share_partition"]
 #: Aggregate by column; rows of share partitions and rows of a whole state partition use different
 #: ones.
 _TOTALS = dict.fromkeys(
-    ["rows", "bytes", "rejects", "finished", *KINDS, *OLDER, "unknown_tags"], "sum"
+    ["rows", "bytes", "rejects", "finished", *_RECORDS, *OLDER, "unknown_tags"], "sum"
 )
 _RANGES = {
     "first_offset": "min",
@@ -192,6 +196,7 @@ def _records(records: pa.RecordBatch) -> pa.Table:
     state = pc.invert(tombstone)
     snapshot = pc.and_(state, pc.invert(update))
     removal = pc.and_(tombstone, pc.invert(update))
+    today = pc.is_null(records.column("generation"))
     kinds = {
         "snapshots": pc.and_(snapshot, pc.invert(counted)),
         "snapshots_with_count": pc.and_(snapshot, counted),
@@ -199,8 +204,10 @@ def _records(records: pa.RecordBatch) -> pa.Table:
         "updates_with_count": pc.and_(pc.and_(state, update), counted),
         "tombstones": removal,
         "update_tombstones": pc.and_(tombstone, update),
+    }
+    kinds = {name: pc.and_(mask, today) for name, mask in kinds.items()} | {
         "unknown_tags": pc.greater(pc.list_value_length(records.column("unknown_tags")), 0),
-        **_older(records.column("generation")),
+        **_older(records.column("generation"), snapshot, pc.and_(state, update), tombstone),
     }
     lasts = {"last_snapshot": snapshot, "last_tombstone": removal, "last_state": state}
     nothing = pa.scalar(None, pa.int64())
@@ -213,11 +220,18 @@ def _records(records: pa.RecordBatch) -> pa.Table:
     )
 
 
-def _older(generation: pa.Array) -> dict[str, pa.Array]:
+def _older(
+    generation: pa.Array, snapshot: pa.Array, update: pa.Array, tombstone: pa.Array
+) -> dict[str, pa.Array]:
     if generation.null_count == len(generation):
         return {}
+    older = generation.is_valid()
     return {
         name: pc.equal(generation, number).fill_null(False) for number, name in enumerate(OLDER)
+    } | {
+        "older_snapshots": pc.and_(snapshot, older),
+        "older_updates": pc.and_(update, older),
+        "older_tombstones": pc.and_(tombstone, older),
     }
 
 
@@ -263,7 +277,7 @@ def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
     alive = pc.greater(table.column("last_state"), removed).fill_null(False).cast(pa.int64())
     key = texts(table, _SHARE_PARTITION)
     belongs = state_partitions(key, partition_counts(flat(table.column("topic")), partitions))
-    records = flat(_total(table, list(KINDS)))
+    records = flat(_total(table, _RECORDS))
     misplaced = pc.if_else(pc.equal(belongs, flat(table.column("partition"))), 0, records)
     columns = {
         "share_partitions": alive,
@@ -306,7 +320,7 @@ def _health(summed: pa.Table) -> pa.RecordBatch:
         name: summed.column(name) for name in schemas.HEALTH.names if name in summed.column_names
     } | {
         "end_offset": end,
-        "records": _total(summed, list(KINDS)),
+        "records": _total(summed, _RECORDS),
         "snapshots": snapshots,
         "updates": updates,
         "tombstones": tombstones,
@@ -328,7 +342,7 @@ def _ratio(part: pa.ChunkedArray, whole: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _generations(summed: pa.Table) -> pa.ChunkedArray:
-    names = KINDS | {"unknown_tags": "unknown tags"}
+    names = KINDS | {"unknown_tags": UNKNOWN_TAGS}
     kinds = summed.select([*names, *OLDER]).to_pylist()
     return pa.chunked_array([[_labels(row, names) for row in kinds]], pa.list_(pa.string()))
 
@@ -338,8 +352,7 @@ def _labels(counts: dict[str, int | None], names: Mapping[str, str]) -> list[str
     older = [label for name, label in OLDER.items() if counts[name]]
     if "G0" in older and "G1" in older:
         older.remove("G1")  # a checkpoint, the same in both: G0's deltas show whose it is
-    today = sum(counts[name] or 0 for name in KINDS) > sum(counts[name] or 0 for name in OLDER)
-    return [label for name, label in names.items() if today and counts[name]] + older
+    return [label for name, label in names.items() if counts[name]] + older
 
 
 def formats(health: Arrow) -> str:
@@ -350,14 +363,18 @@ def formats(health: Arrow) -> str:
     health : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.HEALTH`.
     """
-    labels = set(OLDER.values())
+    older = set(OLDER.values())
+    labels = [set(kinds) for kinds in health.column("generations").to_pylist()]
     seen = Counter(
         label
-        for kinds in health.column("generations").to_pylist()
-        for label in {kind if kind in labels else f"G{TODAY}" for kind in kinds}
+        for kinds in labels
+        for label in {kind if kind in older else f"G{TODAY}" for kind in kinds - _OF_ANY}
     )
     if not seen:
-        return "unknown: there are no records"
+        if any(labels):
+            return "unknown: there are tombstones alone, which tell no generation"
+        is_any = pc.any(pc.greater(health.column("rejects"), 0)).as_py()
+        return f"unknown: {'no record can be decoded' if is_any else 'there are no records'}"
     (first, _), *others = sorted(seen.items(), key=lambda item: (-item[1], -int(item[0][1:])))
     parts = [f"{count} partition{'s' if count > 1 else ''} {name}" for name, count in others]
     return ", ".join([first, *parts])

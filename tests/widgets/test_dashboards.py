@@ -348,6 +348,9 @@ def test_generations_are_known_by_the_partitions_they_are_in(demo: Workbench) ->
         )
         assert count == len(numbers_in(where.replace(" ", "")))
     assert rows["snapshot v0 with count"] == (4, "0-3")
+    older = [{"partition": 3, "generations": ["update v0", "unknown tags", "G3", "G2"]}]
+    shown = generations(pa.Table.from_pylist(older, schemas.HEALTH)).column("generation")
+    assert set(shown.to_pylist()) == {"update v0", "unknown tags", "G2", "G3"}
     assert generations(schemas.HEALTH.empty_table()).num_rows == 0
     records = {row["partition"]: row["records"] for row in demo.health().table.to_pylist()}
     assert (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag import open as open_workbench
+from sharelag.cli import doctor
 from sharelag.errors import InputError
-from sharelag.metrics.health import formats
+from sharelag.metrics.health import formats, gather, health_arrow
 from sharelag.reports.inputs import read
+from sharelag.sources.kafka import topics
+from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT
+from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support import records
 from tests.support.command import sharelag
 from tests.support.generations import FIRST_OFFSET, TODAY, Written, raw_of
@@ -86,6 +89,70 @@ def test_generations_are_told_with_the_partitions_that_have_them(tmp_path: Path)
     assert "format of the records: G4, 2 partitions G3, 1 partition G2\n" in done.stderr
     health = open_workbench(tmp_path / "raw.parquet", engine="local").health().table
     assert formats(health) == "G4, 2 partitions G3, 1 partition G2"
+
+
+def of_partition(partition: int, generation: int, tombstones: int = 0) -> pa.RecordBatch:
+    """The walk in a generation, with tombstones of it at the end, in one state partition."""
+    walk = raw_of(WALK.values(), generation)
+    key = walk.column("key")[0].as_py()
+    first = walk.column("offset")[-1].as_py() + 1
+    end = [{"key": key, "topic": STATE_TOPIC, "offset": first + n} for n in range(tombstones)]
+    whole = pa.concat_batches([walk, pa.RecordBatch.from_pylist(end, schema=walk.schema)])
+    at = whole.schema.get_field_index("partition")
+    places = pa.repeat(pa.scalar(partition, pa.int32()), whole.num_rows)
+    return whole.set_column(at, whole.schema.field(at), places)
+
+
+def test_a_tombstone_is_of_no_generation(tmp_path: Path) -> None:
+    table = pa.Table.from_batches([of_partition(0, 3, tombstones=2)])
+    pq.write_table(table, tmp_path / "raw.parquet")
+    seen = open_workbench(tmp_path / "raw.parquet", engine="local").health().table
+    assert formats(seen) == "G3"
+    assert seen.column("generations").to_pylist() == [["tombstone", "G3"]]
+    assert (seen["records"][0].as_py(), seen["tombstones"][0].as_py()) == (10, 2)
+    (partition,) = health_arrow(gather([table.slice(8)])).to_pylist()
+    assert partition["generations"] == ["tombstone"]
+    assert "tombstones alone" in formats(health_arrow(gather([table.slice(8)])))
+    bad = table.slice(0, 1).set_column(1, "value", pa.array([b"\0\0\1"], pa.binary()))
+    assert formats(health_arrow(gather([bad]))) == "unknown: no record can be decoded"
+    assert "no records" in formats(health_arrow(gather([table.slice(0, 0)])))
+
+
+def test_kinds_of_todays_records_are_not_those_of_older_ones(tmp_path: Path) -> None:
+    walk = raw_of(WALK.values(), 3)
+    today = raw_of(WALK.values(), TODAY).slice(1)  # updates alone
+    pq.write_table(pa.Table.from_batches([walk, today]), tmp_path / "raw.parquet")
+    seen = open_workbench(tmp_path / "raw.parquet", engine="local").health().table
+    assert seen.column("generations").to_pylist() == [["update v0", "G3"]]
+    assert (seen["snapshots"][0].as_py(), seen["updates"][0].as_py()) == (1, 14)
+
+
+@pytest.mark.parametrize("tombstones", [0, 99])
+def test_the_doctor_says_which_generations_a_topic_has(
+    tombstones: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upgraded = [of_partition(2, 3).slice(0, 1), of_partition(2, TODAY, tombstones).slice(1)]
+    parts = {
+        0: of_partition(0, TODAY),
+        1: of_partition(1, 3, tombstones),
+        2: pa.concat_batches(upgraded),
+    }
+
+    def read(_: object, topic: str, spans: dict[int, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+        assert topic == STATE_TOPIC
+        for partition, (first, end) in spans.items():
+            yield parts[partition].slice(first, end - first)
+
+    spans = {number: (0, part.num_rows) for number, part in parts.items()}
+    monkeypatch.setattr(topics, "offset_ranges", lambda *_: spans | {3: (5, 5)})
+    monkeypatch.setattr(topics, "read_topic", read)
+    config = client_config("localhost:9")
+    said = formats(health_arrow(gather(parts.values())))
+    assert said == "G4, 2 partitions G3"
+    ends = "by the first and the last 100 records of each state partition"
+    assert doctor._formats(config) == f"{said}, {ends}"
+    monkeypatch.setattr(topics, "offset_ranges", lambda *_: {3: (5, 5)})
+    assert doctor._formats(config) == "unknown: there are no records"
 
 
 @pytest.mark.row("PCR-03", "PCR-05")

@@ -9,7 +9,7 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.metrics.health import KINDS
+from sharelag.metrics.health import KINDS, OLDER, UNKNOWN_TAGS
 from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
 
@@ -103,7 +103,7 @@ def generations(health: pa.Table) -> pa.Table:
     rows = health.select(["partition", "generations"]).to_pylist()
     found = {
         kind: [row["partition"] for row in rows if kind in (row["generations"] or ())]
-        for kind in KINDS.values()
+        for kind in (*KINDS.values(), UNKNOWN_TAGS, *OLDER.values())
     }
     records = [
         {"generation": kind, "partitions": len(where), "in": as_ranges(where).replace(",", ", ")}
