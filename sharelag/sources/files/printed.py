@@ -21,7 +21,13 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas.arrow import one_batch
-from sharelag.sources.files.printed_pieces import regular_records
+from sharelag.sources.files.printed_pieces import (
+    DELETE,
+    KEY,
+    VALUE,
+    regular_lines,
+    regular_records,
+)
 from sharelag.sources.files.printed_records import NotPrintedError, Printed, number, text
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -30,7 +36,6 @@ _DUMP = "Dumping "
 # divide one: that would take time with the square of its length, or more.
 _SEGMENT = re.compile(r"\d+\.\w")
 _LINE = re.compile(r"\| offset: \d+ \w+: (?P<time>-?\d+) ")
-_KEY, _VALUE, _DELETE = " key: {", "} payload: ", "<DELETE>"
 #: How an object begins, which a group's id cannot look like: its quotation marks are escaped.
 _BEGIN = re.compile(r'\{\s*"(?:key|reject)"\s*:')
 #: What is before the objects of a consumer that prints where a record is.
@@ -41,8 +46,8 @@ _PLACES = ("CreateTime:", "Partition:", "Offset:")
 #: Characters that may be read again, for each of a text, because an object is not whole and
 #: another may begin in it; and how many an object counts that does not say where it breaks.
 _AGAIN, _UNKNOWN = 64, 10_000
-#: Characters of objects that are read at once.
-_PIECE = 1 << 20
+#: Characters of objects, and lines of a dump, that are read at once.
+_PIECE, _LINES = 1 << 20, 4096
 #: Bytes of a file in which the first record has to begin.
 _LOOK = 1 << 16
 
@@ -203,13 +208,18 @@ def _row(found: Any, count: int, printed: Printed) -> _Row:
     return {"topic": named, "partition": partition, "offset": offset, "key": key, "value": value}
 
 
-def _dumped(text: str) -> Iterator[tuple[_Row, str]]:
-    """Yield a row a line of a record, and what is wrong with it; other lines are about batches."""
+def _dumped(text: str) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
+    """Yield the records of some lines, or a row a line; other lines are about batches."""
     place: _Row = {"topic": STATE_TOPIC, "partition": 0}
     printed = Printed()
+    lines: list[str] = []
     # Not splitlines: a group's id may have what Unicode takes for the end of a line.
     for line in text.split("\n"):
-        if line.startswith(_DUMP):
+        is_file = line.startswith(_DUMP)
+        if is_file or len(lines) == _LINES:
+            yield from _of_lines(lines, place, printed)
+            lines = []
+        if is_file:
             file = _segment(line)
             if file is None:
                 raise InputError(
@@ -218,12 +228,25 @@ def _dumped(text: str) -> Iterator[tuple[_Row, str]]:
                 )
             place = file
         elif line.startswith("| offset: "):
-            where = re.match(r"\| offset: (\d{1,18})\b", line)
-            row = place | {"offset": int(where[1]) if where else None}
-            try:
-                yield row | _of_line(line.rstrip("\r"), printed), ""
-            except (NotPrintedError, ValueError, RecursionError) as error:
-                yield row | {"key": None, "value": line.encode()}, str(error)
+            lines.append(line)
+    yield from _of_lines(lines, place, printed)
+
+
+def _of_lines(
+    lines: list[str], place: _Row, printed: Printed
+) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
+    """Yield the records of lines of one segment, or a row a line and what is wrong with it."""
+    batch = None if printed.has_kafka_4_0 or not lines else regular_lines(lines, **place)
+    if batch is not None:
+        yield batch
+        return
+    for line in lines:
+        where = re.match(r"\| offset: (\d{1,18})\b", line)
+        row = place | {"offset": int(where[1]) if where else None}
+        try:
+            yield row | _of_line(line.rstrip("\r"), printed), ""
+        except (NotPrintedError, ValueError, RecursionError) as error:
+            yield row | {"key": None, "value": line.encode()}, str(error)
 
 
 def _segment(line: str) -> _Row | None:
@@ -239,16 +262,16 @@ def _segment(line: str) -> _Row | None:
 def _of_line(line: str, printed: Printed) -> _Row:
     head = _LINE.match(line)
     # A group's id may have both marks, and is between the first of one and the last of the other.
-    begin = line.find(_KEY, head.end()) if head else -1
-    end = line.rfind(_VALUE)
-    payload = line[end + len(_VALUE) :]
-    is_payload = payload == _DELETE or (payload[:1] == "{" and payload[-1:] == "}")
+    begin = line.find(KEY, head.end()) if head else -1
+    end = line.rfind(VALUE)
+    payload = line[end + len(VALUE) :]
+    is_payload = payload == DELETE or (payload[:1] == "{" and payload[-1:] == "}")
     if head is None or not 0 <= begin < end or not is_payload:
         raise NotPrintedError(
             "a line without key and payload: dump with --share-group-state-decoder"
         )
-    value = None if payload == _DELETE else json.loads(payload)
-    key = json.loads(line[begin + len(_KEY) - 1 : end + 1])
+    value = None if payload == DELETE else json.loads(payload)
+    key = json.loads(line[begin + len(KEY) - 1 : end + 1])
     _, key, octets = printed.encoded(key, value)
     time = number(int(head["time"]), "time", "int64")
     return {"timestamp": time, "key": key, "value": octets}

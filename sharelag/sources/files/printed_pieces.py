@@ -46,6 +46,9 @@ _PRINTED = pa.schema(
     ]
 )
 _OPTIONS = pa.json.ParseOptions(_PRINTED, unexpected_field_behavior="error")
+#: What is before a key, between key and value, and in the place of a value in a line of a dump.
+KEY, VALUE, DELETE = " key: {", "} payload: ", "<DELETE>"
+_PLACE = r"^\| offset: (?P<offset>[0-9]{1,18}) \w+: (?P<time>-?[0-9]{1,18}) "
 _TOMBSTONE = re.compile(r'"value":\s*null')
 #: Longer names are for the careful path to judge.
 _NAME = 1000
@@ -101,6 +104,61 @@ def regular_records(text: str, first: int) -> pa.RecordBatch | None:
     return pa.RecordBatch.from_arrays(
         [columns[name] for name in schemas.RAW.names], schema=schemas.RAW
     )
+
+
+def regular_lines(lines: list[str], topic: str, partition: int) -> pa.RecordBatch | None:
+    """Read lines of a log dump as whole columns.
+
+    Parameters
+    ----------
+    lines : list of str
+        Those of records, of one segment.
+    topic, partition
+        What the segment is of.
+
+    Returns
+    -------
+    pyarrow.RecordBatch or None
+        As for `regular_records`.
+    """
+    whole = pc.utf8_rtrim(pa.array(lines, pa.string()), "\r")
+    # A group's id may have both marks, and is between the first of one and the last of the other.
+    begun = _halves(whole, KEY)
+    ended = None if begun is None else _halves(begun[1], VALUE, reverse=True)
+    if begun is None or ended is None:
+        return None
+    places = pc.extract_regex(begun[0], _PLACE)
+    payload = ended[1]
+    is_tombstone = pc.equal(payload, DELETE)
+    is_object = pc.and_(pc.starts_with(payload, "{"), pc.ends_with(payload, "}"))
+    if places.null_count or not pc.all(pc.or_(is_tombstone, is_object)).as_py():
+        return None
+    key = pc.binary_join_element_wise("{", ended[0], "}", "")
+    # A dump prints both numbers as texts.
+    key = pc.replace_substring_regex(key, r'^\{"type":"([0-9]{1,5})"', r'{"type":\1')
+    value = pc.replace_substring_regex(payload, r'^\{"version":"([0-9]{1,5})"', r'{"version":\1')
+    value = pc.if_else(is_tombstone, "null", value)
+    objects = pc.binary_join_element_wise('{"key":', key, ',"value":', value, "}", "")
+    batch = regular_records("\n".join(objects.to_pylist()), 0)
+    if batch is None or len(batch) != len(lines):
+        return None
+    time = pc.struct_field(places, "time").cast(pa.int64())
+    columns = {
+        "topic": pa.repeat(pa.scalar(topic), len(lines)),
+        "partition": pa.repeat(pa.scalar(partition, pa.int32()), len(lines)),
+        "offset": pc.struct_field(places, "offset").cast(pa.int64()),
+        "timestamp": time.cast(schemas.TIMESTAMP),
+    }
+    arrays = [columns.get(name, batch.column(name)) for name in schemas.RAW.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schemas.RAW)
+
+
+def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array, pa.Array] | None:
+    """Return what is before and behind the first mark, or the last; None where one has none."""
+    parts = pc.split_pattern(texts, mark, max_splits=1, reverse=reverse)
+    if not pc.all(pc.equal(pc.list_value_length(parts), 2)).as_py():
+        return None
+    return pc.list_element(parts, 0), pc.list_element(parts, 1)
 
 
 def _parsed(text: str) -> pa.RecordBatch | None:

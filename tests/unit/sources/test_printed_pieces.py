@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ from sharelag.errors import InputError
 from sharelag.schemas.arrow import one_batch, without_timestamps
 from sharelag.sources.files import printed
 from sharelag.sources.files.printed import read_printed
-from sharelag.sources.files.printed_pieces import regular_records
+from sharelag.sources.files.printed_pieces import regular_lines, regular_records
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.encode_columns import encode_values
@@ -31,6 +32,8 @@ PIECES = (
     *("\n[2026-11-24 07:00:00,000] WARN {x}\n", "\nPartition:3\tOffset:17\t", "\0", " \t\r\n"),
     *("-0", "1.0", "true", "9" * 30, '"topic":"",', '"topic":null,', '"offset":7,', '{"a":1}'),
     *('{"key":', '{"key":{"type":0,"data":null},"value":null}', "Processed a total of 4\n"),
+    *("} payload: {", " key: {", "} payload: <DELETE>", "<DELETE>", "\n| offset: 5 CreateTime: "),
+    *("\nDumping /x/__share_group_state-9/00000000000000000001.log\n", ':{"', "}}", "\r"),
     *('{"reject":{"key":"zz","value":null}}', '"deliveryCompleteCount":null,', '"type":70000,'),
 )
 
@@ -67,6 +70,25 @@ def damaged(random: Random, text: str) -> str:
     return text
 
 
+def dumped(parts: list[str]) -> str:
+    """Return objects as lines of a log dump."""
+    lines = ["Dumping /logs/__share_group_state-3/00000000000000000000.log"]
+    for n, one in enumerate(parts):
+        if n == 5:
+            lines += [
+                "Dumping /logs/__share_group_state-4/00000000000000000007.log",
+                "baseOffset: 0",
+            ]
+        row = json.loads(one)
+        row["key"]["type"] = str(row["key"]["type"])
+        value = row["value"] and {**row["value"], "version": "0"}
+        key, value = (json.dumps(part, separators=(",", ":")) for part in (row["key"], value))
+        payload = "<DELETE>" if value == "null" else value
+        head = f"| offset: {n} CreateTime: {1732000000000 + n} keySize: 26 headerKeys: []"
+        lines.append(f"{head} key: {key} payload: {payload}")
+    return "\n".join(lines)
+
+
 def read(path: Path) -> pa.RecordBatch | str:
     try:
         return read_printed(path)
@@ -74,23 +96,27 @@ def read(path: Path) -> pa.RecordBatch | str:
         return str(error)
 
 
-def check(path: Path, seed: str, monkeypatch: pytest.MonkeyPatch) -> int:
+def check(path: Path, seed: str, monkeypatch: pytest.MonkeyPatch, is_dump: bool = False) -> int:
     """Compare both ways to read one text; return how many pieces were read at once."""
     random, at_once = Random(seed), 0
+    name = "regular_lines" if is_dump else "regular_records"
+    reading: Any = regular_lines if is_dump else regular_records
 
-    def counted(text: str, first: int) -> pa.RecordBatch | None:
+    def counted(*given: Any, **more: Any) -> pa.RecordBatch | None:
         nonlocal at_once
-        found = regular_records(text, first)
+        found: pa.RecordBatch | None = reading(*given, **more)
         at_once += found is not None
         return found
 
     parts = objects(random, random.choice([2, 4, 12]))
-    text = damaged(random, random.choice(["", "\n"]).join(parts))
+    between = random.choice(["", "\n"])
+    text = damaged(random, dumped(parts) if is_dump else between.join(parts))
     path.write_text(text, "utf-8", newline="")
     monkeypatch.setattr(printed, "_PIECE", random.choice([1, 2000, 9000, 1 << 20]))
-    monkeypatch.setattr(printed, "regular_records", counted)
+    monkeypatch.setattr(printed, "_LINES", random.choice([1, 3, 4096]))
+    monkeypatch.setattr(printed, name, counted)
     found = read(path)
-    monkeypatch.setattr(printed, "regular_records", lambda *_: None)
+    monkeypatch.setattr(printed, name, lambda *_, **__: None)
     expected = read(path)
     if isinstance(expected, str) or isinstance(found, str):
         assert found == expected, seed
@@ -99,12 +125,13 @@ def check(path: Path, seed: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return at_once
 
 
+@pytest.mark.parametrize("is_dump", [False, True])
 def test_both_ways_read_random_and_damaged_texts_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_dump: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "printed.txt"
-    at_once = sum(check(path, f"pieces {seed}", monkeypatch) for seed in range(100))
-    assert at_once > 100
+    at_once = sum(check(path, f"pieces {seed}", monkeypatch, is_dump) for seed in range(60))
+    assert at_once > 60
 
 
 @pytest.mark.parametrize("place", [False, True])
@@ -124,6 +151,21 @@ def test_no_record_of_regular_text_is_read_for_itself(
     names = ["group_id", "start_offset", "state_batches", "delivery_complete_count", "tombstone"]
     records = decode_arrow(found).records
     assert records.select(names).equals(decode_arrow(before).records.select(names))
+
+
+def test_no_line_of_a_regular_dump_is_read_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state_records("dump", 200)
+    text = dumped([json.dumps(row) for row in kafka_json(decode_arrow(before).records)])
+    path = tmp_path / "printed.txt"
+    path.write_text(text, "utf-8")
+    monkeypatch.delattr(printed, "_of_line")
+    found = read_printed(path)
+    assert found.column("partition").to_pylist() == [3] * 5 + [4] * 195
+    times = found.column("timestamp").cast(pa.int64()).to_pylist()
+    assert times == [1732000000000 + n for n in range(200)]
+    assert found.column("key").equals(before.column("key"))
 
 
 @pytest.mark.parametrize("kind", STATE_KINDS, ids=lambda kind: kind.name)
