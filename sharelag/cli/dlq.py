@@ -25,7 +25,7 @@ from sharelag.tables import views
 
 @click.command()
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-@click.option("--group", help="The share group; else all.")
+@click.option("--group", metavar="GROUP", help="The share group; else all.")
 @click.option(
     "--queue",
     metavar="TOPIC_OR_PATH",

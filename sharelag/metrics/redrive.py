@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,13 +13,17 @@ from sharelag.metrics.dead_letter_ledger import STATUSES
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.schemas.dead_letters import REDRIVE
+from sharelag.tables.words import shell_word
 
 #: What a redrive is planned of, when nobody says otherwise.
 REDRIVEN = ("written", "duplicate", "missing", "passed")
 
 
 def redrive_arrow(
-    ledger: Arrow, statuses: tuple[str, ...] = REDRIVEN, server: str | None = None
+    ledger: Arrow,
+    statuses: tuple[str, ...] = REDRIVEN,
+    server: str | None = None,
+    command_config: str | Path | None = None,
 ) -> pa.Table:
     """Plan how to send dead letters again: what still has each record, and a command that sends it.
 
@@ -29,8 +33,8 @@ def redrive_arrow(
         `LEDGER`.
     statuses : tuple of str
         Of what.
-    server : str, optional
-        The address in the commands.
+    server, command_config : optional
+        The address and the file of client settings in the commands.
 
     Returns
     -------
@@ -48,15 +52,18 @@ def redrive_arrow(
         raise InputError(f"unknown status {unknown[0]!r}: choose one of {', '.join(STATUSES)}")
     table = as_table(ledger)
     wanted = table.filter(pc.is_in(table.column("status"), pa.array(statuses, pa.string())))
+    client = ["--bootstrap-server", server or "HOST:PORT"]
+    if command_config is not None:
+        client += ["--command-config", str(command_config)]
     rows = []
     for row in wanted.to_pylist():
         where = "source" if row["retained"] else "queue" if row["copied"] else "lost"
         kept = {name: row[name] for name in REDRIVE.names if name in row}
-        rows.append(kept | {"from": where, "command": _command(row, where, server)})
+        rows.append(kept | {"from": where, "command": _command(row, where, client)})
     return pa.Table.from_pylist(rows, schema=REDRIVE)
 
 
-def _command(row: dict[str, Any], where: str, server: str | None) -> str | None:
+def _command(row: dict[str, Any], where: str, client: list[str]) -> str | None:
     if where == "lost" or row["topic"] is None:
         return None
     if where == "source":
@@ -67,11 +74,9 @@ def _command(row: dict[str, Any], where: str, server: str | None) -> str | None:
             return None
         place = (row["queue"], row["queue_partition"], row["first_queue_offset"])
     topic, partition, begin = place
-    address = f"--bootstrap-server {server or 'HOST:PORT'}"
-    return (
-        f"kafka-console-consumer.sh {address} --topic {shlex.quote(topic)} --partition "
-        f"{partition} --offset {begin} --max-messages {row['offsets']} "
-        "--formatter-property print.key=true | "
-        f"kafka-console-producer.sh {address} --topic {shlex.quote(row['topic'])} "
-        "--reader-property parse.key=true"
-    )
+    reader = ["kafka-console-consumer.sh", *client, "--topic", topic]
+    reader += ["--partition", str(partition), "--offset", str(begin)]
+    reader += ["--max-messages", str(row["offsets"]), "--formatter-property", "print.key=true"]
+    writer = ["kafka-console-producer.sh", *client, "--topic", row["topic"]]
+    writer += ["--reader-property", "parse.key=true"]
+    return " | ".join(" ".join(map(shell_word, words)) for words in (reader, writer))

@@ -16,6 +16,7 @@ from sharelag.reading import Ledger, OfQueue
 from sharelag.sources.queues import Queue, queue_of
 from sharelag.tables import views
 from sharelag.workbench.opened import Opened
+from sharelag.workbench.resets import address_of
 from sharelag.workbench.result import Result
 
 #: The setting of a group that names its queue (KIP-1191).
@@ -39,6 +40,10 @@ _TO_ALL = (
 _AS_TEXT = (
     "The console tools read keys and values as text, take a missing key for the text null, and "
     "drop headers: for other records use a program of your own."
+)
+_BEYOND = (
+    "Where missing offsets are gaps (markers, compacted records), their command reads as many "
+    "records after the run: compare its output with the run before it is piped on."
 )
 
 
@@ -112,8 +117,9 @@ class WithQueues(Opened):
         """
         evidence = self.evidence(group)
         ledger = self._ledger(group, queue).table
-        config = getattr(self.source, "config", None)
-        table = redrive_arrow(ledger, statuses, config and config.bootstrap_servers)
+        table = redrive_arrow(ledger, statuses, *address_of(self.source))
+        counted = {(row["status"], row["from"]) for row in table.to_pylist()}
+        may_have_gaps = ("missing", "source") in counted
         lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
         note = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
         return replace(
@@ -122,7 +128,11 @@ class WithQueues(Opened):
             table=table,
             columns=views.REDRIVE.columns,
             as_of=evidence.as_of,
-            notes=(_TO_ALL, _AS_TEXT, *([note] if lost else [])),
+            notes=(
+                *(_TO_ALL, _AS_TEXT),
+                *([_BEYOND] if may_have_gaps else []),
+                *([note] if lost else []),
+            ),
             means=views.REDRIVE.means,
         )
 
@@ -158,6 +168,7 @@ class WithQueues(Opened):
         if len(names) != 1:
             found = f"groups have several: {', '.join(names)}" if names else "none is set"
             raise InputError(
-                f"which dead-letter queue is not known ({TOPIC}: {found}): name its topic"
+                f"which dead-letter queue is not known ({TOPIC}: {found}): give its topic or "
+                "its records with --queue (queue=)"
             )
         return queue_of(self.source, names[0])

@@ -282,6 +282,9 @@ def test_a_redrive_takes_the_source_while_its_log_has_it_then_the_copy() -> None
         "--reader-property parse.key=true"
     )
     assert "--topic orders --partition 0 --offset 11 --max-messages 2 " in plan[11]["command"]
+    secured = redrive_arrow(found, server="b:1", command_config="a b.properties").to_pylist()
+    client = "--bootstrap-server b:1 --command-config 'a b.properties'"
+    assert [one["command"].count(client) for one in secured if one["command"]] == [2, 2, 2]
     only = redrive_arrow(found, ("archiving",)).to_pylist()
     assert [row["first_offset"] for row in only] == [20]
     with pytest.raises(InputError, match="unknown status 'lost': choose one of missing, stuck"):
