@@ -115,7 +115,7 @@ def test_the_preflight_is_what_happens(
 def test_every_command_fails_where_the_preflight_says_so(
     secured: KafkaBroker, tmp_path: Path, name: str
 ) -> None:
-    """All commands that read a cluster, but for reports, which run the others' code in notebooks.
+    """All commands that read a cluster, but for those that run the others' code when asked later.
 
     Who may do all that sharelag needs asks for no more and no less than what is said to be needed.
     """
@@ -150,7 +150,7 @@ def test_every_command_fails_where_the_preflight_says_so(
     assert ended == failing(table).keys() & lines.keys()
     every = {one for row in table.to_pylist() for one in row["needed_by"] + row["used_by"]}
     others = {one for one in every if one.startswith(("kafka-", "share consumers", "doctor"))}
-    assert every - others == lines.keys() | {"report"}
+    assert every - others == lines.keys() | {"report", "mcp"}
     if name == "all of ours":
         for command, (needed, with_metadata) in asked.items():
             said = {

@@ -15,6 +15,7 @@ import pytest
 
 from sharelag.cli import cli
 from sharelag.cli.grouped import SECTIONS
+from sharelag.metrics.rights import NEEDS
 from tests.support.command import sharelag, sharelag_process
 
 EXAMPLES = {name: text for some in SECTIONS.values() for name, text in some.items()}
@@ -27,6 +28,18 @@ INSTALL = (Path(__file__).parents[3] / "docs" / "install.md").read_text()
 def test_every_command_stands_in_one_section() -> None:
     names = [name for some in SECTIONS.values() for name in some]
     assert sorted(names) == sorted(cli.commands)
+
+
+def test_the_rights_of_every_command_that_reads_a_cluster_are_known() -> None:
+    reading = {
+        name
+        for name, command in cli.commands.items()
+        for one in (command, *getattr(command, "commands", {}).values())
+        if any("--bootstrap-server" in option.opts for option in one.params)
+    }
+    known = {one.split()[0] for need in NEEDS for one in (*need.needed_by, *need.used_by)}
+    assert {"lag", "export", "mcp"} <= reading
+    assert reading <= known
 
 
 def test_the_help_has_sections_whole_summaries_and_examples() -> None:
