@@ -302,18 +302,17 @@ def _parameters(
 
 def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """The parameters of the file and of the command line, whose values are read as YAML."""
-    import yaml
-
     from sharelag.errors import InputError
+    from sharelag.monitoring.checks.yaml_places import parse_yaml
     from sharelag.reports.job import from_word
 
     given: Any = {}
     if file is not None:
         try:
-            given = yaml.safe_load(file.read_text("utf-8")) or {}
+            given = parse_yaml(file.read_text("utf-8"), str(file))[0] or {}
         except OSError as error:
             raise InputError(f"cannot read parameters from {file}: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError):
+        except (InputError, UnicodeDecodeError):
             # What the parser quotes could be a secret.
             raise InputError(
                 f"{file} is not valid YAML: write one `name: value` per line"

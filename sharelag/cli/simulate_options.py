@@ -132,7 +132,7 @@ VARIANTS = [
     ),
     click.option(
         "--seeds",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=1, max=1_000_000),
         metavar="N",
         help=f"Number of random seeds, from 0 on.  [default: 1; {QUICK_SEEDS} with --compare, "
         f"{SEEDS} for other questions of many runs]",

@@ -17,7 +17,7 @@ _COMMAND = re.compile(r"(?<=: )kafka-[a-z-]+\.sh --bootstrap-server .+\Z", re.DO
 
 @dataclass
 class Asked:
-    """What a command's options ask of errors, which are told after the command has ended."""
+    """What options say of errors, which are printed once the command has ended."""
 
     for_tracebacks: bool = False
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from sharelag.errors import InputError
+from sharelag.monitoring.checks.yaml_places import parse_yaml
 from sharelag.sources.open import capture_folder
 
 #: Parameters that hold a path on this machine.
@@ -61,8 +61,8 @@ def as_word(value: Any) -> str:
 def from_word(text: str) -> Any:
     """Parse an argument as YAML, so 3600 is a number; mappings and times stay texts."""
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value, _ = parse_yaml(text, "")
+    except InputError:
         return text
     quoted = isinstance(value, str) and text[:1] in "\"'"
     return (

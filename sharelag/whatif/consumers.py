@@ -8,6 +8,7 @@ from typing import Literal
 
 from sharelag.errors import InputError
 from sharelag.whatif.partition.values import AcquireMode
+from sharelag.whatif.settings import MOST_MEMBERS, require_members
 
 
 @dataclass(frozen=True)
@@ -153,3 +154,5 @@ class Member:
                 f"member {self.name!r}: give a count of at least 0, "
                 f"and max_poll_records of at least 1"
             )
+        if self.count > MOST_MEMBERS:
+            require_members(self.count)

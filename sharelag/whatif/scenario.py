@@ -21,7 +21,7 @@ from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Member, Service
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.presented import differing, pairs, presented
-from sharelag.whatif.settings import Settings, require_members, settings_named
+from sharelag.whatif.settings import MOST_MEMBERS, Settings, require_members, settings_named
 from sharelag.whatif.whole import require_whole
 from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
 
@@ -42,6 +42,9 @@ __all__ = [
     "Topic",
     "settings_named",
 ]
+
+#: Members of a scenario, those that leave and join among them.
+_MOST_MEMBERS = 10 * MOST_MEMBERS
 
 
 @dataclass(frozen=True)
@@ -191,8 +194,13 @@ class Scenario(Displayable):
         if len(known) != len(self.topics) or not known:
             raise InputError("a scenario needs topics with different names")
         self._require_topics(known)
+        if (together := sum(member.count for member in self.members)) > _MOST_MEMBERS:
+            raise InputError(
+                f"a scenario has {together:,} members: give at most {_MOST_MEMBERS:,}, those that "
+                "leave and join among them"
+            )
         names = [member.name for member in self.each_member()]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := sorted(name for name, times in Counter(names).items() if times > 1):
             raise InputError(
                 f"two members are called {twice[0]!r}: give them different names, or use count"
             )

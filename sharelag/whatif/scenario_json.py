@@ -22,6 +22,7 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.workload import MOST_PARTITIONS
 
 #: What an assumption has whose code programs read.
 _CODED = ("code", "what", "why")
@@ -87,6 +88,7 @@ def from_json(text: str | bytes) -> Scenario:
     except InputError as error:
         raise _wrong([str(error)]) from error
     coded, given = _assumptions(given)
+    _require_bounded(given)
     try:
         scenario = _adapter().validate_python(given)
     except ValidationError as error:
@@ -120,6 +122,15 @@ def _assumptions(given: Any) -> tuple[dict[int, Assumption], Any]:
     }
     sentences = [str(coded[n]) if n in coded else one for n, one in enumerate(listed)]
     return coded, given | {"assumed": sentences}
+
+
+def _require_bounded(given: Any) -> None:
+    """Refuse a few lines that name so many partitions that one object for each fills the memory."""
+    topics = given.get("topics") if isinstance(given, dict) else None
+    listed = topics if isinstance(topics, list) else []
+    counts = [one.get("partitions") for one in listed if isinstance(one, dict)]
+    if (together := sum(n for n in counts if isinstance(n, int))) > MOST_PARTITIONS:
+        raise _wrong([f"topics: {together:,} partitions are more than {MOST_PARTITIONS:,}"])
 
 
 def _wrong(mistakes: list[str]) -> InputError:

@@ -58,6 +58,10 @@ class PartitionStart:
             )
 
 
+#: Partitions that a scenario has at most. A whole cluster of Kafka has fewer.
+MOST_PARTITIONS = 1_000_000
+
+
 @dataclass(frozen=True)
 class Topic:
     """One topic.
@@ -99,6 +103,11 @@ class Topic:
     added_ms: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.partitions > MOST_PARTITIONS:  # before there is a start for each
+            raise InputError(
+                f"topic {self.name!r} has {self.partitions:,} partitions: give at most "
+                f"{MOST_PARTITIONS:,}"
+            )
         if not self.id:  # always the same one, so that runs can be repeated
             object.__setattr__(self, "id", topic_id_text(uuid5(NAMESPACE_OID, self.name).bytes))
         if not self.starts:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import re
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,19 @@ RULES = Path(__file__).parents[2] / "data" / "examples" / "rules.yaml"
 METRICS = Path(__file__).parents[1] / "data" / "metrics"
 #: Processor seconds that no file of a few kilobytes takes.
 MOST_SECONDS = 5.0
+#: What SECURITY.md says of memory.
+MOST_BYTES_A_BYTE, LEAST_BYTES = 512, 16 << 20
+#: Texts of 8 KiB with as many values as fit.
+HOSTILE = [
+    b"[" + b"[]," * 2_700 + b"[]]",
+    b"[" + b"7," * 4_000 + b"7]",
+    b"{" + b",".join(b'"%d":0' % n for n in range(1_000)) + b"}",
+    b'{"topics":[' + b"{}," * 2_500 + b'{}],"members":[]}',
+    b"version: 1\nrules:\n" + b"- {}\n" * 1_500,
+    b"a: b\n" * 1_500,
+    b"".join(b"a%d=b\n" % n for n in range(1_000)),
+    b"\n" * 8_000,
+]
 CONFIG = rb"""bootstrap.servers=b:1
 security.protocol=SASL_SSL
 sasl.mechanism=SCRAM-SHA-512
@@ -215,6 +230,36 @@ def test_rules_of_aliases_of_aliases_are_refused_before_they_are_billions() -> N
             parse_rules("\n".join(text))
     with pytest.raises(InputError, match="nested too deeply"):
         parse_rules("[" * 5000)
+
+
+def test_a_rule_file_of_nothing_but_mistakes_is_one_short_message() -> None:
+    with pytest.raises(InputError, match="and 1,980 more") as caught:
+        parse_rules("version: 1\nrules:\n" + "- {}\n" * 1000)
+    assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_memory_is_bounded_by_the_bytes_of_a_text(name: str, tmp_path: Path) -> None:
+    read, made = READERS[name]
+    path = tmp_path / "file"
+    path.write_bytes(made())
+    read(path)  # what is imported now, once
+    for text in HOSTILE:
+        path.write_bytes(text)
+        tracemalloc.start()
+        try:
+            with suppress(ShareLagError):
+                read(path)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < MOST_BYTES_A_BYTE * len(text) + LEAST_BYTES, text[:20]
+
+
+@pytest.mark.parametrize("value", ["!!bool x", "!!timestamp x", "!!int ''", "1" + ":59" * 3000])
+def test_values_that_are_not_of_the_type_of_their_tag_are_refused(value: str) -> None:
+    with pytest.raises(InputError, match=r"rules: invalid YAML|version"):
+        parse_rules(f"version: {value}")
 
 
 @pytest.mark.parametrize("total", ["NaN", "1e300", "-1"])

@@ -47,6 +47,8 @@ FINDINGS = ("misplaced", "non_durable_state", "undecodable", "missing", "holds_p
 #: Measures in time; their levels are durations.
 TIMED = frozenset({"age", "drain", "retention"})
 
+#: How many mistakes one message names.
+_MOST_MISTAKES = 20
 _WORDS = {
     "extra_forbidden": "unknown key",
     "missing": "is missing",
@@ -250,6 +252,8 @@ def parse_rules(text: str, name: str = "rules") -> Rules:
         lines = [
             f"{name}:{line + 1}:{column + 1}: {words}" for (line, column), words in sorted(problems)
         ]
+        if more := lines[_MOST_MISTAKES:]:
+            lines = [*lines[:_MOST_MISTAKES], f"and {len(more):,} more"]
         raise InputError("; ".join(lines))
     return rules
 

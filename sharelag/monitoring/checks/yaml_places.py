@@ -14,6 +14,8 @@ Place: TypeAlias = tuple[tuple[Any, ...], tuple[int, int], bool]
 #: Values of a text, with each alias counted as all that its anchor has: a few lines of aliases of
 #: aliases would be billions.
 _MOST_VALUES = 100_000
+#: Characters of a text: PyYAML takes some 350 bytes for each, before values can be counted.
+_MOST_CHARACTERS = 1 << 20
 
 
 def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
@@ -33,15 +35,20 @@ def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
     Raises
     ------
     InputError
-        It is not YAML, is nested too deeply, or has aliases that stand for too many values.
+        It is not YAML, is too long or nested too deeply, or has aliases that stand for too many
+        values.
     """
+    if len(text) > _MOST_CHARACTERS:
+        raise InputError(f"{name}: more than {_MOST_CHARACTERS:,} characters: write fewer")
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             return None, []
         if _size(node, {}) > _MOST_VALUES:
-            raise InputError(f"{name}: more than {_MOST_VALUES:,} values: write fewer aliases")
+            raise InputError(
+                f"{name}: more than {_MOST_VALUES:,} values: write fewer values or aliases"
+            )
         return loader.construct_document(node), list(_places(node, ()))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -51,6 +58,9 @@ def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
         raise InputError(f"{name}: invalid YAML: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"{name}: invalid YAML: {str(error).splitlines()[0]}") from None
+    except (ArithmeticError, LookupError, AttributeError):
+        # PyYAML's constructors raise these for what a tag does not allow, such as `!!bool x`.
+        raise InputError(f"{name}: invalid YAML: a value is not of the type of its tag") from None
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -67,7 +67,7 @@ def _read(place: str, timeout: float) -> pa.Table:
 def _file(path: Path) -> tuple[str, str, datetime]:
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = _content(file)
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): give {_TAKES}") from error
@@ -83,13 +83,25 @@ def _fetched(address: str, timeout: float) -> tuple[str, str, datetime]:
     opener = urllib.request.build_opener(_NoRedirect())
     try:
         with opener.open(address, timeout=timeout) as answer:
-            content = answer.read(MOST_BYTES + 1)
+            content = _content(answer)
     except (OSError, HTTPException, ValueError) as error:
         why = error.reason if isinstance(error, urllib.error.URLError) else error
         raise InputError(
             f"{shown} has no metrics that can be read ({why}): check the address"
         ) from error
     return _text(content, shown), shown, datetime.now(UTC)
+
+
+def _content(file: BinaryIO) -> bytes:
+    """Return what a file has, as far as it matters whether that is too much.
+
+    Reading so much at once would take the memory of the largest file for the smallest.
+    """
+    pieces, size = [], 0
+    while size <= MOST_BYTES and (piece := file.read(1 << 20)):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

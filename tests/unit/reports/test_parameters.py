@@ -125,6 +125,7 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         2.5,
         True,
         "2026-06-01T00:00:00Z",
+        *("2026-02-30", "[" * 3000, "9" * 5000, "!!bool x", "!!timestamp x", "!!int x"),
     ):
         assert from_word(as_word(value)) == value
     (tmp_path / "p.yaml").write_text("as_of: 2026-06-01T02:00:00+02:00\n")
@@ -134,7 +135,8 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         == "2026-06-01T00:00:00.000Z"
     )
     assert notebooks.checked(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
-    (tmp_path / "p.yaml").write_text("password: {hunter22")
-    with pytest.raises(InputError, match="is not valid YAML") as raised:
-        _given(tmp_path / "p.yaml", ())
-    assert "hunter22" not in str(raised.value)
+    for end in ("{hunter22", "2026-02-30", "[" * 3000, "9" * 5000, "!!bool hunter22"):
+        (tmp_path / "p.yaml").write_text(f"password: {end}")
+        with pytest.raises(InputError, match="is not valid YAML") as raised:
+            _given(tmp_path / "p.yaml", ())
+        assert "hunter22" not in str(raised.value)

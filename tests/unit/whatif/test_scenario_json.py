@@ -317,12 +317,36 @@ def test_a_backlog_can_be_edited() -> None:
             "NaN is not a number",
         ),
         ('{"topics": [], "members": []}', "a scenario needs topics"),
+        ('{"topics": 7, "members": []}', "topics: Input should be"),
+        (
+            '{"topics": [{"name": "t", "partitions": 1000000000}], "members": []}',
+            "1,000,000,000 partitions are more than 1,000,000",
+        ),
+        (
+            json.dumps({"topics": [{"name": "t", "partitions": 900_000}] * 2, "members": []}),
+            "1,800,000 partitions are more than",
+        ),
+        (
+            '{"topics": [{"name": "t", "partitions": 1}], "members": [{"count": 1000000000}]}',
+            "1,000,000,000 members are too many: give at most 1,000",
+        ),
+        (
+            json.dumps(
+                {"topics": [{"name": "t", "partitions": 1}], "members": [{"count": 1000}] * 11}
+            ),
+            "has 11,000 members: give at most 10,000",
+        ),
         (json.dumps({"topics": [{}] * 9, "members": []}), "and 13 more"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, result: str) -> None:
     with pytest.raises(InputError, match=result):
         from_json(text)
+
+
+def test_a_topic_of_more_partitions_than_any_cluster_has_is_refused() -> None:
+    with pytest.raises(InputError, match="1,000,001 partitions: give at most 1,000,000"):
+        Topic("t", 1_000_001)
 
 
 def test_numbers_without_end_are_not_written() -> None:
