@@ -25,11 +25,13 @@ def lint(output: str, line: tuple[str, ...]) -> int:
     from sharelag.metrics.linted import linted_arrow
     from sharelag.model.kafka_commands import check_command
     from sharelag.tables.lines import each_row, lines
+    from sharelag.tables.words import counted
 
     start_local()
     words = shlex.split(line[0]) if len(line) == 1 else line
     checked = check_command(words)
     write(lines(each_row(linted_arrow(checked)), output, views.LINTED.columns))
-    if not checked.problems:
-        tell(f"{checked.tool.name} accepts it")
+    count = len(checked.problems)
+    why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
+    tell(f"{checked.tool.name} {why}")
     return int(bool(checked.problems))

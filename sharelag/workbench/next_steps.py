@@ -61,8 +61,8 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
         place = f"{cause['topic']}:{cause['partition']}:{offset}"
         # After --, since a name may begin with a dash.
         names = ["--"] if cause["group_id"].startswith("-") else []
-        words = [*names, cause["group_id"], place]
-        return " ".join(["sharelag peek", source, *map(shell_word, words)])
+        named = map(shell_word, (*names, cause["group_id"], place))
+        return " ".join(["sharelag peek", source, *named])
     words = _COMMANDS.get(cause["cause"], _OTHERS).format(more=(members or 1) + 2)
     parts = [words, source, f"--group {shell_word(cause['group_id'])}"]
     if cause["topic"] and words.split()[0] in _OF_TOPIC:

@@ -77,6 +77,8 @@ def test_what_else_is_wrong_is_said_of_the_option() -> None:
     said = sharelag("lint", *_S1, "--describe")
     assert said.returncode == 0
     assert "sharelag: kafka-share-groups.sh accepts it" in said.stderr
+    refused = sharelag("lint", "kafka-share-groups.sh", "--list").stderr
+    assert refused == "sharelag: kafka-share-groups.sh refuses it: 1 problem\n"
     with pytest.raises(InputError, match=r"unknown tool 'kafka-topics\.sh': choose one of kafka-"):
         check_command(["kafka-topics.sh", "--list"])
     assert not check_command(["kafka-share-groups.sh", "--help"]).problems
