@@ -80,6 +80,7 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
 def health(output: str, engine: str, only_findings: bool, of_each: bool, **options: Any) -> None:
     """Show the health of the state topic: records, bytes, pruning, misplaced records."""
     from sharelag.metrics.health import formats
+    from sharelag.metrics.placement import in_words
     from sharelag.replay.moment import Choice
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
@@ -107,6 +108,6 @@ def health(output: str, engine: str, only_findings: bool, of_each: bool, **optio
         return
     write(lines(plain_rows(answer.table), output, views.HEALTH.columns))
     tell(f"format of the records: {formats(answer.table)}")
-    for finding in findings.column("summary").to_pylist():
-        tell(terminal(finding))
+    for sentence in in_words(findings):
+        tell(terminal(sentence))
     summarise(answer, source, None, "state partition")

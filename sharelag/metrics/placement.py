@@ -14,6 +14,7 @@ from sharelag.model import DeliveryState
 from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, Arrow
 from sharelag.schemas.arrow import as_table, flat
 from sharelag.schemas.arrow import keys as texts
+from sharelag.tables.words import counted
 
 #: Number of partitions of the state topic, or of several state topics by name; None: unknown.
 Partitions: TypeAlias = int | Mapping[str, int] | None
@@ -87,6 +88,17 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
         finding for row in as_table(health).to_pylist() for finding in _of_state_partition(row)
     ]
     return pa.Table.from_pylist([*rows, *_holds_pruning(health, windows)], schema=FINDINGS)
+
+
+def in_words(found: Arrow) -> list[str]:
+    """Return each of `findings` as a sentence that names where it is."""
+    said = []
+    for row in as_table(found).to_pylist():
+        place = f"state partition {row['record_partition']}"
+        if row["group_id"] is not None:
+            place += f", {row['group_id']}:{row['topic_id']}:{row['partition']}"
+        said.append(f"{place}: {row['summary']}")
+    return said
 
 
 # ---- the hash ------------------------------------------------------------------------------------
@@ -168,12 +180,16 @@ def _of_state_partition(row: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     if row["rejects"]:
         words = (
-            f"{row['rejects']} records cannot be decoded; Kafka would fail to load this partition"
+            f"{counted(row['rejects'], 'record')} cannot be decoded; "
+            "Kafka would fail to load this partition"
         )
         found.append(_finding("undecodable", place, words))
     if row["missing"]:
         span = f"{row['first_offset']} to {row['end_offset'] - 1}"
-        words = f"{row['missing']} offsets are missing from {span}"
+        is_one = row["missing"] == 1
+        words = (
+            f"{counted(row['missing'], 'offset')} {'is' if is_one else 'are'} missing from {span}"
+        )
         found.append(_finding("missing", place, words))
     return found
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sharelag import schemas
 from sharelag.metrics.health import gather, health_arrow, health_counts
-from sharelag.metrics.placement import findings, state_partitions
+from sharelag.metrics.placement import findings, in_words, state_partitions
 from sharelag.replay import replay_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow, state_partition
@@ -218,6 +218,9 @@ def test_a_state_that_kafka_never_writes_is_kept_and_found() -> None:
         ("non_durable_state", "non-durable state code 1", KEY.group_id),
         ("non_durable_state", "non-durable state code 9", KEY.group_id),
     ]
+    share_partition = f"{KEY.group_id}:{KEY.topic_id}:{KEY.partition}"
+    first, _ = in_words(findings(health_table(batch), state_of, 50))
+    assert first.endswith(f", {share_partition}: non-durable state code 1")
     fine = state(
         snapshot(
             0, state_batches=row(0, [(0, 1, 0, 1), (2, 3, 2, 1), (4, 5, 4, 1)])["state_batches"]
@@ -228,7 +231,11 @@ def test_a_state_that_kafka_never_writes_is_kept_and_found() -> None:
 
 def test_what_keeps_kafka_from_loading_or_pruning_is_found() -> None:
     broken = state(snapshot(0), _BAD, update(0))
-    assert named(findings(health_table(broken), windows(broken))) == ["undecodable"]
+    found_there = findings(health_table(broken), windows(broken))
+    assert named(found_there) == ["undecodable"]
+    assert in_words(found_there) == [
+        "state partition 0: 1 record cannot be decoded; Kafka would fail to load this partition"
+    ]
     gap = [state(snapshot(0)), state(update(0), first=9)]
     (found,) = findings(health_table(*gap), windows(*gap)).to_pylist()
     assert (found["finding"], found["summary"]) == (
