@@ -17,6 +17,7 @@ from sharelag.reports.findings import merge_findings, ranges
 from sharelag.tables.level import LEVELS
 from sharelag.tables.lines import cell, lines
 from sharelag.tables.words import MISSING, THIN_SPACE, is_number, terminal
+from sharelag.workbench.explained import evidence_in_words
 
 #: The MIME type of the verdict in an executed notebook.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"
@@ -112,7 +113,7 @@ def table(
     for line in shown:
         for place, number in enumerate(numeric):
             line[place]["number"] = number
-    caption += f" Empty columns, left out: {', '.join(nothing)}." if nothing else ""
+    caption += f" Left out, as they are empty: {', '.join(nothing)}." if nothing else ""
     caption += f" First {MOST_ROWS} of {len(rows)} rows." if len(rows) > MOST_ROWS else ""
     headings = [
         {"text": heading, "number": number}
@@ -152,6 +153,7 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "number": number,
         "duration": _duration,
+        "evidence": _evidence,
         "name": _name,
         "signed": _signed,
         "merged": merge_findings,
@@ -180,6 +182,12 @@ def _signed(value: int | None) -> str:
 
 def _duration(milliseconds: float | None) -> str:
     return MISSING if milliseconds is None else duration(milliseconds)
+
+
+def _evidence(found: Mapping[str, str]) -> str:
+    """What shows a cause, in the words of ``sharelag explain``."""
+    shown = {name: value for name, value in found.items() if name != "partitions"}
+    return evidence_in_words(shown, "," in found.get("partitions", ""), THIN_SPACE)
 
 
 def _long(value: object) -> str:

@@ -138,7 +138,7 @@ def drain(case: Case) -> Chart | Block:
     if drawn.light.data:
         return drawn
     meta = drawn.light.layout.meta
-    words = " ".join([f"{meta['title']}.", *meta["reading"][1:]])
+    words = " ".join([f"{meta['title']}.", *meta["reading"]])
     return block("sentence", words, words=words)
 
 
@@ -249,7 +249,9 @@ def moved(case: Case) -> Block:
     moving = [row for row in rows if row["change"] not in ("same", "unknown")]
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
-        caption += f" The earlier state of {unknown} share partitions is unknown."
+        caption += (
+            f" The earlier state of {unknown} share partition{'s' * (unknown != 1)} is unknown."
+        )
     return table(
         moving, report_views.MOVED.columns, caption, f"No known changes since then. {caption}"
     )

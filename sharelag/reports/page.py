@@ -144,7 +144,9 @@ def facts(run: Run, outcome: Mapping[str, Any] | None) -> list[tuple[str, dict[s
             ),
         ]
     given = ", ".join(
-        f"{name}={value}" for name, value in run.parameters.items() if name != "previous"
+        f"{name}={', '.join(value) if isinstance(value, list) else value}"
+        for name, value in run.parameters.items()
+        if name != "previous"
     )
     rows.append(("parameters", {"time": None, "text": given or "none"}))
     rows.append(("report made", {"time": run.started, "live": False}))

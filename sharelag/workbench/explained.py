@@ -31,7 +31,7 @@ _DRAINS = ["group_id", "age_ms", *forecasts.COLUMNS]
 _SEVERITIES = ("critical", "warning", "note")
 #: Evidence whose name alone says too little.
 _WORDS = {
-    "acquired at most": "held by members at most",
+    "acquired at most": "members hold at most",
     "held_by": "",  # the value says it
     "led_by": "led by",
     "measured": "brokers measured",
@@ -181,25 +181,37 @@ def _cause_summary(row: dict[str, Any]) -> CauseSummary:
         severity=row["severity"],
         where=terminal(f"{where}{held}{since}"),
         summary=terminal(row["summary"]),
-        evidence=terminal(_evidence(evidence, is_of_many="," in partitions)),
+        evidence=terminal(evidence_in_words(evidence, is_of_many="," in partitions)),
         advice=terminal(row["advice"]),
     )
 
 
-def _evidence(evidence: Mapping[str, str], is_of_many: bool) -> str:
-    """What shows a cause, in words: what is about the group, then what is about one partition."""
+def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool, separator: str = ",") -> str:
+    """What shows a cause, in words: what is about the group, then what is about one partition.
+
+    Parameters
+    ----------
+    evidence : mapping of name to value
+        Of a row of `sharelag.schemas.CAUSES`, without its ``partitions``.
+    is_of_many : bool
+        Whether the cause is about several partitions, of which the evidence shows one.
+    separator : str, optional
+        Between thousands of counts. Offsets have none, as in commands.
+    """
     whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
-    parts = [_shown(name, evidence[name]) for name in whole]
-    ones = [_shown(name, value) for name, value in evidence.items() if name not in whole]
+    parts = [_shown(name, evidence[name], separator) for name in whole]
+    ones = [_shown(name, evidence[name], separator) for name in evidence if name not in whole]
     if ones:
         ones[0] = f"in the partition with the most: {ones[0]}"
     return ", ".join([*parts, *ones])
 
 
-def _shown(name: str, value: str) -> str:
+def _shown(name: str, value: str, separator: str) -> str:
     if name.endswith(" ms"):
         return f"{name.removesuffix(' ms')} {duration(float(value))}"
-    return f"{_WORDS.get(name, name)} {value}".strip()
+    is_count = value.isdecimal() and "offset" not in name
+    said = f"{int(value):,}".replace(",", separator) if is_count else value
+    return f"{_WORDS.get(name, name)} {said}".strip()
 
 
 def _print(console: Console, cause: CauseSummary) -> None:

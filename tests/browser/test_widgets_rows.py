@@ -178,7 +178,7 @@ def test_rows_sort_by_any_column_with_unknown_last(browser: Browser, tmp_path: P
     desk.press("End")
     assert body(desk)[-1][2].splitlines()[0] == "-"
     assert "not known" in desk.page.locator(".sl-table tr[data-place]").last.inner_text()
-    desk.page.get_by_role("button", name="Group id").focus()
+    desk.page.get_by_role("button", name="Group").focus()
     desk.press("Enter", "Enter")
     assert (table.sort, table.descending) == ("group_id", True)
     assert (

@@ -18,6 +18,7 @@ test("numbers, times and durations as people read them", () => {
   assert.equal(shown({ values: [61_000], kind: "number" }, 0, "age_ms"), "1m 1s");
   assert.equal(words("window_available"), "Window available");
   assert.equal(words("age_ms"), "Age");
+  assert.equal(words("group_id"), "Group");
 });
 
 test("spans of time have one form, in their two largest units", () => {

@@ -129,7 +129,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> A
         ),
     )
     if not timed:
-        known = replace(story, unknown=story.unknown or "Nothing is unknown.")
+        known = replace(story, unit="", unknown=story.unknown or "Nothing is unknown.")
         return empty("No share partition has a time to drain", known, theme)
     story = replace(story, unit=f"{unit[:-1]}; lines are 95 % confidence intervals.")
     several = len(pc.unique(records.column("group_id"))) > 1

@@ -40,7 +40,7 @@ class Story:
 
     title: str  # the finding, as a sentence
     as_of: datetime | None
-    unit: str  # what is drawn, in which unit
+    unit: str  # what is drawn, in which unit; empty: nothing is
     unknown: str = ""  # what is not known, and how it is drawn; empty: nothing is unknown
     facts: tuple[str, ...] = field(
         default_factory=tuple
@@ -50,13 +50,14 @@ class Story:
     @property
     def reading(self) -> tuple[str, ...]:
         """How the figure is to be read, where its moment and what is unknown stand elsewhere."""
-        return (f"Simulated. {self.unit}" if self.simulated else self.unit, *self.facts)
+        first = f"Simulated. {self.unit}" if self.simulated else self.unit
+        return (*([first] if first else []), *self.facts)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """What stands below the title."""
         when = "Simulated." if self.simulated else f"As of {text.moment(self.as_of)}."
-        return (f"{when} {self.unit}", self.unknown or "Nothing is unknown.", *self.facts)
+        return (f"{when} {self.unit}".rstrip(), self.unknown or "Nothing is unknown.", *self.facts)
 
 
 def figure(

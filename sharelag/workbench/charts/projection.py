@@ -42,7 +42,7 @@ def projection_figure(records: pa.Table, theme: Theme = "light") -> Any:
             mine.column(one).to_numpy(zero_copy_only=False) for one in ("lag", "low", "high")
         )
         look = line(number, theme)["line"]
-        ends.append(f"{text.name(name)} {text.number(round(float(lag[-1])))}")
+        ends.append(f"{text.number(round(float(lag[-1])))} for {text.name(name)}")
         if not np.isnan(low).any():
             traces.append(band(times, np.maximum(low, 0), high, look["color"]))
         traces.append(

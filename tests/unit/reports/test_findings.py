@@ -150,7 +150,7 @@ def test_a_table_leaves_out_what_has_no_value() -> None:
         "c.",
         "",
     )
-    assert "Empty columns, left out: B." in made.html
+    assert "Left out, as they are empty: B." in made.html
     headings = re.findall(r'<th scope="col"[^>]*>(\w)<', made.html)
     assert headings == ["A", "N"]
     assert made.html.count('<td class="sr-n">') == 2

@@ -22,7 +22,7 @@ function render({ model, el }) {
     const below = make("div");
     const more = evidence ? [" ", bdi(`(${evidence})`, { class: "sl-soft" })] : [];
     return make("li", { data: { severity, cause } },
-      make("p", { class: "sl-cause" }, make("strong", { class: "sl-level" }, `${MARKS[severity] ?? ""} ${severity}`), " ", make("strong", {}, cause.replaceAll("_", " ")), " ", bdi(where, { class: "sl-soft" })),
+      make("p", { class: "sl-cause" }, make("strong", { class: "sl-level" }, `${MARKS[severity] ?? ""} ${severity}:`), " ", make("strong", {}, cause.replaceAll("_", " ")), " ", bdi(where, { class: "sl-soft" })),
       make("p", {}, bdi(summary), ...more),
       make("p", { class: "sl-advice" }, "→ ", bdi(advice)),
       make("div", { class: "sl-bar" }, make("code", { class: "sl-command", tabindex: 0, title: command }, command), ...codeButtons(root, voice, below, [["Copy the command", command]], false)),

@@ -48,8 +48,8 @@ function render({ model, el }) {
   // Its room is there before something is picked, so that nothing moves when it is.
   const picked = make("div", { class: "sl-picked" });
   const below = make("div");
-  const top = make("div", { class: "sl-top" }, heading, badge, ...(main ? [] : [when]), make("span", { class: "sl-push" }), ...(main ? [picked, chip, themes] : []), refresh, pause, ask4help);
-  root.append(top, ...(main ? [when] : []), panel, gaps, failure, facts, below, voice.element);
+  const top = make("div", { class: "sl-top" }, heading, badge, ...(main ? [] : [when]), make("span", { class: "sl-push" }), ...(main ? [themes] : []), refresh, pause, ask4help);
+  root.append(top, ...(main ? [make("div", { class: "sl-second" }, when, chip, picked)] : []), panel, gaps, failure, facts, below, voice.element);
 
   function escape(event, control, opened) {
     if (event.key !== "Escape" || opened.hidden) return;

@@ -57,7 +57,7 @@ class PoisonHunt(GroupDashboard):
         self.selection.observe(self._follow, names=["keys", "offsets"])
         self.table = TablePart("Suspicious offsets", self._rows)
         self.counts = ChartPart("Delivery counts", {"delivery count": _MEANS["delivery_count"]})
-        self.counts.layout.grid_column = "1 / -1"  # nothing stands beside it
+        self.counts.add_class("sharelag-row")  # nothing stands beside it
         self.strip = StripPart(
             "Where they are",
             meanings_of(["start_offset", "window_end_offset", "window_available"]),
@@ -128,8 +128,8 @@ class PoisonHunt(GroupDashboard):
             f"{self.least.value} times and not "
             f"acknowledged; {text.number(pinned)} start "
             f"offset{'s wait' if pinned != 1 else ' waits'} "
-            f"for an offset listed here; {gone} over the span, with those that the start "
-            "offset has passed since"
+            f"for an offset listed here; {gone} over the span, "
+            "including those below the start offset now"
         )
 
     def close(self) -> None:

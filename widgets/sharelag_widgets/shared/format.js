@@ -74,8 +74,12 @@ export function isolated(name) {
   return /[\u0590-\u08ff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
 }
 
+// Names that say it worse, word for word.
+const HEADINGS = { cv: "CV", group_id: "Group", max_mean: "Max/mean" };
+
 /** A column's name as words. */
 export function words(name) {
+  if (Object.hasOwn(HEADINGS, name)) return HEADINGS[name];
   const text = name.replace(/_ms$/, "").replaceAll("_", " ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
