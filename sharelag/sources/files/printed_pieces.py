@@ -171,7 +171,7 @@ def _parsed(text: str) -> pa.RecordBatch | None:
         table = pa.json.read_json(pa.BufferReader(octets), size, _OPTIONS).combine_chunks()
     except pa.ArrowInvalid:
         return None
-    # A null that is no tombstone looks to Arrow like a field that is not there.
+    # Any other null looks to Arrow like a field that is absent.
     tombstones = table.column("value").null_count
     if not tombstones == text.count("null") == len(_TOMBSTONE.findall(text)):
         return None
