@@ -43,6 +43,16 @@ def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
         raise _too_much(path, size, f"{octets >> 20:,} MiB")
 
 
+def readable_group(file: pq.ParquetFile, number: int, names: list[str]) -> pq.RowGroupMetaData:
+    """Return a row group once the first row of some of its columns has been read.
+
+    Where sizes in a damaged footer contradict the schema, pyarrow ends the process when it is asked
+    about the column, but raises `OSError` when it reads it.
+    """
+    next(file.iter_batches(1, [number], names, use_threads=False), None)
+    return file.metadata.row_group(number)
+
+
 def rows_within(path: Path | str, number: int, rows: int) -> int:
     """Return how many rows of a row group of raw records to read at once.
 
@@ -60,17 +70,20 @@ def rows_within(path: Path | str, number: int, rows: int) -> int:
     InputError
         When the values together are larger than `check_footer` lets a file be.
     """
-    file = pq.ParquetFile(path, read_dictionary=list(_TEXTS))
-    group = file.metadata.row_group(number)
-    columns = [group.column(at) for at in range(group.num_columns)]
+    metadata = pq.read_metadata(path)
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    texts = [name for name in _TEXTS if name in paths]
+    file = pq.ParquetFile(path, metadata=metadata, read_dictionary=texts)
+    group = readable_group(file, number, texts)
+    if not group.num_rows:
+        return rows
+    columns = [group.column(paths.index(name)) for name in texts]
     names = [
         column.path_in_schema
         for column in columns
-        if column.path_in_schema in _TEXTS
-        and column.has_dictionary_page
-        and column.total_uncompressed_size * rows > BATCH_BYTES
+        if column.has_dictionary_page and column.total_uncompressed_size * rows > BATCH_BYTES
     ]
-    if not names or not group.num_rows:
+    if not names:
         return rows
     first = next(file.iter_batches(1, [number], names, use_threads=False))
     largest = sum(_largest(column) for column in first.columns)
