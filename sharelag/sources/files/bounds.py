@@ -46,8 +46,8 @@ def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
 def readable_group(file: pq.ParquetFile, number: int, names: list[str]) -> pq.RowGroupMetaData:
     """Return a row group once the first row of some of its columns has been read.
 
-    Where sizes in a damaged footer contradict the schema, pyarrow ends the process when it is asked
-    about the column, but raises `OSError` when it reads it.
+    Where sizes in a damaged footer contradict the schema, pyarrow aborts the process on a request
+    for the column's metadata, but raises `OSError` on reading the column.
     """
     next(file.iter_batches(1, [number], names, use_threads=False), None)
     return file.metadata.row_group(number)
