@@ -123,11 +123,13 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
             text = traceback.format_exc()
             if _OF_JAVA not in text:
                 raise
+            _LOG.debug("a micro-batch failed", exc_info=True)
             if interruption := _INTERRUPTED.search(text):
                 what = f"{_OF_JAVA} a micro-batch: {interruption[0]}"
             else:
                 # Py4J writes what was called, and in the next line what Java raised.
-                what = text.partition(_OF_JAVA)[2].partition("\n: ")[2].partition("\n")[0]
+                called, _, said = text.partition(_OF_JAVA)[2].partition("\n: ")
+                what = (said or called).strip().partition("\n")[0]
             raise (raised_in_worker(error) or ClusterError(what[:_LONGEST])) from None
 
     return run
