@@ -52,7 +52,7 @@ def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
         assert (first["start_offset"] or 0) <= int(start) <= (then["start_offset"] or 0)
         moved += first["start_offset"] != then["start_offset"]
     assert moved, "members worked"
-    assert re.search(r"28 share partitions, lag 21,238, as of .*, spark engine\n", done.stderr)
+    assert re.search(r"28 share partitions, lag 21,238, as of .*, demo, on Spark\n", done.stderr)
     assert [line.split()[5] for line in done.stdout.splitlines()[1:3]] == ["10510", "2011"]
 
 
