@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from random import Random
 from typing import Any
 
@@ -69,6 +71,11 @@ def _is_of_another_group(topic: str, key: bytes) -> bool:
     )
 
 
+def _written(answer: dict[str, Any] | str) -> str:
+    """An answer as text, in which bytes that are not UTF-8 are one mark: Java may write fewer."""
+    return re.sub("\ufffd+", "\ufffd", json.dumps(answer, ensure_ascii=False, sort_keys=True))
+
+
 def _as_ours(answer: dict[str, Any]) -> dict[str, Any] | str:
     if "error" in answer:
         return "skipped" if "UnknownRecordType" in answer["error"] else "reject"
@@ -117,7 +124,11 @@ def test_mutated_records_of_brokers_are_refused_where_kafka_refuses(
     records = [(key, value) for key, value in pairs if key is not None]
     theirs = kafkas(oracle_record_json, topic, records)
     mine = ours(topic, records)
-    wrong = [(n, a, b) for n, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]
+    wrong = [
+        (n, a, b)
+        for n, (a, b) in enumerate(zip(mine, theirs, strict=True))
+        if _written(a) != _written(b)
+    ]
     assert wrong == []
     assert theirs.count("reject") > len(records) // 10
 
