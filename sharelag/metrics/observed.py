@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import bools, known_times, numbers
+from sharelag.metrics.columns import STATE, begins, bools, known_times, numbers
 from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat
@@ -29,12 +29,10 @@ from sharelag.schemas.arrow import as_table, flat
 #: Number of equal parts of the span, to measure how much the completion rate varies.
 BINS = 10
 
-#: A share partition has a separate state in each topic and partition that has records of it.
-_STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
 _CHANGES = ("finished", "archived", "released", "redelivered")
 #: The columns that `observe` reads; the others may be missing.
 HISTORY_COLUMNS = [
-    *_STATE,
+    *STATE,
     *(
         "record_offset",
         "record_timestamp",
@@ -155,17 +153,10 @@ class _Rows:
         self.time = time[counts]
         self.size = len(self.time)
         self.place = np.arange(self.size)
-        begins = np.zeros(self.size, bool)
-        begins[:1] = True
-        for name in _STATE:
-            codes = (
-                flat(self.table.column(name)).dictionary_encode().indices.fill_null(-1).to_numpy()
-            )
-            begins[1:] |= codes[1:] != codes[:-1]
-        self.begins = begins
-        self.first = np.flatnonzero(begins)
+        self.begins = begins(self.table)
+        self.first = np.flatnonzero(self.begins)
         self.last = np.append(self.first[1:], self.size) - 1
-        self.share = np.cumsum(begins) - 1  # number of the share partition of each row
+        self.share = np.cumsum(self.begins) - 1  # number of the share partition of each row
         self.replaced = self.bools("replaced")
         # If a clock went back, a row between two others may be excluded, and its changes are
         # missing.
@@ -258,9 +249,9 @@ def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
 def _head(rows: _Rows) -> dict[str, pa.Array]:
     """Return since when the effective start offset is unchanged, and what happened to it."""
     head, known = rows.numbers("effective_start_offset")
-    begins = rows.begins | rows.replaced | ~rows.follows
-    begins[1:] |= (head[1:] != head[:-1]) | (known[1:] != known[:-1])
-    since = np.maximum.accumulate(np.where(begins, rows.place, 0))[rows.last]
+    is_new = rows.begins | rows.replaced | ~rows.follows
+    is_new[1:] |= (head[1:] != head[:-1]) | (known[1:] != known[:-1])
+    since = np.maximum.accumulate(np.where(is_new, rows.place, 0))[rows.last]
     known = known[rows.last]
     older = ~rows.replaced & (rows.begins | ~rows.follows)
     return {

@@ -12,14 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import present
+from sharelag.metrics.columns import STATE, begins, present
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat
 
-#: A share partition has a separate state in each topic and partition that has records of it.
-_STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
 #: Columns that are those of its last record, and of its last snapshot.
-_OF_LAST = (*_STATE, "from_snapshot", "record_offset", "record_timestamp")
+_OF_LAST = (*STATE, "from_snapshot", "record_offset", "record_timestamp")
 _OF_SNAPSHOT = {
     "snapshot_offset": "record_offset",
     "snapshot_timestamp": "record_timestamp",
@@ -48,7 +46,7 @@ def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
     table = as_table(history)
     if not table.num_rows:
         return pa.RecordBatch.from_pylist([], schema=schemas.SNAPSHOTS)
-    first = np.flatnonzero(_begins(table))
+    first = np.flatnonzero(begins(table))
     last = np.append(first[1:], table.num_rows) - 1
     exists = present(table, "snapshot_epoch")
     removed = _last_of(~exists, first)
@@ -64,16 +62,6 @@ def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
     columns = [rows[field.name].cast(field.type) for field in schemas.SNAPSHOTS]
     found = pa.RecordBatch.from_arrays(columns, schema=schemas.SNAPSHOTS)
     return found.filter(pa.array(exists[last]))
-
-
-def _begins(table: pa.Table) -> NDArray[np.bool_]:
-    """Whether each row is the first of its share partition."""
-    begins = np.ones(table.num_rows, bool)
-    begins[1:] = False
-    for name in _STATE:
-        column = flat(table.column(name))
-        begins[1:] |= _mask(pc.not_equal(column[1:], column[:-1]))
-    return begins
 
 
 def _last_of(chosen: NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.int64]:

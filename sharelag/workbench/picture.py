@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sharelag.model import DeliveryState
-from sharelag.tables.words import terminal
+from sharelag.tables.words import counted, terminal
 
 #: Runs of up to so many offsets are drawn offset by offset; longer ones are one cell.
 _DRAWN = 4
@@ -98,8 +98,8 @@ def _fragments(runs: list[list[Any]], start: int, end: int) -> str:
     """Tell how fragmented a window is: what is known of it, by how many runs."""
     known = [(max(first, start), min(last, end - 1)) for first, last, *_ in runs]
     sizes = [last - first + 1 for first, last in known if first <= last]
-    s, of = "s" * (len(sizes) != 1), "s" * (sum(sizes) != 1)
-    return f"{len(sizes):,} run{s} over {sum(sizes):,} offset{of} with a known state"
+    known_runs, offsets = counted(len(sizes), "run"), counted(sum(sizes), "offset")
+    return f"{known_runs} over {offsets} with a known state"
 
 
 def _with_held(runs: list[list[Any]], held: list[Any]) -> list[list[Any]]:

@@ -1,4 +1,7 @@
-"""One broker, one cluster and one of each oracle per test run. Missing tools make tests fail, never skip."""
+"""One broker, one cluster and one of each oracle per test run.
+
+Missing tools make tests fail, never skip.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What three brokers measure is what a share consumer did; it tells acquired from never delivered."""
+"""What three brokers measure is what a share consumer did: acquired, or never delivered."""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ def test_the_numbers_of_a_broker_that_hangs_end_and_come_back(
                 hung = time.monotonic()
                 wait_until(lambda: not has_numbers(), "no numbers are shown any more", OLD)
                 ended = time.monotonic() - hung
+                # Old numbers must not come back while the broker hangs: looked at for 5 s.
                 for _ in range(10):
                     assert not has_numbers()
                     time.sleep(0.5)

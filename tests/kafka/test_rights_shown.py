@@ -170,9 +170,10 @@ def test_a_denial_is_removed_where_the_rules_may_be_listed(secured: KafkaBroker)
 def test_a_super_user_is_not_said_to_lack_rights(
     secured: KafkaBroker, tmp_path: Path, asks: str, named: bool
 ) -> None:
-    """By their own account they have them; by the rules, whether these name them or not, nobody knows.
+    """By their own account they have them; by the rules alone, nobody knows.
 
-    Once somebody says who the super users are it is known.
+    That is so whether the rules name them or not. Once somebody says who the super users are it is
+    known.
     """
     cluster = ("BROKER kafka-cluster DESCRIBE", "BROKER kafka-cluster DESCRIBE_CONFIGS")
     rules = [rule(one) for one in cluster]

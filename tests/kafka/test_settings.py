@@ -353,7 +353,7 @@ def test_on_three_brokers_the_command_shows_what_kafkas_tool_describes(
     assert mine == {name: theirs[name] for name in mine}
     assert mine["share.delivery.count.limit"] == "7"
     of_all = {row["name"]: row["value"] for row in rows if row["group_id"] is None}
-    # All three have them; of a broker that is no controller.
+    # All three brokers have these settings; broker 2 is not a controller.
     theirs = by_kafka("brokers", "2")
     assert of_all == {name: theirs[name] for name in of_all}
     assert of_all["share.coordinator.state.topic.num.partitions"] == "12"

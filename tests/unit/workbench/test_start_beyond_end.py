@@ -1,4 +1,4 @@
-"""A start offset beyond the end of the log: a cause everywhere, and nothing that is not known is 0."""
+"""A start offset beyond the end of the log: a cause everywhere, and what is unknown is not 0."""
 
 from __future__ import annotations
 
