@@ -26,7 +26,7 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
-from sharelag.tables.words import shell_word
+from sharelag.tables.words import client_words, shell_word
 
 _PRINTED = click.option(
     "--kafka-output",
@@ -162,9 +162,7 @@ def _or_kafkas_command(options: dict[str, Any], what: str) -> Iterator[None]:
     try:
         yield
     except AuthorizationError as error:
-        words = ["--bootstrap-server", options["bootstrap_server"] or "HOST:PORT"]
-        if options["command_config"]:
-            words += ["--command-config", str(options["command_config"])]
+        words = client_words(options["bootstrap_server"], options["command_config"])
         raise AuthorizationError(
             f"{error}. Describing groups takes fewer rights; --kafka-output reads what this "
             f"prints: kafka-share-groups.sh {' '.join(map(shell_word, words))} --describe "

@@ -13,7 +13,7 @@ from sharelag.metrics.dead_letter_ledger import STATUSES
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table
 from sharelag.schemas.dead_letters import REDRIVE
-from sharelag.tables.words import shell_word
+from sharelag.tables.words import client_words, shell_word
 
 #: What a redrive is planned of, when nobody says otherwise.
 REDRIVEN = ("written", "duplicate", "missing", "passed")
@@ -52,9 +52,7 @@ def redrive_arrow(
         raise InputError(f"unknown status {unknown[0]!r}: choose one of {', '.join(STATUSES)}")
     table = as_table(ledger)
     wanted = table.filter(pc.is_in(table.column("status"), pa.array(statuses, pa.string())))
-    client = ["--bootstrap-server", server or "HOST:PORT"]
-    if command_config is not None:
-        client += ["--command-config", str(command_config)]
+    client = client_words(server, command_config)
     rows = []
     for row in wanted.to_pylist():
         where = "source" if row["retained"] else "queue" if row["copied"] else "lost"

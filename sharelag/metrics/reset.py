@@ -22,7 +22,7 @@ from sharelag import schemas
 from sharelag.model import DeliveryState
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
-from sharelag.tables.words import shell_word
+from sharelag.tables.words import client_words, shell_word
 
 _FINISHED = pa.array([int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED)], pa.int8())
 _EARLIEST, _LATEST = "earliest", "latest"
@@ -205,10 +205,7 @@ def _begun(
     command_config: str | Path | None,
 ) -> str:
     """Return the begin of a command, for bash; ``topics`` None: all topics."""
-    words = ["kafka-share-groups.sh", "--bootstrap-server", server or "HOST:PORT"]
-    if command_config is not None:
-        words += ["--command-config", str(command_config)]
-    words += ["--group", group]
+    words = ["kafka-share-groups.sh", *client_words(server, command_config), "--group", group]
     for topic in topics or ():
         words += ["--topic", topic]
     return " ".join(map(shell_word, words)) + (" --all-topics" if topics is None else "")

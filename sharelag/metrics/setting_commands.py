@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sharelag.model.settings.catalogue import find
-from sharelag.tables.words import shell_word
+from sharelag.tables.words import client_words, shell_word
 
 
 def kafkas_settings_commands(
@@ -42,9 +42,7 @@ def kafkas_settings_commands(
     of_groups = {name: value for name, value in given.items() if _is_of_groups(name, profile)}
     if not of_groups or refused & given.keys():
         return []
-    where = ["--bootstrap-server", server or "HOST:PORT"]
-    if command_config is not None:
-        where += ["--command-config", str(command_config)]
+    where = client_words(server, command_config)
     values = ",".join(f"{name}={_bracketed(value)}" for name, value in of_groups.items())
     change = ["--alter", "--add-config", values]
     lines = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from numbers import Integral
+from pathlib import Path
 from shlex import quote
 
 #: What is not known: in a cell, and in a sentence.
@@ -82,6 +83,12 @@ def shell_word(text: str) -> str:
     safe = {"\\": "\\\\", "'": "\\'"}
     kept = (safe.get(c, c) if c.isprintable() else _octal(c) for c in text)
     return f"$'{''.join(kept)}'"
+
+
+def client_words(server: str | None, command_config: str | Path | None) -> list[str]:
+    """Return the options by which Kafka's commands reach a cluster, to be quoted one by one."""
+    words = ["--bootstrap-server", server or "HOST:PORT"]
+    return words if command_config is None else [*words, "--command-config", str(command_config)]
 
 
 def _octal(character: str) -> str:
