@@ -106,13 +106,16 @@ def test_a_directory_that_is_copied_while_the_broker_writes(tmp_path: Path) -> N
         servers = broker.bootstrap_servers
         create_topics(servers, {"copied": 2})
         set_group_config(servers, "copied", **{"share.auto.offset.reset": "earliest"})
-        records = numbered(3_000, 2)
+        records = numbered(30_000, 2)
         copies: list[Path] = []
-        done = Event()
+        enough, done = Event(), Event()
 
         def work() -> None:
             try:
                 for begin in range(0, len(records), 300):
+                    # However fast this is: until it was copied several times meanwhile.
+                    if begin >= 3_000 and enough.is_set():
+                        break
                     produce(servers, "copied", records[begin : begin + 300], batch=20)
                     share_consume(servers, "copied", ["copied"], accept, until=300)
             finally:
@@ -122,6 +125,8 @@ def test_a_directory_that_is_copied_while_the_broker_writes(tmp_path: Path) -> N
         worker.start()
         while not done.wait(0.5):
             copies.append(copied(broker.log_dir, tmp_path / f"copy-{len(copies)}"))
+            if sum(map(has_state, copies)) > 2:
+                enough.set()
         worker.join()
         source = KafkaInput(client_config(servers))
         live = pa.Table.from_batches(kafka.read_topic(source.config, STATE_TOPIC), schemas.RAW)
@@ -143,6 +148,10 @@ def test_a_directory_that_is_copied_while_the_broker_writes(tmp_path: Path) -> N
             seen += 1
             assert sharelag("windows", "--segments", str(copy)).returncode == 0
     assert seen >= 2
+
+
+def has_state(copy: Path) -> bool:
+    return any(log.stat().st_size for log in copy.glob(f"{STATE_TOPIC}-*/*.log"))
 
 
 def copied(folder: Path, to: Path) -> Path:
