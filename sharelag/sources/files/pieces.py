@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files.batches import rows_at_once
-from sharelag.sources.files.bounds import check_footer, rows_within
+from sharelag.sources.files.bounds import check_footer, readable_group, rows_within
 from sharelag.sources.files.damage import reading_parquet
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -94,24 +94,26 @@ def _as_planned(piece: Piece) -> pq.ParquetFile:
         raise  # an archive's readers know why a file may be gone
     except (OSError, pa.ArrowException) as error:  # its footer could be read before
         raise InputError(changed) from error
-    if _footer(file.metadata) == piece.footer and piece == _piece(
-        piece.path, file.metadata, piece.row_group
-    ):
-        return file
+    with reading_parquet(piece.path):
+        if _footer(file.metadata) == piece.footer and piece == _piece(
+            piece.path, file, piece.row_group
+        ):
+            return file
     file.close()
     raise InputError(changed)
 
 
 def _pieces(path: str, topic: str) -> Iterator[Piece]:
     with reading_parquet(path):
-        metadata = pq.read_metadata(path)
-        check_footer(path, metadata)
-    for number in range(metadata.num_row_groups):
-        names = _range(metadata, number, "topic")
-        is_other = names is not None and names[0] == names[1] and _is_other(names[0], topic)
-        piece = _piece(path, metadata, number)
-        if piece.rows and not is_other:
-            yield piece
+        file = pq.ParquetFile(path)
+        schemas.require(file.schema_arrow, schemas.RAW, path)
+        check_footer(path, file.metadata)
+        for number in range(file.num_row_groups):
+            names = _range(file, number, "topic")
+            is_other = names is not None and names[0] == names[1] and _is_other(names[0], topic)
+            piece = _piece(path, file, number)
+            if piece.rows and not is_other:
+                yield piece
 
 
 def _is_other(name: str, topic: str) -> bool:
@@ -120,22 +122,26 @@ def _is_other(name: str, topic: str) -> bool:
     return not name.endswith(topic) and (is_internal or topic != STATE_TOPIC)
 
 
-def _piece(path: str, metadata: pq.FileMetaData, number: int) -> Piece:
-    group = metadata.row_group(number)
+def _piece(path: str, file: pq.ParquetFile, number: int) -> Piece:
+    group = file.metadata.row_group(number)
     size = group.total_byte_size + _ROW_BYTES * group.num_rows
-    first, last = _range(metadata, number, "partition") or (float("-inf"), float("inf"))
-    return Piece(path, number, group.num_rows, size, first, last, _footer(metadata))
+    first, last = _range(file, number, "partition") or (float("-inf"), float("inf"))
+    return Piece(path, number, group.num_rows, size, first, last, _footer(file.metadata))
 
 
 def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
     return metadata.num_rows, metadata.num_row_groups, metadata.serialized_size
 
 
-def _range(metadata: pq.FileMetaData, number: int, name: str) -> tuple[Any, Any] | None:
+def _range(file: pq.ParquetFile, number: int, name: str) -> tuple[Any, Any] | None:
     """Find the least and the greatest value of a row group, or None if there may be others."""
     # The path, because a field inside a struct may have the name of one of these columns.
-    paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
-    found = metadata.row_group(number).column(paths.index(name)).statistics
+    paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
+    at = paths.index(name)
+    column = readable_group(file, number, [name]).column(at)
+    if column.physical_type != file.schema.column(at).physical_type:  # asked, pyarrow would abort
+        raise pa.ArrowInvalid(f"the types of {name} in its footer contradict each other")
+    found = column.statistics
     # Nulls are in neither of the two, and a writer need not count them.
     if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
         return None
