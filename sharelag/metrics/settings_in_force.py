@@ -11,7 +11,9 @@ import pyarrow as pa
 from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_force, lint_consumer
 from sharelag.model.settings.catalogue import DEAD_LETTERS, Typed, catalogue
 from sharelag.model.settings.cautions import cautions
+from sharelag.model.settings.clients import OF_GROUP
 from sharelag.model.settings.rules import value_in
+from sharelag.tables.words import shell_word
 
 #: One property of a consumer that share consumers refuse or ignore.
 LINT = pa.schema([(name, pa.string()) for name in ("name", "value", "problem", "hint")])
@@ -86,12 +88,21 @@ def lint_rows(
     properties : mapping of name to value
     settings : pyarrow.Table, optional
         `sharelag.schemas.SETTINGS`, with those of the consumer's group.
-    group : str
+    group : str, optional
+        The group whose settings count; else that of the property ``group.id``. Commands in hints
+        name it.
     """
+    group = group or str(properties.get("group.id", ""))
     force = {} if settings is None else each_in_force(settings, [group])[group]
     known = {name: value for name, value in force.items() if value.source != "assumed"}
+    named = f"--entity-name {shell_word(group)}" if group else OF_GROUP
     rows = [
-        {"name": one.name, "value": one.value or None, "problem": one.why, "hint": one.hint}
+        {
+            "name": one.name,
+            "value": one.value or None,
+            "problem": one.why,
+            "hint": one.hint.replace(OF_GROUP, named),
+        }
         for one in lint_consumer(properties, known)
     ]
     return pa.Table.from_pylist(rows, schema=LINT)

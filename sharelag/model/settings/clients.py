@@ -10,9 +10,11 @@ from sharelag.model.settings.consumer import CONSUMER, refusal
 from sharelag.model.settings.force import Value
 from sharelag.model.settings.rules import Problem
 
+#: The consumer's group in commands of hints, where only `lint_rows` may know its name.
+OF_GROUP = "--entity-name GROUP"
 _GROUP = (
     "set it for the group, because it must be the same for all members: "
-    "kafka-configs.sh --alter --entity-type groups --entity-name GROUP --add-config {}=..."
+    f"kafka-configs.sh --alter --entity-type groups {OF_GROUP} --add-config {{}}=..."
 )
 _ACKNOWLEDGED = (
     "share consumers acknowledge records and do not commit offsets: see share.acknowledgement.mode"

@@ -281,6 +281,29 @@ def test_a_consumer_is_checked_with_the_settings_of_its_group(tmp_path: Path) ->
     assert "name it with --group" in sharelag("settings", *nameless, *here).stderr
 
 
+@pytest.mark.parametrize(
+    ("group", "word"),
+    [("billing", "billing"), ("it's late", "'it'\"'\"'s late'"), ("a\nb", r"$'a\012b'")],
+)
+def test_commands_for_a_consumers_group_name_it(tmp_path: Path, group: str, word: str) -> None:
+    moved = (
+        "auto.offset.reset=latest",
+        "record.lock.duration.ms=1",
+        "max.poll.interval.ms=9000000",
+    )
+    escaped = group.replace("\n", "\\n")
+    here = ("--capture", "demo", "--group", group)
+    for own, more in ((f"group.id={escaped}", ()), ("", here), ("group.id=x", here)):
+        given = consumer(tmp_path, *moved, own)
+        found = rows(*given, *more)
+        assert len(found) == len(moved)
+        assert {f" --entity-name {word} --add-config " in one["hint"] for one in found} == {True}
+        shown = sharelag("settings", *given, *more).stdout
+        assert shown.count(f"--entity-name {word} --add-config") == len(moved)
+    nameless = rows(*consumer(tmp_path, *moved))
+    assert {" --entity-name GROUP --add-config " in one["hint"] for one in nameless} == {True}
+
+
 @pytest.mark.parametrize("content", [b"", bytes(range(256)), b"hello world\n"])
 def test_what_is_no_consumers_file_is_not_accepted(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "consumer.properties"
