@@ -26,7 +26,7 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
-from sharelag.tables.words import client_words, shell_word
+from sharelag.tables.words import client_words, counted, shell_word
 
 _PRINTED = click.option(
     "--kafka-output",
@@ -82,9 +82,9 @@ def groups(
     if kafka_output is not None:
         found = membership.in_states(_printed(kafka_output, options).groups, states)
         show(found)
-        count, known = _count(found, "group"), pc.sum(found.column("members")).as_py()
+        count, known = counted(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
         is_whole = not found.column("members").null_count
-        members = f", {known or 0:,} member{'s' * (known != 1)}" if is_whole else ""
+        members = f", {counted(known or 0, 'member')}" if is_whole else ""
         _note_printed(f"{count}{members}")
         note(membership.unknown_members(found))
         return
@@ -113,7 +113,9 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
     if kafka_output is not None:
         of_groups, found = _printed(kafka_output, options)
         write(lines(plain_rows(found), output, views.MEMBERS.without("rack_id").columns))
-        _note_printed(f"{_count(found, 'member')} of {_count(of_groups, 'group')}")
+        _note_printed(
+            f"{counted(found.num_rows, 'member')} of {counted(of_groups.num_rows, 'group')}"
+        )
         note(membership.unknown_members(of_groups, found))
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
@@ -144,10 +146,6 @@ def _printed(file: Any, options: dict[str, Any]) -> Any:
     if missing := sorted(chosen - there):
         raise InputError(unknown_group(missing[0], there, "in what Kafka's command printed"))
     return of_groups(every, chosen)
-
-
-def _count(table: Any, name: str) -> str:
-    return f"{table.num_rows:,} {name}{'s' * (table.num_rows != 1)}"
 
 
 def _note_printed(counts: str) -> None:

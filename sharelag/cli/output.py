@@ -195,7 +195,7 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         if unknown is None:
             unknown = answer.table.column("lag").null_count
         lags = f"lag {lag_sum(of_column('lag', pc.sum), unknown)}, "
-    tell(f"{count} {unit}{'s' * (count != 1)}, {lags}{when}{_whence(source, answer.engine)}")
+    tell(f"{counted(count, unit)}, {lags}{when}{_whence(source, answer.engine)}")
     if answer.rejected:
         tell(
             f"{counted(answer.rejected, 'record')} could not be decoded, so "

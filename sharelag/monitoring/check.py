@@ -26,6 +26,7 @@ from sharelag.reading import OVER, Reading
 from sharelag.replay.moment import Choice, Moment
 from sharelag.sources.inputs import Input
 from sharelag.tables.level import OK, of_rule, rank, worst
+from sharelag.tables.words import counted
 from sharelag.workbench import investigate
 from sharelag.workbench.engine import reading
 
@@ -267,7 +268,7 @@ def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
         nothing, nothing, nothing, np.array([0]), values, exact, [None], np.zeros(1, bool)
     )
     level = str(judge(rule, found).level[0])
-    summary = f"{len(words)} finding{'s' * (len(words) != 1)}" + (f": {words[0]}" if words else "")
+    summary = counted(len(words), "finding") + (f": {words[0]}" if words else "")
     return _row(rule, level, value=values[0, 0], summary=summary)
 
 

@@ -16,6 +16,7 @@ from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.metrics.skew import verdict_words
 from sharelag.reports.inputs import Case
+from sharelag.tables.words import counted
 from sharelag.whatif.compare import Comparison, compare, variants
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
@@ -104,17 +105,17 @@ def _kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) -> str:
         clearly = "clearly " if unclear else ""
         which = "the worst, " if len(behind) > 1 else ""
         return (
-            f"{len(behind)} of {_counted(len(known))} {clearly}fell behind: "
+            f"{len(behind)} of {counted(len(known), 'share group')} {clearly}fell behind: "
             f"{which}{worst['group_id']}, finished {rates}."
         )
     if unclear:
-        who = f"None of {_counted(len(known))}" if len(known) > 1 else "The share group has not"
+        who = (
+            f"None of {counted(len(known), 'share group')}"
+            if len(known) > 1
+            else "The share group has not"
+        )
         return f"{who} clearly {'fell' if len(known) > 1 else 'fallen'} behind."
     return f"{f'All {len(known)} share groups' if len(known) > 1 else 'The share group'} kept up."
-
-
-def _counted(groups: int) -> str:
-    return f"{groups} share group{'s' * (groups != 1)}"
 
 
 def _sum(values: list[float | None]) -> float | None:

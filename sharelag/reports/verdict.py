@@ -14,6 +14,7 @@ from sharelag.reports.cluster import cluster_of
 from sharelag.reports.inputs import Case
 from sharelag.tables.level import CHECKED, worst
 from sharelag.tables.reasons import REASONS
+from sharelag.tables.words import counted
 from sharelag.workbench.judged import headline, judged_groups, rule_of
 
 FORMAT = 1
@@ -59,17 +60,17 @@ def unknown(case: Case) -> list[str]:
     evidence = case.evidence
     reasons = [reason for reason in evidence.lag.column("lag_reason").to_pylist() if reason]
     sentences = [
-        f"The lag of {_share_partitions(reasons.count(reason))}: {REASONS[reason]}."
+        f"The lag of {counted(reasons.count(reason), 'share partition')}: {REASONS[reason]}."
         for reason in sorted(set(reasons))
     ]
     if count := evidence.gaps.num_rows:
         sentences.append(
-            f"What happened in {count} place{'s' * (count != 1)} of the state topic: records are "
+            f"What happened in {counted(count, 'place')} of the state topic: records are "
             "missing there, so rates are lower bounds."
         )
     if count := evidence.rejected:
         sentences.append(
-            f"The contents of {count} record{'s' * (count != 1)} that could not be decoded "
+            f"The contents of {counted(count, 'record')} that could not be decoded "
             "(sharelag decode shows them)."
         )
     if not evidence.settings.num_rows:
@@ -91,16 +92,12 @@ def unknown(case: Case) -> list[str]:
         pc.greater(evidence.progress.column("oldest_offset").fill_null(-1), -1)
     )
     if count := ages.column("age_ms").null_count:
-        sentences.append(f"The age of the lag of {_share_partitions(count)}.")
+        sentences.append(f"The age of the lag of {counted(count, 'share partition')}.")
     if case.bench.as_of is not None:
         sentences.append(
             "Settings, retention and last stable offsets at that moment: current ones are used."
         )
     return sentences
-
-
-def _share_partitions(count: int) -> str:
-    return f"{count} share partition{'s' * (count != 1)}"
 
 
 def _broken(case: Case) -> dict[str | None, list[dict[str, Any]]]:

@@ -14,6 +14,7 @@ from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.model import Window
 from sharelag.schemas.arrow import beside, flat, keys
+from sharelag.tables.words import counted
 from sharelag.whatif.comparison.size import size
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import simulate
@@ -41,7 +42,7 @@ class Drained(NamedTuple):
 
     def words(self) -> str:
         """Return ``simulated with 3 members: the new lag takes 3m to 3m 20s (5 of 5 runs)``."""
-        people = f"{self.members} member{'s' * (self.members != 1)}"
+        people = counted(self.members, "member")
         by_run = zip(*self.times_ms.values(), strict=True)
         whole = [[time for time in run if time is not None] for run in by_run]
         done = [max(run, default=0) for run in whole if len(run) == len(self.times_ms)]

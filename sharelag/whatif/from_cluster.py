@@ -20,7 +20,7 @@ from sharelag.metrics.progress import usual_rates
 from sharelag.model import SharePartition, Window
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
-from sharelag.tables.words import moment
+from sharelag.tables.words import counted, moment
 from sharelag.whatif import estimates, transactions
 from sharelag.whatif.departed import before_loss
 from sharelag.whatif.heads import poison_of
@@ -340,7 +340,7 @@ def _note_what_is_not_taken_over(
     held = sum(row["window_unknown"] or 0 for row in lag)
     if held:
         assumed.append(
-            f"{held} offset{'s' * (held != 1)} that may be acquired can be delivered at once, "
+            f"{counted(held, 'offset')} that may be acquired can be delivered at once, "
             "since it is not known which members hold them"
         )
     ids = {row["topic_id"] for row in lag}

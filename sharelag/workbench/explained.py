@@ -23,7 +23,7 @@ from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import LEVELS
 from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.reasons import REASONS
-from sharelag.tables.words import lag_sum, moment, terminal
+from sharelag.tables.words import counted, lag_sum, moment, terminal
 from sharelag.workbench import forecasts
 
 #: Columns of each share partition that the sentences need.
@@ -123,8 +123,7 @@ def _state(
 ) -> str:
     ages = [row["age_ms"] for row in progress if row["age_ms"] is not None]
     lag = lag_sum(group["lag"], group["unknown_lags"])
-    count = group["partitions"]
-    parts = [f"lag {lag} in {count} share partition{'s' * (count != 1)}"]
+    parts = [f"lag {lag} in {counted(group['partitions'], 'share partition')}"]
     if lead:
         parts.append(terminal(lead.words()))
     if ages and max(ages):

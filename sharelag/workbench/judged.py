@@ -13,6 +13,7 @@ from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, ST
 from sharelag.model import iso
 from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import outcome, rank, worst
+from sharelag.tables.words import counted
 from sharelag.workbench.forecasts import forecast
 from sharelag.workbench.unknown_lags import unknown_lags
 
@@ -169,7 +170,7 @@ def headline(groups: list[dict[str, Any]], rules: list[dict[str, Any]]) -> str:
 
 
 def _of_groups(groups: list[dict[str, Any]]) -> str:
-    count = f"{len(groups)} share group{'s' * (len(groups) != 1)}"
+    count = counted(len(groups), "share group")
     bad = [group for group in groups if group["level"] in ("warning", "critical")]
     if not bad:
         dark = [group for group in groups if group["level"] == "unknown"]

@@ -12,6 +12,7 @@ from sharelag.metrics.membership import group_states, member_rows, of_topics
 from sharelag.model.group_state import GroupState, parse_states
 from sharelag.reading import Reading
 from sharelag.schemas.arrow import beside, flat
+from sharelag.tables.words import counted
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: What to do where nothing is known of the groups' own records.
@@ -139,9 +140,7 @@ def unknown_brokers(table: pa.Table) -> tuple[str, ...]:
         )
     }
     return tuple(
-        words.format(f"{count:,} share partition{'s' * (count != 1)}")
-        for words, count in unknown.items()
-        if count
+        words.format(counted(count, "share partition")) for words, count in unknown.items() if count
     )
 
 

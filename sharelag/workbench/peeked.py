@@ -18,7 +18,7 @@ from sharelag.errors import InputError
 from sharelag.model import DeliveryState, iso
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.record import TopicRecord, record_at
-from sharelag.tables.words import terminal
+from sharelag.tables.words import counted, terminal
 from sharelag.workbench import json_text
 
 #: Names of fields of JSON to hide, ``card.number`` for one within another, or a function that
@@ -230,7 +230,7 @@ def _can_be(data: bytes, form: str) -> bool:
 def _size(data: bytes | None) -> str:
     if data is None:
         return "null"
-    return f"{len(data):,} byte{'s' * (len(data) != 1)}"
+    return counted(len(data), "byte")
 
 
 def _indented(text: str) -> list[str]:

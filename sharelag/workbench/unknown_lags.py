@@ -11,6 +11,7 @@ from sharelag.metrics.facts import Facts
 from sharelag.metrics.finders import not_started
 from sharelag.tables.level import OK, UNKNOWN, WARNING, rank
 from sharelag.tables.reasons import NO_START_OFFSET, REASONS
+from sharelag.tables.words import counted
 
 _NOTHING_CAME = "nothing to fetch has arrived yet"
 _CAME = "records arrived, but none was ever fetched"
@@ -45,7 +46,7 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
         found.setdefault(str(facts.groups[row]), Counter())[finding] += 1
     return {
         group: [
-            (level, f"{words} ({count} share partition{'s' * (count != 1)})")
+            (level, f"{words} ({counted(count, 'share partition')})")
             for (level, words), count in sorted(
                 counts.items(), key=lambda it: (-rank(it[0][0]), it[0][1])
             )

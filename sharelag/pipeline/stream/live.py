@@ -38,7 +38,7 @@ from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import moment
+from sharelag.tables.words import counted, moment
 from sharelag.wire.fields import STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class Live(Displayable):
             why = str(self._failure) if self._failure else "it was stopped"
             notes.append(f"no longer current: {why}")
         return Presentation(
-            title=f"Lag of {len(lag):,} share partition{'s' * (len(lag) != 1)}, live",
+            title=f"Lag of {counted(len(lag), 'share partition')}, live",
             when=f"as of {moment(pc.max(lag.column('as_of')).as_py())}",
             table=lag,
             columns=views.LAG.columns,

@@ -15,6 +15,7 @@ from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
+from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison import verdict as sentence
 from sharelag.whatif.comparison.intervals import Floats, each_level, is_better
@@ -139,7 +140,7 @@ class Comparison(Displayable):
         variants = len(set(self.runs.column("variant").to_pylist()))
         seeds = len(set(self.runs.column("seed").to_pylist()))
         yield (
-            f"{variants} variant{'s' * (variants != 1)}, {seeds} seed{'s' * (seeds != 1)}, "
+            f"{counted(variants, 'variant')}, {counted(seeds, 'seed')}, "
             f"compared seed by seed with {self.baseline}; "
             f"{100 * self.confidence:g} % confidence intervals, corrected for the number of "
             "variants but not of measures: among many measures, one may differ by chance"

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from shutil import copytree
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sharelag
@@ -18,7 +20,10 @@ from sharelag.cli.telling import tell
 from sharelag.metrics.reset import kafkas_commands
 from sharelag.sources.recorded import folder_of
 from sharelag.tables.fitting import fitted, widest
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import sharelag as command
+from tests.support.records import raw, row
 
 
 def shown_on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:
@@ -329,3 +334,18 @@ def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
         r"sharelag: 6 members is better by p95 age and drain time over \d+m \d+s: ", last
     )
     assert re.search(r"; 2 members: not drained within \d+m \d+s, p95 age \d+m \d+s$", last)
+
+
+def test_the_rows_of_an_answer_are_counted_as_elsewhere(tmp_path: Path) -> None:
+    for count, words in ((1, "1 share partition, "), (1001, "1,001 share partitions, ")):
+        records = raw(
+            [
+                encode_record(SHARE_SNAPSHOT, row(0, []) | {"partition": partition})
+                for partition in range(count)
+            ]
+        )
+        path = tmp_path / f"{count}.parquet"
+        pq.write_table(pa.Table.from_batches([records]), path)
+        for name in ("lag", "windows"):
+            said = command(name, "--raw", str(path), "--engine", "local").stderr
+            assert said.startswith(f"sharelag: {words}")
