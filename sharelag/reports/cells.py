@@ -26,9 +26,9 @@ from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
 from sharelag.tables import report_views
 from sharelag.tables.lines import plain_rows
-from sharelag.tables.words import terminal
+from sharelag.tables.words import counted, terminal
 from sharelag.workbench import charts
-from sharelag.workbench.answers import delivery_limit, of_group
+from sharelag.workbench.one_group import delivery_limit, of_group
 
 __all__ = [
     "archived",
@@ -235,7 +235,7 @@ def signs(case: Case) -> Block:
         "the beginning."
     )
     count = len(rows) - len(shown)
-    others = f"None of this happened in {count} other share partition{'s' * (count != 1)}."
+    others = f"None of this happened in {counted(count, 'other share partition')}."
     nothing = history.as_far_as_known(others, is_whole) if shown and count else ""
     empty = history.as_far_as_known(
         "No offset was released or archived, and no share partition was reset.", is_whole
@@ -249,9 +249,7 @@ def moved(case: Case) -> Block:
     moving = [row for row in rows if row["change"] not in ("same", "unknown")]
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
-        caption += (
-            f" The earlier state of {unknown} share partition{'s' * (unknown != 1)} is unknown."
-        )
+        caption += f" The earlier state of {counted(unknown, 'share partition')} is unknown."
     return table(
         moving, report_views.MOVED.columns, caption, f"No known changes since then. {caption}"
     )

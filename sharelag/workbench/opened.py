@@ -17,10 +17,11 @@ from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
 from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_rejected
-from sharelag.workbench import answers, investigate
 from sharelag.workbench import engine as engines
+from sharelag.workbench import investigate
 from sharelag.workbench.broker_metrics import BrokerMetrics, unknown_of, with_metrics
 from sharelag.workbench.gaps import of_evidence
+from sharelag.workbench.one_group import of_group
 from sharelag.workbench.requests import Requests, with_requests
 from sharelag.workbench.result import Result
 from sharelag.workbench.spark_bar import spark_bar
@@ -141,7 +142,7 @@ class Opened:
         """
         gathered = self._once("evidence", self._gather)
         self._require(gathered, group)
-        return answers.of_group(gathered, group)
+        return of_group(gathered, group)
 
     def describe(self) -> str:
         """Where the records come from, for people; no secrets."""
@@ -213,7 +214,7 @@ class Opened:
             **tables,
         )  # fmt: skip
         self._require(found, group)
-        return answers.of_group(found, group)
+        return of_group(found, group)
 
     def _require(self, evidence: Evidence, group: str | None) -> None:
         if group is not None and not isinstance(group, str):

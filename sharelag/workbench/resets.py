@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +27,9 @@ from sharelag.tables.words import number
 from sharelag.workbench.result import Result
 
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+#: What a float counts exactly; a log would need millennia for so many.
+_MOST_OFFSETS = 2**53
 #: What a reset goes to: an offset for all, a time, or so long before the moment.
 Target: TypeAlias = str | int | datetime | timedelta | None
 
@@ -45,6 +48,8 @@ def require_target(to: Target, shift_by: int | None) -> None:
         raise InputError(f"unknown target {to!r}: {_WANTED}")
     if isinstance(to, bool) or (isinstance(to, int) and to < 0):
         raise InputError(f"{to!r} is not an offset: {_WANTED}")
+    if any(isinstance(one, int) and abs(one) > _MOST_OFFSETS for one in (to, shift_by)):
+        raise InputError(f"no log has more than {_MOST_OFFSETS:,} offsets: give fewer")
     if isinstance(to, datetime) and to.tzinfo is None:
         raise InputError(f"{to} has no time zone: append Z for UTC, or an offset such as +01:00")
     if isinstance(to, timedelta) and to < timedelta():
@@ -84,13 +89,19 @@ def reset_of(
     windows = evidence.windows
     local = None if local_offsets is None else read_printed_offsets(local_offsets)
     if isinstance(to, timedelta):
-        to = evidence.as_of - to
+        to = _before(evidence.as_of, to)
     if not isinstance(to, datetime):
         return plan_reset(lag, windows, to, shift_by, local=local)
     ids = sorted(set(lag.column("topic_id").to_pylist()))
     # Kafka goes to the first record at that time or later; ends are those before a later one.
     at = reading.source.past_offsets(ids, [to - timedelta(milliseconds=1)])
     return plan_reset(lag, windows, at=at, local=local)
+
+
+def _before(as_of: datetime, ago: timedelta) -> datetime:
+    if ago > as_of - _FIRST:
+        raise InputError(f"{ago} ago is before 1970, where Kafka's timestamps start: give less")
+    return as_of - ago
 
 
 def _of_topics(reading: Reading, evidence: Evidence, group: str, topics: Sequence[str]) -> pa.Table:
@@ -152,7 +163,7 @@ def reset_answer(
 ) -> Result:
     """What a reset would do, and how Kafka's own command does it."""
     if isinstance(to, timedelta):
-        to = evidence.as_of - to
+        to = _before(evidence.as_of, to)
     commands = kafkas_commands(group, topics, to, *address_of(source))
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",

@@ -28,6 +28,11 @@ SIMULATED = "what-if"
 Draw = Callable[[Any], Any]
 
 
+def drawing(figure: Callable[..., Any], records: Callable[..., Any], *about: Any) -> Draw:
+    """What draws a chart of some tables in a theme; nothing is drawn yet."""
+    return lambda theme: figure(records(*about), theme)
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """One answer: a table with its moment, units and gaps, in a notebook and as text.

@@ -336,14 +336,14 @@ def test_files_that_an_archive_has_replaced_are_a_sentence(
 def test_of_many_records_each_group_has_its_own_latest(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 50)
+    monkeypatch.setattr("sharelag.workbench.questions.history.MOST_ROWS", 50)
     for of in (sharelag.open("chapters", spark=spark), sharelag.open("chapters", engine="local")):
         every = (
             readings.history(CaptureInput(CAPTURE), "local").table.column("group_id").to_pylist()
         )
         for group in ("billing", "shipping"):
             assert len(of.history(group)) == min(every.count(group), 50)
-        monkeypatch.setattr("sharelag.workbench.bench.MOST_WINDOWS", 60)
+        monkeypatch.setattr("sharelag.workbench.questions.windows.MOST_WINDOWS", 60)
         moments = of.moments("shipping").table
         assert 6 <= moments.num_rows <= 60
         assert len(pc.unique(moments.column("as_of"))) == 10
@@ -375,7 +375,7 @@ def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
 def test_a_result_becomes_the_dataframe_of_all_its_rows(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharelag.workbench.bench.MOST_ROWS", 100)
+    monkeypatch.setattr("sharelag.workbench.questions.history.MOST_ROWS", 100)
     bench = sharelag.open("chapters", spark=spark)
     history = bench.history()
     assert len(history) == 100
@@ -407,7 +407,8 @@ def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
     assert not whole.notes
     assert rows(collected(on_spark.to_spark(), schemas.TIMELINE)) == rows(whole.table)
     monkeypatch.setattr(
-        "sharelag.workbench.bench.MOST_TIMELINE_ROWS", len(pc.unique(whole.table["as_of"])) * 5
+        "sharelag.workbench.questions.timeline.MOST_TIMELINE_ROWS",
+        len(pc.unique(whole.table["as_of"])) * 5,
     )
     for bench in (
         sharelag.open("chapters", spark=spark),

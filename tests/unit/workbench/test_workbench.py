@@ -23,8 +23,9 @@ from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, Segments
 from sharelag.sources.recorded import folder_of
 from sharelag.tables.columns import COLUMNS
 from sharelag.tables.words import moment
-from sharelag.workbench import Result, Workbench, answers
+from sharelag.workbench import Result, Workbench
 from sharelag.workbench import engine as engines
+from sharelag.workbench.one_group import worst_first
 from sharelag.workbench.spans import span
 from tests.support import readings
 from tests.support.command import sharelag as command
@@ -507,7 +508,7 @@ def test_windows_begin_with_what_the_first_cause_names() -> None:
     lag = bench.lag("billing").table.sort_by([("lag", "descending")]).to_pylist()
     assert (cause["cause"], cause["topic"], cause["partition"]) == ("head_of_line", "orders", 0)
     assert lag[0]["partition"] != 0
-    ordered = answers.worst_first(bench.lag().table, bench.evidence(), "billing").to_pylist()
+    ordered = worst_first(bench.lag().table, bench.evidence(), "billing").to_pylist()
     assert [row["partition"] for row in ordered[:4]] == [
         0,
         *(row["partition"] for row in lag if row["partition"]),

@@ -9,7 +9,7 @@ import ipywidgets as W  # noqa: N812
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
-from sharelag.workbench.answers import delivery_limit, worst_first
+from sharelag.workbench.one_group import delivery_limit, worst_first
 
 from .group_dashboard import IN_A_GROUP, GroupDashboard
 from .parts import ChartPart, StripPart, TablePart, choice

@@ -20,9 +20,9 @@ from sharelag.tables.columns import meanings_of
 from sharelag.tables.words import lag_sum, moment, terminal
 from sharelag.workbench import Result, Workbench, charts
 from sharelag.workbench import engine as engines
-from sharelag.workbench.answers import delivery_limit, worst_first
 from sharelag.workbench.charts import text
 from sharelag.workbench.next_steps import input_name
+from sharelag.workbench.one_group import delivery_limit, worst_first
 
 from ..partition_grid import PartitionGrid
 from ..run import Run, is_watched

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.columns import meanings_of
 from sharelag.workbench import Workbench, charts
-from sharelag.workbench.answers import delivery_limit, first_come
 from sharelag.workbench.charts import text
+from sharelag.workbench.one_group import delivery_limit, first_come
 
 from ..selection import SHARE_PARTITION, Selection
 from .cards import CAUSES_HELP, CauseCards

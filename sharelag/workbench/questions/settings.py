@@ -1,0 +1,95 @@
+"""Which settings are in force, and which have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from sharelag.metrics.setting_commands import kafkas_settings_commands
+from sharelag.metrics.settings_drift import settings_drift
+from sharelag.metrics.settings_in_force import settings_in_force
+from sharelag.tables import gaps, views
+from sharelag.workbench.charts import text
+from sharelag.workbench.opened import Opened
+from sharelag.workbench.resets import address_of
+from sharelag.workbench.result import Result
+
+
+class WithSettings(Opened):
+    """Questions about settings."""
+
+    def settings(
+        self, group: str | None = None, given: Mapping[str, object] | None = None
+    ) -> Result:
+        """The settings in force, where they come from, and what conflicts.
+
+        Parameters
+        ----------
+        group : str, optional
+        given : mapping of name to value, optional
+            Values to check as if they were set, by Kafka's names.
+
+        Notes
+        -----
+        A group need not have any state: what a new group would have is shown. Values of groups that
+        Kafka accepts come with the command that sets them; it is not run.
+        """
+        known = self.reading.table("settings")
+        groups = [group] if group is not None else list(self.groups)
+        if group is not None and group not in self.groups:
+            known = self.source.settings(groups, [])
+        brokers = self.reading.table("nodes").num_rows or None
+        address = address_of(self.source)
+        return _settings_answer(known, groups, given or {}, brokers, address, self._base())
+
+    def settings_drift(self, before: Opened, group: str | None = None) -> Result:
+        """The settings of groups and brokers that are not as they were in an earlier capture.
+
+        Parameters
+        ----------
+        before : Workbench
+            Of that capture, as `sharelag.open` gives it.
+        group : str, optional
+        """
+        groups = {*before.groups, *self.groups} if group is None else {group}
+        then, now = (bench.reading.table("settings") for bench in (before, self))
+        return _settings_drift_answer(settings_drift(then, now, groups), self._base())
+
+
+def _settings_answer(
+    known: pa.Table,
+    groups: Sequence[str],
+    given: Mapping[str, object],
+    brokers: int | None,
+    address: tuple[str | None, Path | None],
+    base: Result,
+) -> Result:
+    """The settings in force of each group and of the brokers, of `sharelag.schemas.SETTINGS`."""
+    values = {name: str(value) for name, value in given.items()}
+    described = set(known.column("entity").to_pylist())
+    table = settings_in_force(known, groups, values, brokers)
+    commands = kafkas_settings_commands(table, values, groups, "4.3.1", *address)
+    return replace(
+        base,
+        title=f"Settings of {text.counted(len(groups), 'share group')} and their brokers",
+        table=table,
+        notes=tuple(f"Kafka's command: {command}" for command in commands),
+        columns=views.SETTINGS.columns,
+        order="problem",
+        means=views.SETTINGS.means,
+        unknown=tuple(gaps.no_settings(group) for group in groups if group not in described),
+    )
+
+
+def _settings_drift_answer(table: pa.Table, base: Result) -> Result:
+    """The settings that are not as they were."""
+    return replace(
+        base,
+        title="Settings that changed",
+        table=table,
+        columns=views.SETTINGS_DRIFT.columns,
+        means=views.SETTINGS_DRIFT.means,
+    )
