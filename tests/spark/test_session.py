@@ -238,7 +238,17 @@ def test_what_cannot_be_forked_becomes_sparks_own_daemon(
         monkeypatch.setitem(sys.modules, "sharelag.pipeline", None)
     with pytest.raises(SystemExit):
         daemon.main()
-    assert became == [[sys.executable, "-m", "pyspark.daemon", "pyspark.worker"]]
+    ((python, *command),) = became
+    assert python == sys.executable
+    assert command == ["-c", daemon._BARE, "pyspark.worker"]
+
+
+def test_workers_that_import_for_themselves_are_forked() -> None:
+    """What becomes of a daemon that cannot be forked is one that Spark can use."""
+    command = [sys.executable, "-c", daemon._BARE, "pyspark.worker"]
+    # Spark ends it by closing its standard input.
+    done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=120)
+    assert (len(done.stdout), done.stderr) == (4, b"")  # the port that it listens on
 
 
 def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,12 +280,41 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     assert said < done.stderr.index("SetupError: Spark does not start")
 
 
-def test_nothing_is_written_but_what_is_wrong(tmp_path: Path) -> None:
-    """Java's warning of incubator modules is left out; the rest of its words are passed on."""
+_LIMITED = """
+import os, time
+import pyarrow as pa
+
+def endless(batches):
+    for _ in batches:
+        while True:
+            yield pa.RecordBatch.from_pydict({"pid": [os.getpid()] * 10_000})
+
+(row,) = made.range(1).mapInArrow(endless, "pid long").limit(1).collect()
+while os.path.exists(f"/proc/{row.pid}"):
+    time.sleep(0.1)
+"""
+
+
+def test_nothing_is_written_but_what_is_wrong() -> None:
+    """Java's warning of incubator modules is left out; the rest of its words are passed on.
+
+    So is the traceback of a worker that had more rows than its query needed.
+    """
     said = 'made._jvm.java.lang.System.err.println("a line of Java")'
-    done = run(f"{_SCRIPT.replace('made.stop()', f'{said}; made.stop()')}", {})
+    done = run(_SCRIPT.replace("made.stop()", f"{_LIMITED}\n{said}\nmade.stop()"), {})
     assert done.returncode == 0, done.stderr
     assert done.stderr == "a line of Java\n"
+
+
+def test_other_errors_of_workers_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for error in (BrokenPipeError(32, "Broken pipe"), EOFError(), ImportError("no such module")):
+        try:
+            raise error
+        except Exception:
+            daemon.print_unless_closed()
+    said = capsys.readouterr().err
+    assert said.count("Traceback") == 1
+    assert said.endswith("ImportError: no such module\n")
 
 
 def test_the_wheel_has_the_settings_of_sparks_log(tmp_path: Path) -> None:

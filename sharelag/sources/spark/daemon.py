@@ -6,7 +6,10 @@ idle for a minute.
 
 Only a process with one thread can be forked safely: locks of other threads stay locked in the copy.
 If there is another thread, or an import fails, this process becomes Spark's own daemon, and workers
-import for themselves.
+import for themselves. So it does where it is not known what can be forked: anywhere but on Linux.
+
+Spark's own daemon prints a traceback whenever a worker finds its connection closed, as it is when
+a query needs no more rows, such as one with a limit, or when a stream is stopped. Here it does not.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,17 +29,39 @@ if TYPE_CHECKING:
 _WORKER = "pyspark.worker"
 #: Otherwise Arrow would start a thread for an allocator that it does not use.
 _NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+#: What a new process runs that forks workers without any import done.
+_BARE = "from sharelag.sources.spark.daemon import serve; serve()"
+#: What a worker finds whose connection Spark has closed: while it writes, or waits for its secret.
+_CLOSED = (BrokenPipeError, ConnectionResetError, EOFError)
 
 
 def main() -> None:
     """Import and fork; ``sys.argv`` is from Spark and names the module that workers run."""
-    if sys.argv[1:2] == [_WORKER]:
+    if sys.argv[1:2] == [_WORKER] and sys.platform == "linux":
         os.environ.update(_NO_THREAD)
         if not _prepared() or _threads() > 1:
-            os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])  # noqa: S606
-    from pyspark.daemon import manager
+            os.execv(sys.executable, [sys.executable, "-c", _BARE, *sys.argv[1:]])  # noqa: S606
+    serve()
 
-    manager()
+
+def serve() -> None:
+    """Fork workers as Spark's own daemon does, without the tracebacks of closed connections."""
+    from pyspark import daemon
+
+    # What its workers print when they end by an error, by the name that the module calls it.
+    quiet = SimpleNamespace(print_exc=print_unless_closed, format_exc=traceback.format_exc)
+    daemon.traceback = quiet  # type: ignore[attr-defined]
+    daemon.manager()
+
+
+def print_unless_closed() -> None:
+    """Print the error that is being handled, unless it is that Spark has closed the connection.
+
+    Nobody waits for the worker's rows then. Errors within a task are not among these: they go to
+    Spark over the connection, which raises them in the driver.
+    """
+    if not isinstance(sys.exc_info()[1], _CLOSED):
+        traceback.print_exc()
 
 
 def _prepared() -> bool:

@@ -56,12 +56,9 @@ def local() -> dict[str, str]:
     """Return the settings of a local session."""
     java = [_LOGGING, *_COMPILER, *class_data.options()]
     chosen = RUNTIME | STARTED | _LOCAL | {"spark.driver.extraJavaOptions": " ".join(java)}
-    if (
-        sys.platform == "linux"
-        and os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
-    ):
+    if os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
         # Workers start with our imports done: on two cores the first task with Python takes half
-        # the time. Only on Linux is it known whether a process can be forked safely.
+        # the time. They print nothing where a query needs no more rows.
         chosen["spark.python.daemon.module"] = "sharelag.sources.spark.daemon"
     return chosen
 
