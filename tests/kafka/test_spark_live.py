@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from sharelag import reading
 from sharelag.metrics.lag import BRIEF
 from sharelag.pipeline.reading import SparkReading
 from sharelag.quick import QuickReading
+from sharelag.reading import reading
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import ClientConfig

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sharelag
-from sharelag import reading
 from sharelag.metrics.lag import BRIEF
 from sharelag.pipeline.reading import SparkReading
 from sharelag.quick import QuickReading
+from sharelag.reading import reading
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.sources.recorded import folder_of
 from sharelag.wire.fields import STATE_KINDS

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag import reading
 from sharelag.metrics.lag import BRIEF
 from sharelag.monitoring.check import check
 from sharelag.monitoring.checks.rules import parse_rules
+from sharelag.reading import reading
 from sharelag.replay import positions
 from sharelag.replay.moment import Choice
 from sharelag.sources.inputs import CaptureInput, Input, RawInput
