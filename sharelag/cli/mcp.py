@@ -27,9 +27,9 @@ from sharelag.cli.output import start
 def mcp(engine: str, over: timedelta, **options: Any) -> None:
     """Answer agents over stdin and stdout, by the Model Context Protocol; read only.
 
-    The tools are groups, lag, explain, window, what_if and compare. They read the input that is
-    given here and no other. An agent's configuration has this command, such as
-    `sharelag mcp --bootstrap-server localhost:9092`.
+    The tools are groups, lag, explain, window, what_if, compare, settings, plan_reset and
+    plan_delete. They read the input that is given here and no other. An agent's configuration has
+    this command, such as `sharelag mcp --bootstrap-server localhost:9092`.
     """
     from sharelag.monitoring.agents.server import server_of
     from sharelag.workbench.bench import Workbench

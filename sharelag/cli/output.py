@@ -241,10 +241,10 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
 
 def note_settings(settings: Any) -> None:
     """Print where defaults are assumed, of `sharelag.schemas.SETTINGS`."""
-    if not settings.num_rows:
-        tell("the settings are unknown; Kafka's defaults are assumed")
-    elif settings.column("value").null_count:
-        tell("some settings are not readable; Kafka's defaults are assumed for them")
+    from sharelag.tables.gaps import assumed_settings
+
+    for sentence in assumed_settings(settings):
+        tell(sentence)
 
 
 def note_requests(log: Any, as_of: Any) -> None:

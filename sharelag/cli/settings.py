@@ -233,6 +233,7 @@ def _properties(path: Path) -> dict[str, str]:
 
 
 def _print(table: Any, output: str, problems: bool) -> None:
+    from sharelag.metrics.settings_in_force import NO_CONFLICT
     from sharelag.tables.lines import lines, plain_rows
 
     if problems:
@@ -244,7 +245,7 @@ def _print(table: Any, output: str, problems: bool) -> None:
         rows.sort(key=lambda row: row["problem"] is None)
     write(lines(rows, output, view.columns))
     if problems and not rows:
-        tell("no setting conflicts with another, or with what Kafka accepts")
+        tell(NO_CONFLICT)
 
 
 def _values(given: tuple[str, ...]) -> dict[str, str]:

@@ -24,6 +24,8 @@ IN_FORCE = pa.schema(
         for name in ("group_id", "name", "value", "source", "default", "range", "problem", "hint")
     ]
 )
+#: No row has a problem.
+NO_CONFLICT = "no setting conflicts with another, or with what Kafka accepts"
 _GIVEN = "given"
 
 

@@ -74,3 +74,12 @@ def of_ends(timeline: pa.Table) -> tuple[str, ...]:
 def no_settings(group: str) -> str:
     """No settings of a group are known, so Kafka's defaults within its brokers' are shown."""
     return f"no settings of share group {group!r} are known: a new group has these"
+
+
+def assumed_settings(settings: pa.Table) -> tuple[str, ...]:
+    """Say that Kafka's defaults stand for what is not known of `sharelag.schemas.SETTINGS`."""
+    if not settings.num_rows:
+        return ("the settings are unknown; Kafka's defaults are assumed",)
+    if settings.column("value").null_count:
+        return ("some settings are not readable; Kafka's defaults are assumed for them",)
+    return ()

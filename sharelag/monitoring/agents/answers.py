@@ -7,9 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.metrics.lag import rollup_arrow
+from sharelag.metrics.settings_in_force import NO_CONFLICT
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.lines import cell, plain_rows
@@ -123,6 +125,37 @@ def window_in_words(row: Mapping[str, Any]) -> str:
     return (
         f"offsets {begin} to {end - 1} are in the window, as offsets:state/delivery count: "
         f"{shown}{rest}"
+    )
+
+
+def settings_in_words(table: pa.Table) -> tuple[str, list[str]]:
+    """Return a sentence on how many settings conflict, and one on each of these."""
+    wrong = table.filter(table.column("problem").is_valid()).to_pylist()
+    each = [
+        f"{_whose(row)}{row['name']} = {row['value']}: {row['problem']}"
+        + (f"; {row['hint']}" if row["hint"] else "")
+        for row in wrong
+    ]
+    if not wrong:
+        return NO_CONFLICT, []
+    return f"{counted(len(wrong), 'setting')} with a problem", list(map(terminal, each))
+
+
+def _whose(row: Mapping[str, Any]) -> str:
+    return "" if row["group_id"] is None else f"{row['group_id']}: "
+
+
+def plan_in_words(table: pa.Table) -> str:
+    """Return a sentence on what a plan would leave of all share partitions."""
+
+    def total(name: str) -> str:
+        column = table.column(name)
+        return lag_sum(pc.sum(column).as_py(), column.null_count)
+
+    return (
+        f"in {counted(table.num_rows, 'share partition')}: lag {total('new_lag')} instead of "
+        f"{total('lag')}, {total('again')} finished offsets delivered again, {total('skipped')} "
+        "unfinished ones skipped"
     )
 
 

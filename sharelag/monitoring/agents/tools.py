@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from threading import Lock
 from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from sharelag.errors import InputError, ShareLagError
+from sharelag.errors import InputError
 from sharelag.monitoring.agents.answers import (
     answer_of,
     causes_in_words,
@@ -20,61 +18,40 @@ from sharelag.monitoring.agents.answers import (
     lags_in_words,
     window_in_words,
 )
+from sharelag.monitoring.agents.parameters import (
+    AnyGroup,
+    Assignor,
+    Group,
+    Lock_,
+    Members,
+    Moment,
+    Partition,
+    Seconds,
+    Seeds,
+    Topic,
+)
+from sharelag.monitoring.agents.plans import PlanTools
 from sharelag.tables.words import terminal
 from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words
 from sharelag.whatif.comparison.size import size
 from sharelag.whatif.comparison.verdict import unknown_work
-from sharelag.whatif.horizon import WORDS, cut_short
-from sharelag.workbench.bench import Workbench
+from sharelag.whatif.horizon import cut_short
 from sharelag.workbench.result import SIMULATED, Result
 
 #: Record batches, polls and timeline rows of all runs of one call: seconds, not minutes.
 MOST_WORK = 3e6
-#: Kafka's default of ``group.share.max.size``; larger groups are simulated by the command line.
-MOST_MEMBERS = 200
 _MOST_VARIANTS = 12
 _LOCK = "share.record.lock.duration.ms"
 
-Group = Annotated[str, Field(max_length=1000, description="Id of a share group.")]
-AnyGroup = Annotated[
-    str | None, Field(max_length=1000, description="Id of a share group; without it, all groups.")
-]
-Topic = Annotated[str, Field(max_length=249, description="Name of a topic.")]
-Partition = Annotated[int, Field(ge=0, lt=1 << 31, description="Partition of the topic.")]
-Moment = Annotated[
-    str | None,
-    Field(
-        max_length=100,
-        description="A past moment with its time zone, such as 2026-11-21T03:10:00Z; now without.",
-    ),
-]
-Members = Annotated[int, Field(ge=1, le=MOST_MEMBERS, description="Number of members.")]
-Assignor = Annotated[
-    str, Field(max_length=100, description="An assignor, such as simple or lag-aware-sticky.")
-]
-Seconds = Annotated[int, Field(ge=1, le=3600, description=f"Simulated seconds; without, {WORDS}.")]
-Seeds = Annotated[int, Field(ge=2, le=30, description="Number of simulated runs of each variant.")]
-Lock_ = Annotated[int, Field(ge=1, le=3600, description="Lock duration of records in seconds.")]
 
-
-class Tools:
-    """Questions about one input, which is read again for each question.
-
-    Parameters
-    ----------
-    bench : Workbench
-        The input that the user chose; no question can name another.
-    """
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-        self._one_at_a_time = Lock()
+class Tools(PlanTools):
+    """Questions about the groups of one input as they are, and what-ifs; see `AskedOf`."""
 
     def groups(self) -> dict[str, Any]:
         """List the share groups, worst first: level, lag, age, rates, what becomes of it, cause."""
-        result = self._now().overview()
+        result = self.now().overview()
         rows = result.table.to_pylist()
         return answer_of(result, "How are the share groups?", result.title, groups_in_words(rows))
 
@@ -83,13 +60,13 @@ class Tools:
 
         Lag is Kafka's: end offset - start offset - delivery complete count; null where unknown.
         """
-        result = self._now().lag(group)
+        result = self.now().lag(group)
         verdict, each = lags_in_words(result.table)
         return answer_of(result, "How much lag has each share partition?", verdict, each)
 
     def explain(self, group: AnyGroup = None) -> dict[str, Any]:
         """Say why groups lag: causes with their evidence and advice, the most severe first."""
-        result = self._now().explain(group)
+        result = self.now().explain(group)
         return answer_of(result, "Why is there lag?", *causes_in_words(result))
 
     def window(
@@ -99,7 +76,7 @@ class Tools:
 
         ``batches`` are runs of offsets with their delivery state and delivery count.
         """
-        bench = self._now()
+        bench = self.now()
         result = (bench if at is None else bench.at(at)).windows(group)
         names = result.table
         mine = pc.and_(
@@ -155,20 +132,6 @@ class Tools:
             raise InputError("choose numbers of members, or assignors, to compare")
         return self._compared(group, members, assignors, None, seconds, seeds)
 
-    def read_ahead(self) -> None:
-        """Read once before anybody asks, since the first reading loads machine code for seconds.
-
-        A question meanwhile waits for it. The next question says what went wrong, if anything did.
-        """
-        with self._one_at_a_time, suppress(ShareLagError):
-            self._bench = self._bench.refresh()
-            self._bench.overview()
-
-    def _now(self) -> Workbench:
-        with self._one_at_a_time:
-            self._bench = self._bench.refresh()
-            return self._bench
-
     def _compared(
         self,
         group: str,
@@ -178,7 +141,7 @@ class Tools:
         seconds: int | None,
         seeds: int,
     ) -> dict[str, Any]:
-        bench = self._now()
+        bench = self.now()
         scenario = bench.scenario(group)
         scenario = (
             cut_short(scenario)

@@ -80,7 +80,10 @@ def _settings_answer(
         columns=views.SETTINGS.columns,
         order="problem",
         means=views.SETTINGS.means,
-        unknown=tuple(gaps.no_settings(group) for group in groups if group not in described),
+        unknown=(
+            *gaps.assumed_settings(known),
+            *(gaps.no_settings(group) for group in groups if group not in described),
+        ),
     )
 
 

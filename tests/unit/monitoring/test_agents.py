@@ -12,16 +12,23 @@ from mcp import Client, StdioServerParameters
 
 import sharelag
 from sharelag.errors import InputError, SetupError
+from sharelag.metrics.settings_in_force import NO_CONFLICT
 from sharelag.monitoring.agents import tools
 from sharelag.monitoring.agents.answers import MOST_ROWS, answer_of
 from sharelag.monitoring.agents.server import server_of
 from sharelag.sources.recorded import folder_of, samples
 from sharelag.tables.level import rank
+from sharelag.tables.words import lag_sum
 from sharelag.workbench.bench import Workbench
+from tests.support.command import sharelag as sharelag_command
 from tests.support.stories import causes_of
 from tests.support.widgets.samples import HOSTILE
+from tests.support.written_input import Write, WrittenInput
 
-NAMES = ["groups", "lag", "explain", "window", "what_if", "compare"]
+NAMES = [
+    *("groups", "lag", "explain", "window", "what_if", "compare"),
+    *("settings", "plan_reset", "plan_delete"),
+]
 
 
 def asked(name: str, tool: str, **given: Any) -> dict[str, Any]:
@@ -131,6 +138,18 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
         ("compare", {"group": "poison", "members": list(range(1, 40))}, "at most 12"),
         ("compare", {"group": "poison", "members": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
                      "assignors": ["simple", "lag-aware-sticky"]}, "23 variants are more than 12"),
+        ("plan_reset", {"group": "poison"}, "choose one of to, to_offset, to_time, ago or shift_by"),
+        ("plan_reset", {"group": "poison", "to": "latest", "shift_by": 0}, "choose one of"),
+        ("plan_reset", {"group": "poison", "to": "middle"}, "to: Input should be 'earliest' or"),
+        ("plan_reset", {"group": "poison", "to_offset": -1}, "to_offset: give at least 0, not -1"),
+        ("plan_reset", {"group": "poison", "to_offset": 1 << 60}, "no log has more than"),
+        ("plan_reset", {"group": "poison", "to_time": "2026-11-21T03:10:00"}, "no time zone"),
+        ("plan_reset", {"group": "poison", "ago": "9"}, "use a number with a unit"),
+        ("plan_reset", {"group": "poison", "ago": "900000d"}, "before 1970"),
+        ("plan_reset", {"group": "poisn", "to": "latest"}, "did you mean 'poison'"),
+        ("plan_reset", {"group": "poison", "to": "latest", "topics": [":"]}, "is not a topic"),
+        ("plan_delete", {"group": "poison", "topics": ["other"]}, "other"),
+        ("settings", {"given": {"share.delivery.count.limit": 7}}, "give a text, not 7"),
         ("open", {"path": "/etc"}, "Unknown tool"),
         ("lag", {"capture": "/etc", "group": 7}, "group: give a text, not 7"),
     ],
@@ -226,3 +245,79 @@ def test_reading_ahead_spares_the_first_question_and_hides_nothing(
     asked_of.read_ahead()
     with pytest.raises(InputError, match="the brokers are silent"):
         asked_of.groups()
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "options"),
+    [
+        ("plan_reset", {"to": "earliest"}, ["--to-earliest"]),
+        ("plan_reset", {"to": "latest", "topics": ["orders:0,2"]},
+         ["--to-latest", "--topic", "orders:0,2"]),
+        ("plan_reset", {"to_offset": 4800}, ["--to-offset", "4800"]),
+        ("plan_reset", {"to_offset": 1_000_000}, ["--to-offset", "1000000"]),
+        ("plan_reset", {"ago": "3m"}, ["--by-duration", "3m"]),
+        ("plan_reset", {"to_time": "2026-11-23T20:40:00Z"},
+         ["--to-datetime", "2026-11-23T20:40:00Z"]),
+        ("plan_reset", {"shift_by": -50}, ["--shift-by", "-50"]),
+        ("plan_delete", {}, []),
+        ("plan_delete", {"topics": ["orders"]}, ["--topic", "orders"]),
+    ],
+)  # fmt: skip
+def test_a_plan_is_that_of_the_command(
+    tool: str, given: dict[str, Any], options: list[str]
+) -> None:
+    """The same rows and sentences, Kafka's command among them; a plan runs nothing."""
+    found = asked("demo", tool, group="billing", **given)
+    here = ("--capture", "demo", "--group", "billing", "--engine", "local", "-o", "json")
+    said = sharelag_command(tool.replace("_", "-"), *here, *options)
+    assert found["rows"] == [json.loads(line) for line in said.stdout.splitlines()]
+    assert len(found["rows"]) == (2 if "orders:0,2" in options else 4)
+    told = [*found["notes"], *(f"not known: {one}" for one in found["unknown"])]
+    assert told == [line.removeprefix("sharelag: ") for line in said.stderr.splitlines()]
+    assert "Nothing was written." in told[0]
+    assert any("kafka-share-groups.sh" in one for one in told)
+    assert found["as_of"] is not None
+    lag, again, skipped = (
+        sum(row[name] or 0 for row in found["rows"]) for name in ("new_lag", "again", "skipped")
+    )
+    verdict = found["verdict"]
+    assert f"{again:,} finished offsets delivered again, {skipped:,} unfinished" in verdict
+    unknown = sum(row["new_lag"] is None for row in found["rows"])
+    known = None if unknown == len(found["rows"]) else lag
+    assert f": lag {lag_sum(known, unknown)} instead of " in verdict
+
+
+def test_settings_are_those_of_the_command() -> None:
+    wrong = {"share.delivery.count.limit": "11", "share.record.lock.duration.ms": "40000"}
+    for group, given in ((None, {}), ("billing", {}), ("billing", wrong), ("nobody", {})):
+        options = [] if group is None else ["--group", group]
+        options += [word for name in given for word in ("--set", f"{name}={given[name]}")]
+        found = asked("demo", "settings", group=group, given=given)
+        said = sharelag_command("settings", "--capture", "demo", "-o", "json", *options)
+        assert found["rows"] == [json.loads(line) for line in said.stdout.splitlines()]
+        problems = [row for row in found["rows"] if row["problem"]]
+        assert len(found["summary"]) == len(problems) == bool(given)
+        assert found["unknown"] == (
+            ["no settings of share group 'nobody' are known: a new group has these"]
+            if group == "nobody"
+            else []
+        )
+        assert all(one in said.stderr for one in found["unknown"])
+    assert asked("demo", "settings", group="billing")["verdict"] == NO_CONFLICT
+    (sentence,) = asked("demo", "settings", group="billing", given=wrong)["summary"]
+    assert sentence.startswith("billing: share.delivery.count.limit = 11: greater than")
+    accepted = asked("demo", "settings", group="billing", given={"share.delivery.count.limit": "7"})
+    (note,) = accepted["notes"]
+    assert note == (
+        "Kafka's command: kafka-configs.sh --bootstrap-server HOST:PORT --entity-type groups "
+        "--entity-name billing --alter --add-config share.delivery.count.limit=7"
+    )
+
+
+def test_settings_that_nobody_knows_are_said_to_be_assumed() -> None:
+    bench = sharelag.open(WrittenInput([Write(60, 0)]), engine="local")
+    found = tools.Tools(bench).settings()
+    assert found["unknown"] == [
+        "the settings are unknown; Kafka's defaults are assumed",
+        "no settings of share group 'billing' are known: a new group has these",
+    ]

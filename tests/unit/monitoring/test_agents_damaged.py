@@ -28,9 +28,12 @@ ODD: list[Any] = [
 #: What fits, which three of five parameters are given, so that more than types are tried.
 FITS: dict[str, Any] = {
     "partition": 0, "at": "2026-11-21T03:10:00Z", "members": 2, "assignor": "simple", "lock_seconds": 30,
-    "assignors": ["simple"],
+    "assignors": ["simple"], "to": "latest", "topics": [], "given": {"share.delivery.count.limit": "7"},
 }  # fmt: skip
-NAMES = ["groups", "lag", "explain", "window", "what_if", "compare"]
+NAMES = [
+    *("groups", "lag", "explain", "window", "what_if", "compare"),
+    *("settings", "plan_reset", "plan_delete"),
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

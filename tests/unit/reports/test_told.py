@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import sharelag
 from sharelag import schemas
 from sharelag.metrics.causes import CAUSES
 from sharelag.reports import cells
@@ -345,3 +346,15 @@ def test_lines_that_are_not_drawn_need_not_have_less_lag() -> None:
     assert result(9, None, None) == (
         "Not drawn: 2 share partitions that are gone or have no known lag at the last moment."
     )
+
+
+def test_thousands_of_unknown_states_are_counted_as_elsewhere() -> None:
+    first = Write(600, 0, partition=0)
+    later = [Write(60, 0, partition=partition) for partition in range(1, 1002)]
+    for writes, words in (
+        ([first, *later], "1,001 share partitions is unknown."),
+        ([first, *later[:1]], "1 share partition is unknown."),
+    ):
+        bench = sharelag.open(WrittenInput(writes), engine="local")
+        case = replace(scenario("healthy"), bench=bench, evidence=bench.evidence())
+        assert words in cells.moved(case).text
