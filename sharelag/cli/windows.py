@@ -132,7 +132,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     A record that cannot be decoded is printed as a reject. Records name topics by their ids:
     --topic takes ids here, and applies to state records.
     """
-    from sharelag.quick.reading import decoded
+    from sharelag.quick.records import decoded
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
     from sharelag.wire.group_types import group_types

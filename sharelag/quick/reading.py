@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow, rollup_arrow
 from sharelag.model import milliseconds
+from sharelag.quick.records import StateTopic, decoded, read_states, read_whole
 from sharelag.reading import (
     OVER,
     Counted,
@@ -28,30 +27,17 @@ from sharelag.reading import (
     named,
     rows_of,
 )
-from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
-from sharelag.replay.state import replay_arrow
+from sharelag.replay.moment import Choice, Moment, up_to
 from sharelag.schemas.arrow import as_table, one_batch
 from sharelag.sources.inputs import Input
-from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
+from sharelag.wire.decode import Decoded
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.reading import OfQueue
     from sharelag.replay.positions import Positions
 
-#: Minimum number of records per replay step.
-_STEP = 250_000
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
-
-
-class _Read(NamedTuple):
-    """The results of reading the state topic."""
-
-    windows: pa.Table
-    counted: Counted
-    history: pa.Table | None = None  # sorted by HISTORY_KEY; None: only windows were requested
-    gaps: pa.Table | None = None  # None: only windows were requested
-    counts: pa.Table | None = None  # None: health was not requested
 
 
 class QuickReading(Reading):
@@ -255,8 +241,13 @@ class QuickReading(Reading):
         return members, known, self.table("observed"), past if past.num_rows else None
 
     @property
-    def _read(self) -> _Read:
-        return self.once("read", self._read_whole if self._with_history else self._read_states)
+    def _read(self) -> StateTopic:
+        def read() -> StateTopic:
+            if self._with_history:
+                return read_whole(self.source, self.as_of, self.choice, self._with_health)
+            return read_states(self.source, self.as_of, self.choice)
+
+        return self.once("read", read)
 
     @property
     def _history(self) -> pa.Table:
@@ -289,140 +280,3 @@ class QuickReading(Reading):
         found = decoded(self.source, STATE_TOPIC, self.as_of, choice)
         parts = [rows_of(one.records, wanted) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)
-
-    def _read_states(self) -> _Read:
-        """Read only the windows."""
-        from sharelag.replay.stream import latest_windows
-
-        groups, as_of = self.choice.groups, self.as_of
-        chosen = partial(filter_groups, groups=groups) if groups else None
-        until = None if as_of is None else partial(up_to, moment=as_of)
-        batches = _Batches(self.source)
-        found = latest_windows(batches, chosen, self.choice.generation, until)
-        times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
-        counted = Counted(found.records, found.rejected, *times)
-        return _Read(pa.Table.from_batches([found.windows]), counted)
-
-    def _read_whole(self) -> _Read:
-        """Read windows, history and gaps, and the counts of the topic if requested."""
-        from sharelag.metrics.health import COUNTS, health_counts
-        from sharelag.replay.history import HISTORY_KEY, next_history
-
-        count, counts, steps = _Count(), [COUNTS.empty_table()], [_empty_history()]
-        gaps, ends, known = schemas.GAPS.empty_table(), None, None
-        fresh: list[pa.RecordBatch] = []
-        generation = self.choice.generation
-        for batch in self.source.batches(STATE_TOPIC):
-            raw = of_topic(batch, STATE_TOPIC)
-            found, ends = _next_gaps(ends, as_table(raw).select(["topic", "partition", "offset"]))
-            gaps = pa.concat_tables([gaps, found])
-            if self._with_health:
-                counts.append(health_counts(batch, generation))
-            chosen = of_state(batch, generation)
-            records, rejects, skipped = decode_arrow(chosen, generation=generation)
-            written = up_to(records, self.as_of)
-            fresh.append(filter_groups(written, self.choice.groups))
-            count.add(Decoded(fresh[-1], rejects, skipped), written)
-            # Each step also replays the known records: wait for at least as many new ones.
-            if sum(rows.num_rows for rows in fresh) > max(
-                _STEP, known.num_rows if known is not None else 0
-            ):
-                step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), gaps)
-                steps.append(step)
-                fresh = []
-        step, known = next_history(
-            known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps
-        )
-        history = pa.Table.from_batches([*steps, step]).sort_by(
-            [(name, "ascending") for name in HISTORY_KEY]
-        )
-        windows = pa.Table.from_batches([replay_arrow(known)])
-        return _Read(windows, count.counted, history, gaps, pa.concat_tables(counts))
-
-
-def decoded(
-    source: Input,
-    topic: str = STATE_TOPIC,
-    as_of: Moment = None,
-    choice: Choice | None = None,
-    seen: Callable[[schemas.Arrow], None] | None = None,
-) -> Iterator[Decoded]:
-    """Decode a topic in this process, batch by batch, in reading order.
-
-    ``seen`` is called with the raw records of each batch.
-
-    The moment and the choice filter records, never rejects, whose share partition is unknown.
-    Topics are selected by their ids, and only among state records.
-    """
-    choice = choice or Choice()
-    generation = choice.generation
-    for batch in source.batches(topic):
-        chosen = of_state(batch, generation) if topic == STATE_TOPIC else of_topic(batch, topic)
-        if seen is not None:
-            seen(chosen)
-        records, rejects, skipped = decode_arrow(chosen, topic, generation)
-        records = filter_groups(records, choice.groups)
-        if topic == STATE_TOPIC:
-            records = choice.of(up_to(records, as_of), names="topic_id")
-        yield Decoded(records, rejects, skipped)
-
-
-class _Batches:
-    """The raw records of the state topic, as often as they are iterated over."""
-
-    def __init__(self, source: Input) -> None:
-        self._source = source
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return iter(self._source.batches(STATE_TOPIC))
-
-
-class _Count:
-    """Count decoded records."""
-
-    def __init__(self) -> None:
-        self.records = self.rejected = 0
-        self._times: list[datetime] = []
-
-    def add(self, one: Decoded, written: schemas.Arrow) -> None:
-        """Count chosen records; the times are those of all, whichever groups are chosen."""
-        self.records += one.records.num_rows
-        self.rejected += one.rejects.num_rows
-        span = pc.min_max(written.column("timestamp")).as_py()
-        self._times += [at for at in span.values() if at is not None]
-
-    @property
-    def counted(self) -> Counted:
-        return Counted(
-            self.records,
-            self.rejected,
-            min(self._times, default=None),
-            max(self._times, default=None),
-        )
-
-
-def _empty_history() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)
-
-
-def _next_gaps(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the gaps between the previous batches and this one, and each partition's new end.
-
-    Raises
-    ------
-    InputError
-        When records are out of order.
-    """
-    from sharelag.replay.history import missing_offsets
-
-    places = places if ends is None else pa.concat_tables([ends, places])
-    spans = places.group_by(["topic", "partition"], use_threads=False).aggregate(
-        [("offset", "first"), ("offset", "min")]
-    )
-    if pc.any(pc.less(spans.column("offset_min"), spans.column("offset_first"))).as_py():
-        raise InputError(
-            "the records of a state partition are not in offset order (several files, or "
-            "duplicates?): use --engine spark, which sorts them"
-        )
-    last = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
-    return missing_offsets(places), last.rename_columns(places.column_names)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
-from sharelag.quick.reading import decoded
+from sharelag.quick.records import decoded
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.sources.inputs import CaptureInput

@@ -20,7 +20,7 @@ from sharelag.metrics.age import oldest_offsets
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.observed import BINS, observe
 from sharelag.metrics.progress import progress_arrow
-from sharelag.quick.reading import decoded
+from sharelag.quick.records import decoded
 from sharelag.replay.history import history_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.workbench import engine

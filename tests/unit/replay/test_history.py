@@ -12,7 +12,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.model import TERMINAL_STATES, SharePartition, Window
-from sharelag.quick.reading import decoded
+from sharelag.quick.records import decoded
 from sharelag.replay import replay, replay_arrow
 from sharelag.replay.history import histories, history_arrow, missing_offsets, next_history
 from sharelag.replay.moment import up_to
