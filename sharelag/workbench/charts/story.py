@@ -10,15 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.events import ARCHIVED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
 from sharelag.schemas import Arrow
-from sharelag.tables.level import rank
 from sharelag.whatif.projection import PROJECTED
 from sharelag.workbench.charts import rows, text
 from sharelag.workbench.charts.lag_over_time import lag_over_time_records
 from sharelag.workbench.charts.layout import Story, empty, figure, plotly
-from sharelag.workbench.charts.palette import KINDS, PAPER, SEVERITIES, Theme, line
+from sharelag.workbench.charts.palette import KINDS, PAPER, Theme, line
 from sharelag.workbench.charts.projection import band
+from sharelag.workbench.charts.story_marks import marks, shaded, spans, words
 
 #: A group, or some of its share partitions, at one moment.
 GROUP_STORY = pa.schema(
@@ -32,18 +31,6 @@ GROUP_STORY = pa.schema(
 )
 #: Pixels at the sides of the plot, where a slider can be laid along the time axis.
 LEFT, RIGHT = 64, 18
-#: Causes that are shaded, the worst first: more cannot be distinguished.
-MOST_CAUSES = 3
-#: How many share partitions an event names.
-MOST_PLACES = 3
-_SYMBOLS = {
-    JOINED: "triangle-up",
-    DEPARTED: "triangle-down-open",
-    EMPTIED: "triangle-down",
-    NEW_LEADER: "diamond",
-    ARCHIVED: "x",
-    RESET: "square",
-}
 _UNIT = "Above: lag of all its share partitions in offsets. Below: age of the oldest record."
 
 
@@ -106,9 +93,9 @@ def group_story_figure(
     begin = records.column("as_of")[0].as_py()
     ages = rows.floats(records, "age_ms")
     scale, unit = text.time_unit(float(np.nanmax(ages, initial=0)))
-    found = _shaded(causes)
+    found = shaded(causes)
     traces = _now(records, ages / scale, theme)
-    traces += _marks(events, begin, theme)
+    traces += marks(events, begin, theme)
     until = as_of
     if projected is not None and len(projected):
         schemas.require(projected, PROJECTED, "projection")
@@ -142,8 +129,8 @@ def group_story_figure(
         },
         yaxis3={"domain": [0.33, 0.39], "visible": False, "range": [-1, 1], "fixedrange": True},
         margin={"l": LEFT, "r": RIGHT},
-        shapes=_spans(found, begin, as_of, theme) + _border(until > as_of, as_of, theme),
-        annotations=_words(found, begin, theme),
+        shapes=spans(found, begin, as_of, theme) + _border(until > as_of, as_of, theme),
+        annotations=words(found, begin, theme),
         hovermode="closest",
     )
 
@@ -178,103 +165,12 @@ def _faint(colour: str) -> str:
     return f"rgba({parts},.18)"
 
 
-def _shaded(causes: Arrow) -> list[dict[str, Any]]:
-    """The causes whose beginning is known, the worst first."""
-    found = [row for row in causes.to_pylist() if row["since"] is not None]
-    return sorted(found, key=lambda row: (-rank(row["severity"]), row["rank"]))[:MOST_CAUSES]
-
-
-def _spans(
-    found: list[dict[str, Any]], begin: datetime, as_of: datetime, theme: Theme
-) -> list[dict[str, Any]]:
-    look = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "opacity": 0.16}
-    return [
-        look
-        | {
-            "x0": text.axis_time(max(row["since"], begin)),
-            "x1": text.axis_time(as_of),
-            "line": {"width": 0},
-            "fillcolor": SEVERITIES[row["severity"]].fill[theme],
-        }
-        for row in found
-    ]
-
-
-def _words(found: list[dict[str, Any]], begin: datetime, theme: Theme) -> list[dict[str, Any]]:
-    """What a shade stands for, where it begins; one below the other."""
-    look: dict[str, Any] = {
-        "showarrow": False,
-        "yref": "paper",
-        "yanchor": "top",
-        "font": {"size": 11},
-    }
-    look["font"] |= {"color": PAPER[theme]["ink"]}
-    return [
-        look
-        | {
-            "x": text.axis_time(max(row["since"], begin)),
-            "y": 1,
-            "yshift": -2 - 15 * place,
-            "xanchor": "left",
-            "text": text.escaped(row["cause"].replace("_", " ")),
-        }
-        for place, row in enumerate(found)
-    ]
-
-
 def _border(is_ahead: bool, as_of: datetime, theme: Theme) -> list[dict[str, Any]]:
     """The line between what was and what may be."""
     look = {"type": "line", "yref": "paper", "y0": 0, "y1": 1}
     look |= {"line": {"width": 1, "color": PAPER[theme]["soft"]}}
     at = text.axis_time(as_of)
     return [look | {"x0": at, "x1": at}] if is_ahead else []
-
-
-def _marks(events: Arrow, begin: datetime, theme: Theme) -> list[Any]:
-    """A mark for each time something happened, in a line between lag and age."""
-    later = events.filter(pc.greater_equal(events.column("happened_at"), pa.scalar(begin)))
-    traces = []
-    for event, symbol in _SYMBOLS.items():
-        mine = later.filter(pc.equal(later.column("event"), event)).to_pylist()
-        by_time: dict[datetime, list[dict[str, Any]]] = {}
-        for row in mine:
-            by_time.setdefault(row["happened_at"].replace(microsecond=0), []).append(row)
-        if not by_time:
-            continue
-        hovers = [
-            text.hover(text.moment(at), f"{event}: {_who(happened)}")
-            for at, happened in by_time.items()
-        ]
-        traces.append(
-            plotly().Scatter(
-                x=[text.axis_time(at) for at in by_time],
-                y=[0] * len(by_time),
-                yaxis="y3",
-                mode="markers",
-                name=event,
-                hovertext=hovers,
-                hoverinfo="text",
-                marker={
-                    "symbol": symbol,
-                    "size": 9,
-                    "color": PAPER[theme]["ink"],
-                    "line": {"width": 1, "color": PAPER[theme]["ink"]},
-                },
-            )
-        )
-    return traces
-
-
-def _who(happened: list[dict[str, Any]]) -> str:
-    count = sum(row["occurrences"] for row in happened)
-    places = [
-        text.name(row["member_id"] or f"{row['topic'] or row['topic_id']}-{row['partition']}")
-        for row in happened
-        if row["member_id"] or row["topic_id"]
-    ]
-    shown = places[:MOST_PLACES]
-    more = [f"{len(places) - MOST_PLACES} more"] if len(places) > MOST_PLACES else []
-    return f"{text.number(count)}{f', {text.listed(shown + more)}' if shown else ''}"
 
 
 def _projection(projected: pa.Table, as_of: datetime, theme: Theme) -> list[Any]:
