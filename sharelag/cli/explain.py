@@ -110,7 +110,7 @@ def imbalance(
     """
     from sharelag.metrics.skew import verdict_words
     from sharelag.tables.lines import lines, plain_rows
-    from sharelag.tables.words import terminal
+    from sharelag.tables.words import shown_name, terminal
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
     from sharelag.workbench.membership import unknown_brokers
@@ -145,7 +145,7 @@ def imbalance(
     write(lines(rows, output, views.IMBALANCE.columns))
     if output == "human":
         for row in skew.to_pylist():
-            write([terminal(f"{row['group_id']}: {verdict_words(row)}")])
+            write([f"{shown_name(row['group_id'])}: {terminal(verdict_words(row))}"])
     note(unknown)
     read_by(evidence, source, options["as_of"] is not None)
 

@@ -26,7 +26,7 @@ from sharelag.schemas import Arrow
 from sharelag.tables.columns import Format, format_of, heading_of
 from sharelag.tables.fitting import Cells, cells_of, fitted, widest
 from sharelag.tables.level import paint
-from sharelag.tables.words import MISSING, lag_sum, number, terminal
+from sharelag.tables.words import MISSING, lag_sum, number, shown_name, terminal
 
 #: Kafka's numbers for what it does not know.
 _UNKNOWN = {"start_offset": UNINITIALIZED_START_OFFSET, "state_epoch": -1, "leader_epoch": -1}
@@ -40,6 +40,10 @@ _NUMBERS = frozenset(
 )
 #: Columns of levels, which have colours.
 _LEVELS = frozenset({"level", "severity"})
+#: Columns of names that may have any character in them, and must still be told apart.
+_NAMES = frozenset(
+    {"group_id", "entity", "resource", "member_id", "client_id", "rack_id", "leader_rack", "rack"}
+)
 #: How cells begin that a spreadsheet runs, also in the full width of Chinese and Japanese ones.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
@@ -182,7 +186,9 @@ def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
         value = duration(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number(value, "" if form is Format.ORDINAL else thousands)
-    return MISSING if value is None else terminal(str(value))
+    if value is None:
+        return MISSING
+    return shown_name(str(value)) if name in _NAMES else terminal(str(value))
 
 
 def _listed(values: list[Any], form: Format | None) -> str:
@@ -222,16 +228,17 @@ def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if writer is None:
             csv.writer(buffer, lineterminator="\n").writerow(row)
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow([_csv_cell(value) for value in row.values()])
+        writer.writerow([_csv_cell(name, value) for name, value in row.items()])
         yield buffer.getvalue().rstrip("\n")
 
 
-def _csv_cell(value: Any) -> Any:
+def _csv_cell(name: str, value: Any) -> Any:
     if isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):
         return value
-    return ("'" if value[:1] in _FORMULAS else "") + terminal(value)
+    shown = shown_name(value) if name in _NAMES else terminal(value)
+    return ("'" if value[:1] in _FORMULAS else "") + shown
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

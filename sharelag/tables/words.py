@@ -54,21 +54,32 @@ def terminal(text: str) -> str:
     return "".join(kept)
 
 
-def label(text: str) -> str:
-    """Escape the same in a label of Prometheus, so that different names stay different labels.
+def shown_name(text: str) -> str:
+    """Escape a name as `terminal` does, and so that different names stay different.
 
-    A backslash is doubled where it would be read as the beginning of an escape. Line feeds are
-    kept: Prometheus's format itself escapes them.
+    A backslash is doubled where it would be read as the beginning of an escape.
     """
+    return _distinct(text, "", _ESCAPES | {"n"})
+
+
+def label(text: str) -> str:
+    """Escape a name in a label of Prometheus, so that different names stay different labels.
+
+    Line feeds are kept: Prometheus's format itself escapes them.
+    """
+    return _distinct(text, "\n", _ESCAPES)
+
+
+def _distinct(text: str, also_plain: str, begin: frozenset[str]) -> str:
     if "\\" not in text and text.isprintable():
         return text
     kept = []
     for character, after in zip(text, [*text[1:], "x"], strict=True):
         if character == "\\":
-            begins = after in _ESCAPES or not (after.isprintable() or after == "\n")
+            begins = after in begin or not (after.isprintable() or after == also_plain)
             kept.append("\\\\" if begins else character)
         else:
-            is_plain = character.isprintable() or character == "\n"
+            is_plain = character.isprintable() or character == also_plain
             kept.append(character if is_plain else _escaped(character))
     return "".join(kept)
 

@@ -23,7 +23,7 @@ from sharelag.schemas.arrow import rows_by_group
 from sharelag.tables.level import LEVELS
 from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.reasons import REASONS
-from sharelag.tables.words import counted, lag_sum, moment, terminal
+from sharelag.tables.words import counted, lag_sum, moment, shown_name, terminal
 from sharelag.workbench import forecasts
 
 #: Columns of each share partition that the sentences need.
@@ -85,7 +85,7 @@ def summarize_groups(
         state = _state(group, progress[name], nobody, led.get(name))
         if not found[name]:
             state += f", {_nothing_found(lag[name], nobody, young.get(name), progress[name])}"
-        yield GroupSummary(terminal(name), state, tuple(map(_cause_summary, found[name])))
+        yield GroupSummary(shown_name(name), state, tuple(map(_cause_summary, found[name])))
 
 
 def _badness(group: dict[str, Any], causes: list[dict[str, Any]]) -> tuple[int, int, str]:

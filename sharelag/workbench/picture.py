@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sharelag.model import DeliveryState
-from sharelag.tables.words import counted, terminal
+from sharelag.tables.words import counted, shown_name, terminal
 
 #: Runs of up to so many offsets are drawn offset by offset; longer ones are one cell.
 _DRAWN = 4
@@ -68,7 +68,7 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
     """
     seen: set[int | None] = set()
     for row in rows:
-        yield f"{terminal(row['group_id'])}  {terminal(row['topic'] or row['topic_id'])}:" + str(
+        yield f"{shown_name(row['group_id'])}  {terminal(row['topic'] or row['topic_id'])}:" + str(
             row["partition"]
         )
         start, end = row["effective_start_offset"], row["window_end_offset"]

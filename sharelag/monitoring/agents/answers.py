@@ -15,7 +15,7 @@ from sharelag.metrics.settings_in_force import NO_CONFLICT
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.tables.columns import meanings_of
 from sharelag.tables.lines import cell, plain_rows
-from sharelag.tables.words import MISSING, counted, lag_sum, terminal
+from sharelag.tables.words import MISSING, counted, lag_sum, shown_name, terminal
 from sharelag.workbench.result import Result
 
 #: Rows of an answer; of more, those with the largest values of the column that orders them.
@@ -92,7 +92,7 @@ def _evidence(name: str, value: str) -> dict[str, Any]:
 def groups_in_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a sentence on each group: how it is, and the main finding."""
     return [
-        f"{terminal(row['group_id'])}: {row['level']}, "
+        f"{shown_name(row['group_id'])}: {row['level']}, "
         f"lag {lag_sum(row['lag'], row['unknown_lags'])}, "
         f"oldest {MISSING if row['age_ms'] is None else duration(row['age_ms'])}"
         + (f": {terminal(row['why'])}" if row["why"] else "")
@@ -104,7 +104,7 @@ def lags_in_words(table: pa.Table) -> tuple[str, list[str]]:
     """Return a sentence on the lag of all share partitions, and one on each group's."""
     groups = rollup_arrow(table, "group").to_pylist()
     each = [
-        f"{terminal(one['group_id'])}: lag {lag_sum(one['lag'], one['unknown_lags'])} in "
+        f"{shown_name(one['group_id'])}: lag {lag_sum(one['lag'], one['unknown_lags'])} in "
         f"{counted(one['partitions'], 'share partition')}"
         for one in sorted(groups, key=lambda one: -(one["lag"] or 0))
     ]
@@ -132,17 +132,14 @@ def settings_in_words(table: pa.Table) -> tuple[str, list[str]]:
     """Return a sentence on how many settings conflict, and one on each of these."""
     wrong = table.filter(table.column("problem").is_valid()).to_pylist()
     each = [
-        f"{_whose(row)}{row['name']} = {row['value']}: {row['problem']}"
-        + (f"; {row['hint']}" if row["hint"] else "")
+        ("" if row["group_id"] is None else f"{shown_name(row['group_id'])}: ")
+        + terminal(f"{row['name']} = {row['value']}: {row['problem']}")
+        + (f"; {terminal(row['hint'])}" if row["hint"] else "")
         for row in wrong
     ]
     if not wrong:
         return NO_CONFLICT, []
-    return f"{counted(len(wrong), 'setting')} with a problem", list(map(terminal, each))
-
-
-def _whose(row: Mapping[str, Any]) -> str:
-    return "" if row["group_id"] is None else f"{row['group_id']}: "
+    return f"{counted(len(wrong), 'setting')} with a problem", each
 
 
 def plan_in_words(table: pa.Table) -> str:

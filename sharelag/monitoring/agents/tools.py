@@ -31,7 +31,7 @@ from sharelag.monitoring.agents.parameters import (
     Topic,
 )
 from sharelag.monitoring.agents.plans import PlanTools
-from sharelag.tables.words import terminal
+from sharelag.tables.words import shown_name, terminal
 from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words
@@ -89,7 +89,7 @@ class Tools(PlanTools):
                 f"group {group!r} has no state of partition {partition} of topic {topic!r} at that "
                 f"moment: it has topics {', '.join(topics) or 'not any'}"
             )
-        place = f"{terminal(topic)}:{partition} of {terminal(group)}"
+        place = f"{terminal(topic)}:{partition} of {shown_name(group)}"
         (row,) = found.to_pylist()
         return answer_of(
             replace(result, table=found),

@@ -349,3 +349,18 @@ def test_the_rows_of_an_answer_are_counted_as_elsewhere(tmp_path: Path) -> None:
         for name in ("lag", "windows"):
             said = command(name, "--raw", str(path), "--engine", "local").stderr
             assert said.startswith(f"sharelag: {words}")
+
+
+def test_groups_whose_names_differ_by_a_line_feed_are_told_apart(tmp_path: Path) -> None:
+    names = ["a\nb", "a\\nb"]
+    keys = [row(0, [(5, 6, 0, 1)]) | {"group_id": name} for name in names]
+    path = tmp_path / "raw.parquet"
+    pq.write_table(
+        pa.Table.from_batches([raw([encode_record(SHARE_SNAPSHOT, one) for one in keys])]), path
+    )
+    here = ("--raw", str(path), "--engine", "local")
+    for words in (["groups"], ["lag"], ["windows"], ["windows", "--picture"], ["explain"],
+                  ["lag", "-o", "csv"]):  # fmt: skip
+        shown = {line.split()[0].split(",")[0] for line in command(*words, *here).stdout.split("\n")
+                 if line.startswith("a")}  # fmt: skip
+        assert {one.removesuffix(":") for one in shown} == {"a\\nb", "a\\\\nb"}, words

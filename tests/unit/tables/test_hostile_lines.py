@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import random
 import unicodedata
@@ -11,7 +12,7 @@ import unicodedata
 import pytest
 import yaml
 
-from sharelag.tables.lines import lines
+from sharelag.tables.lines import cell, lines
 
 #: Escape sequences of both kinds, direction, invisible and private characters, ends of lines.
 ACTING = [
@@ -67,5 +68,34 @@ def test_no_cell_is_a_formula() -> None:
     assert heading == ["group_id"]
     assert len(cells) == len(rows)
     acts = tuple({one[0] for one in FORMULAS})
-    for name, (cell,) in zip(names(300), cells, strict=True):
-        assert cell.startswith("'") == name.startswith((*acts, "'"))
+    for name, (text,) in zip(names(300), cells, strict=True):
+        assert text.startswith("'") == name.startswith((*acts, "'"))
+
+
+def test_groups_with_different_names_look_different() -> None:
+    r"""A line feed is ``\n``, which is also what a name may have in it."""
+    parts = [
+        "\n",
+        "\\",
+        "n",
+        "\\n",
+        "\t",
+        "t",
+        "x1b",
+        "\x1b",
+        "u202e",
+        "\u202e",
+        "U",
+        "r",
+        "\r",
+        " a",
+    ]
+    different = {"".join(pair) for pair in itertools.product(parts, repeat=3)} | {*names(300)}
+    rows = [{"group_id": name} for name in sorted(different)]
+    assert len({cell(row, "group_id") for row in rows}) == len(different)
+    plain = [row for row in rows if not row["group_id"].startswith(("'", *FORMULAS))]
+    printed = list(lines(plain, "csv"))
+    assert len(set(printed)) == len(printed) == len(plain)
+    pair = [{"group_id": "a\nb"}, {"group_id": "a\\nb"}]
+    assert list(lines(pair, "human")) == ["GROUP", "a\\nb", "a\\\\nb"]
+    assert cell({"group_id": "a\\b c"}, "group_id") == "a\\b c"  # nothing that looks like an escape
