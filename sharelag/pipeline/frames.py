@@ -8,52 +8,29 @@ frames.sql("select group_id, sum(lag) from lag group by 1").show()
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import BRIEF
 from sharelag.metrics.snapshots import snapshots_arrow
 from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
-from sharelag.pipeline.records import Decoded
+from sharelag.pipeline.frame_records import FrameRecords
 from sharelag.pipeline.tables import TABLES
-from sharelag.pipeline.tasks import FileRecords, Files, Logs
-from sharelag.reading import Reading, chosen_partitions, earliest
-from sharelag.replay.moment import filter_groups, up_to
+from sharelag.pipeline.tasks import FileRecords
+from sharelag.reading import chosen_partitions, earliest
 from sharelag.schemas.arrow import as_table, one_batch
-from sharelag.sources.files.pieces import plan
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.spark.files import files_in_reach
 from sharelag.sources.spark.frames import FrameInput
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
-class OnSpark(Reading):
-    """What frames go by: a reading that has a Spark session."""
-
-    @property
-    @abstractmethod
-    def spark(self) -> SparkSession:
-        """The session that everything runs on."""
-
-    @property
-    def input_evidence(self) -> Evidence:
-        """What the input has, without what is computed from records."""
-        names = ("past_offsets", "times", "committed_times", "logs", "groups", "settings")
-        return self._evidence(*names)
-
-
-class Frames:
+class Frames(FrameRecords):
     """The tables of `sharelag.pipeline.tables.TABLES` as DataFrames, created on first use.
 
     They are lazy except for what must be known before: using ``lag`` of a cluster, for example,
@@ -63,10 +40,6 @@ class Frames:
     and ``group_records``, which cover any time; topics are selected only in ``lag progress
     imbalance``, because their names come from the offsets.
     """
-
-    def __init__(self, reading: OnSpark, kept: list[DataFrame]) -> None:
-        self._reading = reading
-        self.kept = kept  # what has to leave Spark's cache one day
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -273,9 +246,8 @@ class Frames:
         view = "{0} AS (SELECT * FROM {{sharelag_{0}}})"
         views = ", ".join(view.format(name) for name in named)
         text = query.strip().rstrip(";")
-        if (
-            named
-        ):  # braces stand for DataFrames then; the line's end closes a comment of the query's
+        if named:
+            # Braces stand for DataFrames then; the line's end closes a comment of the query's.
             text = f"WITH {views} (\n{text.replace('{', '{{').replace('}', '}}')}\n)"
         try:
             return self._reading.spark.sql(text, args=args, **given)
@@ -298,21 +270,6 @@ class Frames:
 
     # ---- behind it -------------------------------------------------------------------------------
 
-    def chosen(self, frame: DataFrame) -> DataFrame:
-        """Only the rows of the chosen topics, by name, or id where the name is not known."""
-        topics = self._reading.choice.topics
-        if not topics:
-            return frame
-        name = F.coalesce("topic", "topic_id")
-        each: list[Column] = [
-            (name == topic) & (F.col("partition").isin(*partitions) if partitions else F.lit(True))
-            for topic, partitions in topics.items()
-        ]
-        wanted = each[0]
-        for one in each[1:]:
-            wanted = wanted | one
-        return frame.where(wanted)
-
     def imbalance_by(self, by: str | None) -> DataFrame:
         """How load is spread over one kind of items; None: over all kinds."""
         known = self._reading.table("leaders").num_rows > 0
@@ -331,113 +288,12 @@ class Frames:
         }
 
     @property
-    def states(self) -> DataFrame:
-        """Windows, and counts of what was read."""
-        as_of, choice = self._reading.as_of, self._reading.choice
-
-        def made() -> DataFrame:
-            raw = self._logs or self._state_records
-            return states.replayed(raw, as_of, choice.groups, choice.generation)
-
-        return self._keep("states", made)
-
-    @property
-    def _logs(self) -> Logs | None:
-        """The state topic of a cluster, unless its records are in Spark's cache already.
-
-        Every other table needs them there: asked twice, a cluster may have pruned some.
-        """
-        source = self._reading.source
-        if isinstance(source, KafkaInput) and ("frame", "raw") not in self._reading.once:
-            return Logs(self._reading.spark, source.config, STATE_TOPIC, source.state_ranges)
-        return None
-
-    @property
-    def positions(self) -> DataFrame | None:
-        """Where share partitions stand now, if tasks can read all records of each themselves."""
-        found = self._logs or self._state_records
-        if isinstance(found, Logs) or (isinstance(found, Files) and found.plan.whole):
-            return states.positions(found)
-        return None
-
-    @property
-    def file_records(self) -> FileRecords | None:
-        """`records`, where tasks can read all those of a share partition themselves."""
-        files, reading = self._whole_files, self._reading
-        if files is None:
-            return None
-        groups = partial(filter_groups, groups=reading.choice.groups)
-        found = FileRecords(files, generation=reading.choice.generation)
-        return found.where(partial(up_to, moment=reading.as_of)).where(groups)
-
-    @property
-    def _whole_files(self) -> Files | None:
-        found = self._state_records
-        return found if isinstance(found, Files) and found.are_whole else None
-
-    @property
-    def _state_records(self) -> DataFrame | Files:
-        """Raw records of the state topic, in files if tasks can read those themselves."""
-        reading = self._reading
-
-        def found() -> DataFrame | Files:
-            paths = files_in_reach(reading.spark, reading.source, STATE_TOPIC)
-            if paths is None:
-                return self.raw_of(STATE_TOPIC)
-            return Files(reading.spark, plan(paths, STATE_TOPIC))
-
-        return reading.once("state records", found)
-
-    @property
     def kept_records(self) -> DataFrame:
         """`records`, kept in Spark's cache."""
         return self._keep("records", lambda: self.records)
-
-    @property
-    def _gaps(self) -> Any:
-        return self._reading.table("gaps")
 
     @property
     def _membership(self) -> DataFrame:
         reading = self._reading
         moment = reading.now if reading.as_of is not None else None
         return self._keep("membership", lambda: membership.membership(self.group_records, moment))
-
-    def _of_input(self, name: str) -> DataFrame:
-        table = self._reading.table
-        return self._reading.once(
-            ("frame", name), lambda: frame_of(self._reading.spark, table(name))
-        )
-
-    def raw_of(self, topic: str) -> DataFrame:
-        """Raw records of a topic; others may be among them."""
-        source, spark = self._reading.source, self._reading.spark
-        if source.holds_both:
-            topic = STATE_TOPIC
-        if source.rereadable or self._is_stream or topic != STATE_TOPIC:
-            return self._reading.once(("frame", "raw", topic), lambda: source.frame(spark, topic))
-        # Asked several times: of a cluster, each time would be another moment.
-        return self._keep("raw", lambda: source.frame(spark, topic).select(schemas.RAW.names))
-
-    def _decoded(self, topic: str) -> Decoded:
-        return records.decode(self.raw_of(topic), topic, self._reading.choice.generation)
-
-    @property
-    def _is_stream(self) -> bool:
-        source = self._reading.source
-        return isinstance(source, FrameInput) and source.raw.isStreaming
-
-    def _keep(self, name: str, made: Any) -> DataFrame:
-        """A DataFrame that Spark keeps once it was computed."""
-        if self._is_stream:
-            raise InputError(
-                f"{name} of a stream cannot be cached: use frames.windows and frames.lag with "
-                "writeStream, or open a table of the records"
-            )
-
-        def kept() -> DataFrame:
-            frame: DataFrame = made().persist()
-            self.kept.append(frame)
-            return frame
-
-        return self._reading.once(("frame", name), kept)

@@ -180,7 +180,7 @@ def test_what_is_collected_does_not_grow_with_the_records(
     """Eight times the records of as many share partitions: the same queries, bytes and calls."""
     for limit in (
         "sharelag.workbench.questions.history.MOST_ROWS",
-        "sharelag.pipeline.reading._FEW_TIMES",
+        "sharelag.pipeline.past._FEW_TIMES",
     ):
         monkeypatch.setattr(limit, 500)
     few, many = map(partial(_cost, spark, monkeypatch, tmp_path, ask), (60, 480))
