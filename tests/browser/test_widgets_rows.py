@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import Browser, expect
 
+import sharelag
 from sharelag_widgets import LagTable, PartitionGrid
 from tests.support.browser.desk import Desk
 from tests.support.widgets.samples import HOSTILE, TOPIC_ID, lag
@@ -244,6 +245,41 @@ def test_they_fit_any_width(width: int, browser: Browser, tmp_path: Path) -> Non
     desk.settle()
     assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert desk.data("cells", 0) == 400
+
+
+def test_headings_take_more_lines_before_a_column_is_out_of_sight(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = sharelag.open("demo", engine="local").lag()
+    columns = [name for name in rows.columns.values() if name != "leader_epoch"]
+    desk = Desk(browser, tmp_path, LagTable.of(rows.table, columns=columns))
+    scroll = desk.page.locator(".sl-table .sl-scroll")
+    cut = """table => [...table.querySelectorAll('td, th button')].filter(
+        one => one.scrollWidth > one.clientWidth + 1).map(one => one.textContent)"""
+    tall = {}
+    for width in (1600, 900, 1600):
+        desk.page.set_viewport_size({"width": width, "height": 900})
+        desk.page.wait_for_function(
+            "is_tight => document.querySelector('.sl-table').classList.contains('sl-tight') === is_tight",
+            arg=width == 900,
+        )
+        desk.settle()
+        expect(scroll).to_have_js_property("scrollWidth", scroll.evaluate("one => one.clientWidth"))
+        assert scroll.evaluate(cut) == []
+        heads = desk.page.locator(".sl-table th")
+        assert heads.count() == len(columns)
+        tall[width] = heads.first.evaluate("one => one.getBoundingClientRect().height")
+    assert tall[900] > tall[1600] + 5
+    # Times stand at the left, and so do their headings.
+    times = LagTable.of(rows.table.select(["group_id", "as_of", "lag"]))
+    desk = Desk(browser, tmp_path, times)
+    aligned = "one => getComputedStyle(one).textAlign"
+    place = times.names.index("as_of")
+    for one in ("th button", "td"):
+        cells = desk.page.locator(f".sl-table tr:has({one}) {one}")
+        assert cells.nth(place).evaluate(aligned) == "left"
+        assert cells.nth(times.names.index("lag")).evaluate(aligned) == "right"
+    desk.assert_quiet()
 
 
 def test_empty_tables_are_words(browser: Browser, tmp_path: Path) -> None:

@@ -7,19 +7,20 @@ import { MARKS } from "./shared/levels.js";
 import { holding, pickedRows, sortedBy } from "./shared/rows.js";
 import { inSight } from "./shared/sight.js";
 import { view } from "./shared/view.js";
-import { csv, longestTexts, points, seriesWords, spared, widths } from "./table_math.js";
+import { csv, longestTexts, longestWord, points, seriesWords, spared, widths } from "./table_math.js";
 
 const ROW = 27;
 const TALLEST = 400;
-/** Of a dense table, in pixels: the longest text, a level's sign, a small line, both sides of a cell, and the arrow of what is sorted. */
-const [WIDEST, MARK, SPARK, SIDES, ARROW] = [190, 26, 44, 10, 14]; // a mark's heading is a button: 24 or more
+/** In pixels: the longest text, a level's sign, a small line, and both sides of a cell, of a dense table and of a tight one; the arrow of what is sorted. */
+const DENSE = { widest: 190, mark: 26, spark: 44, sides: 10 }; // a mark's heading is a button: 24 or more
+const [TIGHT, ARROW] = [{ widest: 265, spark: 84, sides: 14 }, 14];
 const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded", "dense", "headings", "optional"];
 const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. /: to the filter, and Enter back from it. Ctrl+C: copy as CSV.";
 let tables = 0;
 
 function build({ model, root, link, say, later }) {
   const id = `sl-table-${++tables}`;
-  let [columns, rows, names, left, active, arranged] = [null, [], [], [], -1, ""];
+  let [columns, rows, names, left, active, arranged, roomy] = [null, [], [], [], -1, "", 0];
   const pen = document.createElement("canvas").getContext("2d");
   const picks = pickedRows(model, link);
   const get = (name) => model.get(name);
@@ -122,17 +123,21 @@ function build({ model, root, link, say, later }) {
     active = -1;
     arranged = "";
   }
+  const isTight = () => scroll.clientWidth > 0 && scroll.clientWidth < roomy;
+  const isAmount = (name) => (columns[name].texts ? get("amounts").includes(name) : columns[name].kind !== "time");
   const isMark = (name) => get("dense") && name === "level"; // a sign, its word for who points at it
-  // In pixels: a browser takes no calc() for the columns of a fixed table.
-  function widthsOf(titles) {
-    if (!get("dense")) return widths(columns, names, titles, get("sparks")).map((characters) => Math.round(characters * 7.8) + 20);
+  // In pixels: a browser takes no calc() for the columns of a fixed table. The fewest hold what is there now, and the longest word of a heading.
+  function widthsOf(titles, fewest = false) {
+    if (!get("dense") && !fewest) return widths(columns, names, titles, get("sparks")).map((characters) => Math.round(characters * 7.8) + 20);
+    const { widest, mark, spark, sides } = get("dense") ? DENSE : TIGHT;
     const { fontFamily } = getComputedStyle(grid);
-    const taken = (text, weight) => ((pen.font = `${weight} 12px ${fontFamily}`), pen.measureText(text).width);
+    // All digits are as wide as a 0.
+    const taken = (text, weight) => ((pen.font = `${weight} 12px ${fontFamily}`), pen.measureText(text.replace(/\d/g, "0")).width);
     return names.map((name, n) => {
-      if (isMark(name)) return MARK;
-      const head = taken(titles[n], 600) + (get("sort") === name ? ARROW : 0);
-      const most = get("sparks").includes(name) ? SPARK : Math.max(...longestTexts(columns[name], name).map((text) => taken(text, 400)), 0);
-      return Math.ceil(Math.max(head, Math.min(most, WIDEST))) + SIDES;
+      if (isMark(name)) return mark;
+      const head = taken(fewest ? longestWord(titles[n]) : titles[n], 600) + (get("sort") === name ? ARROW : 0);
+      const most = get("sparks").includes(name) ? spark : Math.max(...longestTexts(columns[name], name).map((text) => taken(text, 400)), 0);
+      return Math.ceil(Math.max(head, Math.min(most, widest))) + sides;
     });
   }
   // Rows that a filter or a pick is about are shown, folded or not.
@@ -157,7 +162,11 @@ function build({ model, root, link, say, later }) {
     if (columns[get("sort")]) rows = sortedBy(columns[get("sort")], rows, get("descending"));
     root.classList.toggle("sl-dense", Boolean(get("dense")));
     const titleOf = (name) => get("headings")?.[name] ?? words(name);
-    const needed = widthsOf(names.map(titleOf));
+    let needed = widthsOf(names.map(titleOf));
+    roomy = get("dense") ? 0 : needed.reduce((sum, width) => sum + width, 0);
+    // Headings in several lines before anything is out of sight.
+    if (isTight()) needed = widthsOf(names.map(titleOf), true);
+    root.classList.toggle("sl-tight", isTight());
     left = spared(names, needed, scroll.clientWidth, get("optional"));
     const wide = needed.filter((_, n) => !left.includes(names[n]));
     names = names.filter((name) => !left.includes(name));
@@ -168,7 +177,7 @@ function build({ model, root, link, say, later }) {
     head.replaceChildren(...names.map((name, n) => {
       const sorted = get("sort") === name ? (get("descending") ? "descending" : "ascending") : "none";
       const arrow = { descending: " \u25be", ascending: " \u25b4", none: "" }[sorted];
-      return make("th", { scope: "col", role: "columnheader", "aria-sort": sorted, class: columns[name].texts && !get("amounts").includes(name) ? "" : "sl-number" },
+      return make("th", { scope: "col", role: "columnheader", "aria-sort": sorted, class: isAmount(name) ? "sl-number" : "" },
         button(isMark(name) ? make("span", { class: "sl-unseen" }, titles[n]) : titles[n] + arrow, () => sortBy(name), { class: "sl-sort", tabindex: 0, title: get("hints")[name] ?? name, data: { name } }));
     }));
     grid.setAttribute("aria-rowcount", rows.length + 1);
@@ -176,7 +185,7 @@ function build({ model, root, link, say, later }) {
   }
   function paint() {
     const begun = performance.now();
-    const mark = JSON.stringify([root.dataset.loaded, get("optional").length && scroll.clientWidth, ...["names", "sort", "descending", "filter", "hints", "narrows", "folded", "dense", "headings", "optional"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
+    const mark = JSON.stringify([root.dataset.loaded, get("optional").length && scroll.clientWidth, isTight(), ...["names", "sort", "descending", "filter", "hints", "narrows", "folded", "dense", "headings", "optional"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
     if (mark !== arranged) {
       const focused = root.contains(document.activeElement) && document.activeElement.dataset.name;
       arrange();
@@ -212,14 +221,14 @@ function build({ model, root, link, say, later }) {
       if (!unknown && get("sparks").includes(name)) return make("td", { role: "gridcell", class: "sl-spark" }, spark(JSON.parse(text)));
       if (isMark(name)) return make("td", { role: "gridcell", class: "sl-mark", title: text, data: { level: text } }, MARKS[text] ?? "", make("span", { class: "sl-unseen" }, text));
       const inside = unknown ? [make("span", { "aria-hidden": "true" }, "-"), make("span", { class: "sl-unseen" }, "not known")] : [column.texts ? named(text) : text];
-      return make("td", { role: "gridcell", class: (column.texts && !get("amounts").includes(name)) || column.kind === "time" ? "" : "sl-number" }, ...inside);
+      return make("td", { role: "gridcell", class: isAmount(name) ? "sl-number" : "" }, ...inside);
     });
     return make("tr", {
       role: "row", id: `${id}-${place}`, "aria-rowindex": place + 2, "aria-selected": String(isPicked), data: { place, row }, class: place === active ? "sl-active" : "",
     }, ...cells);
   }
   function spark(values) {
-    const [width, height] = [get("dense") ? SPARK : 84, 18];
+    const [width, height] = [(get("dense") ? DENSE : TIGHT).spark, 18];
     const [lines, words] = [points(values, width, height), seriesWords(values)];
     // By the parser, which knows the namespace of drawings; numbers and words are put in afterwards.
     const svg = document.createRange().createContextualFragment(`<svg><title></title>${"<polyline/>".repeat(lines.length)}</svg>`).firstChild;

@@ -44,6 +44,11 @@ export function longestTexts(column, name) {
   return values.length ? [...new Set([low, high, ...looked].map((row) => shown(column, row, name)))] : [];
 }
 
+/** The longest word of a heading, which it is as wide as where it stands in several lines. */
+export function longestWord(title) {
+  return title.split(" ").reduce((longest, word) => (word.length > longest.length ? word : longest), "");
+}
+
 /** Which columns are left out so that the others fit, the first of `optional` first. */
 export function spared(names, needed, room, optional) {
   const left = [];

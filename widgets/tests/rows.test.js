@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { holding, pickedRows, sortedBy } from "../sharelag_widgets/shared/rows.js";
 import { inSight } from "../sharelag_widgets/shared/sight.js";
-import { csv, longestTexts, spared, widths } from "../sharelag_widgets/table_math.js";
+import { csv, longestTexts, longestWord, spared, widths } from "../sharelag_widgets/table_math.js";
 
 const all = (length) => Uint32Array.from({ length }, (_, n) => n);
 const texts = (values, distinct) => ({ values: Int32Array.from(values), texts: distinct, kind: "text" });
@@ -42,6 +42,10 @@ test("CSV: names, unknown is empty, quotes are doubled, formulas are text, times
 test("widths hold the longest of a column, and no name is let to take it all", () => {
   const columns = { name: texts([0], ["x".repeat(300)]), lag: numbers(1, 123456789) };
   assert.deepEqual(widths(columns, ["name", "lag"], ["Name", "Lag"]), [34, 11]);
+});
+
+test("a heading in several lines is as wide as its longest word", () => {
+  assert.deepEqual(["Effective start offset", "Lag", "\u00c4lteste im Fenster", ""].map(longestWord), ["Effective", "Lag", "\u00c4lteste", ""]);
 });
 
 test("what is picked here is told once; what is heard is shown and not told again", () => {
