@@ -137,7 +137,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
     from sharelag.wire.group_types import group_types
     from sharelag.workbench.group_types import drafted_types
-    from sharelag.workbench.show import decoded_rows, older_generations
+    from sharelag.workbench.show import decoded_rows, decoded_texts, older_generations
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     start("local", source)
@@ -150,16 +150,20 @@ def decode(output: str, records: str, **options: Any) -> None:
     def note_types(batch: Any) -> None:
         types.append(group_types(batch))
 
-    def rows() -> Iterator[dict[str, Any]]:
+    def batches() -> Iterator[Any]:
         nonlocal skipped
         for topic in topics:
             see = note_types if topic == GROUP_TOPIC else None
             for batch in decoded(source, topic, moment, choice, see):
                 skipped += batch.skipped
                 older.update(older_generations(batch.records))
-                yield from decoded_rows(batch, columns=output == "csv")
+                yield batch
 
-    write(lines(rows(), "json" if output == "human" else output))
+    if output in ("human", "json"):
+        write(text for batch in batches() for text in decoded_texts(batch))
+    else:
+        rows = (row for batch in batches() for row in decoded_rows(batch, output == "csv"))
+        write(lines(rows, output))
     tell(f"skipped {counted(skipped, 'record')} of other kinds")
     for name, count in sorted(older.items()):
         tell(f"{counted(count, 'record')} in an older format, {name}")

@@ -79,7 +79,7 @@ def lines(
         Lines without their ends: JSON and YAML one document element a row, CSV with a heading.
     """
     if output == "json":
-        yield from (_json(row) for row in rows)
+        yield from map(json_text, rows)
     elif output == "yaml":
         import yaml
 
@@ -213,9 +213,9 @@ def _run(first: int, last: int, state: int, count: int) -> str:
 # ---- machines ------------------------------------------------------------------------------------
 
 
-def _json(row: Mapping[str, Any]) -> str:
+def json_text(value: object) -> str:
     """Write JSON, in which what would act on a terminal is an escape of the same character."""
-    text = json.dumps(row, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

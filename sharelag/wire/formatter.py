@@ -1,20 +1,33 @@
-"""Format records as Kafka's own formatters do: the same JSON, one object per record.
+"""Format records as Kafka's own formatters do: the same JSON, one object a record.
 
 The shape is that of ``ShareGroupStateMessageFormatter`` and ``ShareGroupMessageFormatter``, plus
-the position of the record; a tagged field at its default is omitted, as in Kafka.
+the position of the record; a tagged field at its default is omitted, as in Kafka. The texts are
+made as whole columns, field by field of the tables in `sharelag.wire.fields`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import without_timestamps
-from sharelag.wire.fields import VALUE_VERSION, Field, RecordKind, kinds_of
+from sharelag.schemas.arrow import one_batch, without_timestamps
+from sharelag.tables.lines import json_text
+from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, VALUE_VERSION, Field, RecordKind
 from sharelag.wire.generations.layouts import layout_of
 
-Row = Mapping[str, Any]
+#: What a kind of records is told by.
+_KIND = ["generation", "record_type"]
+#: Gives the column of a field.
+_Columns: TypeAlias = Callable[[Field], pa.Array]
+#: Bytes and rows that are made into texts at once.
+_BYTES, _ROWS = 16 << 20, 32_768
 
 
 def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
@@ -31,43 +44,153 @@ def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
         ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic", "partition",
         "offset"}``; the key of an older generation's record has ``"generation"``, too.
     """
-    for row in without_timestamps(decoded).to_pylist():
-        kind, row = _kind_of(row)
-        value = (
-            None
-            if row["tombstone"]
-            else {"version": VALUE_VERSION, "data": _struct(kind.value, row)}
-        )
-        generation = {} if row.get("generation") is None else {"generation": row["generation"]}
-        key = {"type": kind.type, "data": _struct(kind.key, row), **generation}
-        yield {"key": key, "value": value, **_place(row)}
-
-
-def _kind_of(row: Row) -> tuple[RecordKind, Row]:
-    """Return the kind of a record, and its fields by column."""
-    if row.get("generation") is None:
-        return {kind.type: kind for kind in kinds_of(row["topic"] or "")}[row["record_type"]], row
-    layout = layout_of(row["generation"], row["record_type"])
-    own = {"control_type": layout.control}
-    return layout.kind, {**own, **row, **dict(row["older_fields"] or ())}
+    for texts in kafka_texts(decoded):
+        yield from map(json.loads, texts.to_pylist())
 
 
 def reject_json(rejects: Arrow) -> Iterator[dict[str, Any]]:
     """Yield ``{"reject": {"reason", "key", "value"}, "topic", "partition", "offset"}``, in hex."""
-    for row in without_timestamps(rejects).to_pylist():
-        raw = {part: None if row[part] is None else row[part].hex() for part in ("key", "value")}
-        yield {"reject": {"reason": row["reason"], **raw}, **_place(row)}
+    for texts in reject_texts(rejects):
+        yield from map(json.loads, texts.to_pylist())
 
 
-def _place(row: Row) -> dict[str, Any]:
-    return {"topic": row["topic"], "partition": row["record_partition"], "offset": row["offset"]}
+def kafka_texts(decoded: Arrow) -> Iterator[pa.StringArray]:
+    """Yield the same as `kafka_json`, as JSON texts in the order of the records, some at once."""
+    for rows in _pieces(decoded):
+        is_state = "generation" in rows.schema.names
+        older = rows.column("generation") if is_state else pa.nulls(len(rows), pa.int8())
+        numbers = pa.array(np.arange(len(rows)))
+        which = pa.table([older, rows.column("record_type"), numbers], [*_KIND, "row"])
+        texts, places = [], []
+        for found in (
+            which.group_by(_KIND, use_threads=False).aggregate([("row", "list")]).to_pylist()
+        ):
+            own = rows.take(pa.array(found["row_list"]))
+            texts.append(_records(own, *_kind_of(is_state, *(found[name] for name in _KIND))))
+            places.append(found["row_list"])
+        order = np.argsort(np.concatenate(places))
+        yield pa.concat_arrays(texts).take(pa.array(order))
 
 
-def _struct(fields: tuple[Field, ...], row: Row) -> dict[str, Any]:
-    printed = {}
+def reject_texts(rejects: Arrow) -> Iterator[pa.StringArray]:
+    """Yield the same as `reject_json`, as JSON texts in the order of the log, some at once."""
+    for rows in _pieces(rejects):
+        parts: list[pa.Array | str] = ['{"reject": {"reason": ', _quoted(rows.column("reason"))]
+        for name in ("key", "value"):
+            parts += [f', "{name}": ', _hex(rows.column(name))]
+        yield _joined(*parts, "}", *_place(rows))
+
+
+def _kind_of(
+    is_state: bool, generation: int | None, number: int
+) -> tuple[RecordKind, int | None, int | None]:
+    """Return a kind of records with its generation, if it is older, and its control type."""
+    if generation is not None:
+        layout = layout_of(generation, number)
+        return layout.kind, generation, layout.control
+    kinds = {kind.type: kind for kind in (STATE_KINDS if is_state else GROUP_KINDS)}
+    return kinds[number], None, None
+
+
+def _pieces(rows: Arrow) -> Iterator[pa.RecordBatch]:
+    """Yield some rows at once, so that no column of texts is too long for Arrow."""
+    whole = one_batch(without_timestamps(rows))
+    if not len(whole):
+        return
+    at_once = int(min(_ROWS, max(_BYTES * len(whole) // max(whole.nbytes, 1), 1)))
+    for begin, end in pairwise([*range(0, len(whole), at_once), len(whole)]):
+        yield whole.slice(begin, end - begin)
+
+
+def _records(
+    rows: pa.RecordBatch, kind: RecordKind, generation: int | None, control: int | None
+) -> pa.StringArray:
+    """Return the texts of records of one kind."""
+
+    def column(field: Field) -> pa.Array:
+        name = field.column
+        if name in rows.schema.names:
+            return rows.column(name)
+        if name == "control_type":
+            return pa.repeat(pa.scalar(control, pa.int16()), len(rows))
+        return pc.map_lookup(rows.column("older_fields"), pa.scalar(name), "first")
+
+    of_design = "" if generation is None else f', "generation": {generation}'
+    is_gone = rows.column("tombstone").fill_null(False)
+    value = _joined(f'{{"version": {VALUE_VERSION}, "data": ', _struct(kind.value, column), "}")
+    return _joined(
+        f'{{"key": {{"type": {kind.type}, "data": ',
+        _struct(kind.key, column),
+        f'{of_design}}}, "value": ',
+        pc.if_else(is_gone, "null", value),
+        *_place(rows),
+    )
+
+
+def _place(rows: pa.RecordBatch) -> list[pa.Array | str]:
+    return [
+        ', "topic": ',
+        _quoted(rows.column("topic")),
+        ', "partition": ',
+        _number(rows.column("record_partition")),
+        ', "offset": ',
+        _number(rows.column("offset")),
+        "}",
+    ]
+
+
+def _struct(fields: tuple[Field, ...], column: _Columns) -> pa.StringArray:
+    """Return structs as objects; no struct begins with a tagged field."""
+    parts: list[pa.Array | str] = []
     for field in fields:
-        value: Any = field.unknown if row[field.column] is None else row[field.column]
-        if field.tag is None or value != field.default:
-            items = [_struct(field.fields, item) for item in value] if field.fields else value
-            printed[field.json_name] = items
-    return printed
+        named = f'{", " if parts else "{"}"{field.json_name}": '
+        values = column(field)
+        if field.unknown is not None:
+            values = values.fill_null(field.unknown)
+        if field.tag is None:
+            parts += [named, _values(field, values)]
+        else:
+            is_default = pc.equal(values, field.default)
+            parts.append(pc.if_else(is_default, "", _joined(named, _number(values))))
+    return _joined(*parts, "}")
+
+
+def _values(field: Field, values: pa.Array) -> pa.StringArray:
+    if field.type in ("string", "uuid"):
+        return _quoted(values)
+    if not field.type.startswith("[]"):
+        return _number(values)
+    items = values.flatten()
+    if field.element is not None:
+        texts = _values(field.element, items)
+    else:
+        texts = _struct(field.fields, lambda inner: items.field(inner.column))
+    sizes = pc.list_value_length(values).fill_null(0).to_numpy()
+    ends = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+    return _joined("[", pc.binary_join(pa.ListArray.from_arrays(ends, texts), ", "), "]")
+
+
+def _number(values: pa.Array) -> pa.StringArray:
+    return values.cast(pa.string()).fill_null("null")
+
+
+def _quoted(values: pa.Array) -> pa.StringArray:
+    """Return texts as JSON has them; there are few different ones."""
+    coded = values.dictionary_encode()
+    texts = pa.array([json_text(one) for one in coded.dictionary.to_pylist()], pa.string())
+    return texts.take(coded.indices).fill_null("null")
+
+
+def _hex(values: pa.Array) -> pa.StringArray:
+    """Return bytes as quoted hexadecimal digits."""
+    sizes = pc.binary_length(values).fill_null(0).to_numpy()
+    ends = np.concatenate([[0], np.cumsum(2 * sizes)]).astype(np.int32)
+    digits = b"".join(values.drop_null().to_pylist()).hex()
+    texts = pa.StringArray.from_buffers(
+        len(values), pa.py_buffer(ends.tobytes()), pa.py_buffer(digits.encode())
+    )
+    return pc.if_else(values.is_valid(), _joined('"', texts, '"'), "null")
+
+
+def _joined(*parts: pa.Array | str) -> pa.StringArray:
+    return pc.binary_join_element_wise(*parts, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, without_timestamps
 from sharelag.wire.decode import Decoded
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
-from sharelag.wire.formatter import kafka_json, reject_json
+from sharelag.wire.formatter import kafka_json, kafka_texts, reject_json, reject_texts
 from sharelag.wire.generations import NAMES
 
 
@@ -48,6 +49,12 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
     return rows
 
 
+def decoded_texts(decoded: Decoded) -> Iterator[str]:
+    """The same as `decoded_rows`, as lines of JSON, many in one text."""
+    for texts in chain(kafka_texts(decoded.records), reject_texts(decoded.rejects)):
+        yield "\n".join(texts.to_pylist())
+
+
 def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
     """Records in the shape of Kafka's formatters, then rejects, each in the order of the log.
 
@@ -56,7 +63,7 @@ def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, 
     empty = (
         dict.fromkeys(("key", "value", "reject", "topic", "partition", "offset")) if columns else {}
     )
-    for row in (*kafka_json(decoded.records), *reject_json(decoded.rejects)):
+    for row in chain(kafka_json(decoded.records), reject_json(decoded.rejects)):
         yield empty | row
 
 
