@@ -31,10 +31,11 @@ demo: $(READY) ## the groups of a recorded cluster, by Spark: a table here, a da
 test-parts: $(READY)
 	@$(BIN)/python -m tests.support.compiled simulations & simulating=$$!; \
 	$(BIN)/python -m tests.support.compiled & compiling=$$!; \
+	$(BIN)/python -m tests.support.compiled tests & rewriting=$$!; \
 	($(BIN)/python -m tests.support.kafka.prometheus && $(BIN)/python -m tests.support.browser.chromium) & installing=$$!; \
 	$(BIN)/python -m tests.support.browser.desk & scripts=$$!; \
 	$(BIN)/python -m tests.support.kafka.jars && $(BIN)/python -m tests.support.kafka.helm \
-	&& wait $$installing && wait $$scripts && wait $$compiling && wait $$simulating
+	&& wait $$installing && wait $$scripts && wait $$rewriting && wait $$compiling && wait $$simulating
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 	@$(PYTEST) -n $(PROCESSES) $(SIDE_BY_SIDE) --session-timeout 4500

@@ -191,6 +191,7 @@ class _RowRecorder:
         chosen = (
             session.config.option.keyword
             or session.config.option.markexpr
+            or session.config.option.collectonly
             or getattr(session.config.option, "lf", False)
         )
         if chosen or session.config.args != session.config.getini("testpaths"):

@@ -10,6 +10,10 @@ from pathlib import Path
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
+BYTECODE = """
+import compileall, sysconfig
+compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2)
+"""
 RECORD = """
 import sys
 from sharelag.cli.demo import CAPTURE
@@ -35,7 +39,7 @@ def main(folder: Path) -> int:
         return _fail(f"Java >= 17 is needed, `java` is {java}. Put a newer one first on the PATH.")
     print(f"installing the pinned packages into {folder} ...", flush=True)
     python = str(folder / "bin" / "python")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     no_network = (
         "pip could not install the packages, see above. Without a network, point pip at a mirror "
         "(PIP_INDEX_URL) or a folder of wheels (PIP_FIND_LINKS). Where it says that hashes do not "
@@ -64,7 +68,9 @@ def main(folder: Path) -> int:
         "--out",
         str(folder / "warm"),
     ]
-    warmed = subprocess.run(warm, capture_output=True, text=True, check=False)
+    # Python's own code meanwhile, on another processor; what some packages ship does not compile.
+    with subprocess.Popen([python, "-c", BYTECODE]):
+        warmed = subprocess.run(warm, capture_output=True, text=True, check=False)
     if warmed.returncode:
         sys.stderr.write(warmed.stderr)
         return warmed.returncode

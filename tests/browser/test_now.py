@@ -13,7 +13,6 @@ from tests.support.browser.desk import Watched, axe_violations
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.notebooks.running import DRAWN, READ
 
-GROUPS = sorted(sharelag.open("demo", engine="local").groups)
 CELLS = [
     "import sharelag",
     "shop = sharelag.open('demo', engine='local').dashboard()\nshop",
@@ -51,23 +50,39 @@ def pick(page: Page, group: str) -> None:
     page.wait_for_function(f"{READ} && {DRAWN}")
 
 
+def go_to(page: Page, target: Locator, key: str = "Tab") -> None:
+    """Press a key until the focus is on an element, from wherever it is."""
+    for _ in range(80):
+        if target.evaluate("one => one === document.activeElement"):
+            return
+        page.keyboard.press(key)
+    at = page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
+    raise AssertionError(f"{key} does not lead to {target}; the focus is on {at}")
+
+
 def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:
+    """The focus begins in the bar of the dashboard, and only keys move it from there."""
     page = opened.page
     board = board_of(page)
     said = board.locator(".sl-verdict").first
     expect(said).to_contain_text("critical")
     expect(said).to_contain_text("returns-desk: the group has no members.")
-    said.get_by_role("button", name="Copy for the incident channel").focus()
+    board.locator(".sharelag-bar").get_by_label("Theme").focus()
+    go_to(page, said.get_by_role("button", name="Copy for the incident channel"))
     page.keyboard.press("Enter")
     expect(said).to_have_attribute("data-copied", re.compile(r"\d+"))
     table = board.get_by_role("grid").first
-    table.focus()
+    go_to(page, table)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(table.locator("[aria-selected=true]")).to_contain_text("search-index")
     expect(board).to_contain_text("finish or reject the record at that offset")
-    table.focus()
+    go_to(page, said.get_by_role("button", name="Show the worst"), "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(table.locator("[aria-selected=true]")).to_contain_text("returns-desk")
+    expect(board.locator(".sl-cards")).to_contain_text("start consumers")
+    go_to(page, table)
     page.keyboard.press("/")
     page.keyboard.type("billing")
     page.keyboard.press("Enter")
@@ -78,22 +93,25 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     expect(command).to_have_text(
         "sharelag windows --picture --capture demo --group billing --topic orders:0"
     )
-    board.get_by_role("button", name="Copy the command").first.focus()
+    page.wait_for_function(IDLE)
+    page.wait_for_function(f"{READ} && {DRAWN}")
+    go_to(page, board.get_by_role("button", name="Copy the command").first)
     page.keyboard.press("Enter")
     expect(board.locator(".sl-cards")).to_have_attribute("data-copied", re.compile(r"\d+"))
-    strip = board.locator(".sl-strip")
-    moment = strip.get_attribute("data-moment")
-    strip.locator("input[type=range]").focus()
-    page.keyboard.press("Home")
-    expect(strip).not_to_have_attribute("data-moment", str(moment))
     what_if = board.locator(".sl-verdict").nth(1)
-    what_if.get_by_role("button", name="lag-aware assignor").focus()
+    go_to(page, what_if.get_by_role("button", name="lag-aware assignor"))
     page.keyboard.press("Enter")
     expect(what_if).to_contain_text("Lag-aware assignor")
     expect(what_if).to_contain_text("the group as it is:")
     expect(what_if.locator("summary")).to_contain_text("Simulated; assumes")
     # The curves go on from now in the same chart.
     expect(board.locator(".sl-chart .legendtext", has_text="lag-aware assignor")).to_be_attached()
+    page.wait_for_function(IDLE)
+    strip = board.locator(".sl-strip")
+    moment = strip.get_attribute("data-moment")
+    go_to(page, strip.locator("input[type=range]"))
+    page.keyboard.press("Home")
+    expect(strip).not_to_have_attribute("data-moment", str(moment))
     opened.assert_quiet()
 
 
@@ -161,7 +179,8 @@ def test_a_group_is_found_by_a_part_of_its_name(opened: Watched) -> None:
     field.focus()
     expect(field).to_have_value("")  # all are offered
     options = board.locator("datalist option")
-    assert sorted(one.get_attribute("value") or "" for one in options.all()) == GROUPS
+    groups = sorted(sharelag.open("demo", engine="local").groups)
+    assert sorted(one.get_attribute("value") or "" for one in options.all()) == groups
     page.keyboard.type("NOTIF")
     page.keyboard.press("Enter")
     expect(field).to_have_value("notifications")
@@ -195,6 +214,32 @@ def test_every_column_of_the_groups_can_be_read(opened: Watched) -> None:
         assert table.evaluate(cut) == []
     page.set_viewport_size({"width": 1440, "height": 900})
     page.evaluate("window.jupyterapp.shell.expandLeft()")
+    opened.assert_quiet()
+
+
+@pytest.mark.parametrize("width", [768, 1440, 1920])
+def test_what_belongs_together_stays_together(opened: Watched, width: int) -> None:
+    page = opened.page
+    board = board_of(page)
+    page.set_viewport_size({"width": width, "height": 900})
+    toggle = board.locator(".sl-toggle")
+    if toggle.is_visible() and toggle.get_attribute("aria-expanded") == "false":
+        toggle.press("Enter")
+    strip = board.locator(".sl-strip")
+    expect(strip.locator("canvas").first).to_be_visible()
+    tops = "ones => new Set(ones.map(one => Math.round(one.getBoundingClientRect().top))).size"
+    assert strip.locator(".sl-fits button").evaluate_all(tops) == 1
+    assert strip.locator(".sl-zoom button").evaluate_all(tops) == 1
+    # The help of a part is in its corner, whatever stands beside its title.
+    away = """heads => heads.filter(head => head.offsetParent).map(head => {
+        const [all, ask] = [head, head.querySelector('.sl-ask')].map(one => one.getBoundingClientRect());
+        return [Math.round(all.right - ask.right), Math.round(ask.top - all.top)]; })"""
+    corners = board.locator(".sl-level-3:has(.sl-ask:not([hidden]))").evaluate_all(away)
+    assert len(corners) >= 7
+    assert {tuple(one) for one in corners} == {(2, 11)}
+    if toggle.is_visible():
+        toggle.press("Escape")
+    page.set_viewport_size({"width": 1440, "height": 900})
     opened.assert_quiet()
 
 

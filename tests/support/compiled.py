@@ -1,12 +1,14 @@
 """Compile what numba compiles once, not in every process that tests start side by side.
 
-``python -m tests.support.compiled [simulations]`` takes half a minute in a fresh clone, and a
-second or two later on.
+``python -m tests.support.compiled [simulations | tests]`` takes half a minute in a fresh clone, and
+a second or two later on.
 """
 
 from __future__ import annotations
 
 import compileall
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,9 +27,33 @@ def compile_replay() -> None:
     bench.moments("billing")
 
 
+def rewrite_tests() -> None:
+    """Let pytest rewrite the assertions of all tests, if those of any file are not kept yet.
+
+    That takes each process longer than to import the tests, and none keeps it where
+    PYTHONDONTWRITEBYTECODE is set.
+    """
+    if all(map(_is_rewritten, (ROOT / "tests").rglob("test_*.py"))):
+        return
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
+    may_write = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    # What cannot be collected is reported by the run itself.
+    subprocess.run(collect, cwd=ROOT, env=may_write, stdout=subprocess.DEVNULL, check=False)
+
+
+def _is_rewritten(test: Path) -> bool:
+    kept = (test.parent / "__pycache__").glob(
+        f"{test.stem}.{sys.implementation.cache_tag}-pytest-*"
+    )
+    return any(one.stat().st_mtime > test.stat().st_mtime for one in kept)
+
+
 def main() -> None:
     if sys.argv[1:] == ["simulations"]:
         make_ready()
+        return
+    if sys.argv[1:] == ["tests"]:
+        rewrite_tests()
         return
     # Python's own, too, where PYTHONDONTWRITEBYTECODE keeps each process from leaving it behind.
     for folder in ("sharelag", "widgets/sharelag_widgets"):
