@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import anywidget
 import traitlets
 
+from .heard import Heard
 from .selection import Selection
 
 _PARTS = ("keys", "offsets", "moment")
@@ -38,7 +38,7 @@ def in_other_forms(made: Any, **forms: str) -> Any:
     return {**data, **{f"text/{form}": words for form, words in forms.items()}}, metadata
 
 
-class View(Deaf, anywidget.AnyWidget):
+class View(Deaf, Heard):
     """A picture of some rows.
 
     A subclass makes ``data`` of its rows, says which of its traits people change (`_PICKS`), and

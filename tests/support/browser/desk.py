@@ -22,8 +22,8 @@ _OURS = ("file:", "data:", "blob:", "http://127.0.0.1", "ws://127.0.0.1", "about
 BIN = Path(sys.executable).parent
 
 
-#: What anywidget says of a model that was not there within two seconds, as on a busy machine. Such
-#: a model is shown, but hears no more of Python: a test that waits for what it shows fails of that.
+#: What anywidget says of a model that was not there within two seconds, as on a busy machine. Its
+#: view asks for the state again when it is there (`shared/hearing.js`), so it shows late, not less.
 _SLOW = "[anywidget] Failed to initialize model."
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import anywidget
 import traitlets
 
 from sharelag.workbench import Workbench
 from sharelag.workbench.next_steps import input_options, next_command
 
 from ..bundle import script, style
+from ..heard import Heard
 from ..view import in_other_forms
 
 CAUSES_HELP = {
@@ -22,7 +22,7 @@ CAUSES_HELP = {
 _CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
 
 
-class CauseCards(anywidget.AnyWidget):
+class CauseCards(Heard):
     """How a group is in a sentence, and a card for each cause, the worst first."""
 
     _esm = script("dashboards/cards.js")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import anywidget
 import ipywidgets as W  # noqa: N812
 import traitlets
 
 from ..bundle import script, style
+from ..heard import Heard
 from ..view import in_other_forms
 
 
-class Field(anywidget.AnyWidget):
+class Field(Heard):
     """A text with a label, and what is wrong with it.
 
     Parameters
@@ -71,7 +71,7 @@ class Chips(Field):
         return tuple(name for name in self.options if name in proposal["value"])
 
 
-class FoldButton(anywidget.AnyWidget):
+class FoldButton(Heard):
     """Shows and hides something by its ``display``, also where no kernel is left."""
 
     _esm = script("dashboards/fold.js")

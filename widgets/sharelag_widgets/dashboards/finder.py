@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import anywidget
 import traitlets
 
 from sharelag.workbench.charts import text
 
 from ..bundle import script, style
+from ..heard import Heard
 from ..view import in_other_forms
 
 #: Characters of a name.
 _WIDTH = 60
 
 
-class Finder(anywidget.AnyWidget):
+class Finder(Heard):
     """One of some names from outside, of which a part can be typed.
 
     The names cross to the browser shortened, and unable to turn what is around them.

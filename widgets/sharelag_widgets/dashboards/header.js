@@ -3,6 +3,7 @@
 import { codeButtons } from "../shared/code.js";
 import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { counted, duration, local, utc, words } from "../shared/format.js";
+import { hearing } from "../shared/hearing.js";
 import { chooseTheme, watchTheme } from "../shared/theme.js";
 import { age } from "./age.js";
 
@@ -172,6 +173,7 @@ function render({ model, el }) {
   for (const [event, act] of events) model.on(event, act);
   const timer = setInterval(tick, TICK);
   guarded(paint);
+  hearing(model);
   return () => {
     clearInterval(timer);
     for (const [event, act] of events) model.off(event, act);

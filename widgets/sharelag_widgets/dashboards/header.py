@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import anywidget
 import traitlets
 
 from ..bundle import script, style
+from ..heard import Heard
 from ..view import in_other_forms
 
 
-class Header(anywidget.AnyWidget):
+class Header(Heard):
     """A title with its moment, its age, help that opens by keyboard, and what went wrong.
 
     The browser's clock says how old it is; so a dashboard that nobody refreshes turns stale before

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 import traitlets
 
 from ..bundle import script, style
+from ..heard import Heard
 from ..view import in_other_forms
 from .parts import words_of
 
 
-class PeekView(anywidget.AnyWidget):
+class PeekView(Heard):
     """A button that reads one record; what it holds goes to the page and into no saved notebook.
 
     Parameters

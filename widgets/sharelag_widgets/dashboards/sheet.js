@@ -1,6 +1,7 @@
 // The head of a sheet: on a narrow page what is picked lies over the table, and this opens and closes it.
 
 import { button, make } from "../shared/dom.js";
+import { hearing } from "../shared/hearing.js";
 import { watchTheme } from "../shared/theme.js";
 
 const NARROW = "(max-width: 1000px)";
@@ -46,6 +47,7 @@ function render({ model, el }) {
   model.on("change:is_open", paint);
   model.on("change:words", paint);
   paint();
+  hearing(model);
   return () => {
     model.off("change:is_open", paint);
     model.off("change:words", paint);

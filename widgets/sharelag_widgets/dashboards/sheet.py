@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import anywidget
 import traitlets
 
 from ..bundle import script, style
+from ..heard import Heard
 from ..view import in_other_forms
 
 
-class Sheet(anywidget.AnyWidget):
+class Sheet(Heard):
     """The name of what is picked; on a narrow page a button that opens and closes what is below.
 
     It stands first in a box with the class ``sharelag-sheet``.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import anywidget
 import traitlets
 
 from ..bundle import script, style
+from ..heard import Heard
 from ..view import in_other_forms
 
 
-class Verdict(anywidget.AnyWidget):
+class Verdict(Heard):
     """A level and a sentence, with buttons; texts are copied by the browser.
 
     Parameters

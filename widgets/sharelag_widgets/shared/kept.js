@@ -1,6 +1,7 @@
 // The life of a small view: painted at once and whenever its traits change, in the page's theme, until the page lets go of it.
 
 import { failureOf } from "./dom.js";
+import { hearing } from "./hearing.js";
 import { watchTheme } from "./theme.js";
 
 /**
@@ -29,6 +30,7 @@ export function kept({ model, el }, root, traits, paint, ...ends) {
   for (const event of events) model.on(event, again);
   const stopTheme = watchTheme(root, () => {});
   again();
+  hearing(model);
   return () => {
     for (const event of events) model.off(event, again);
     for (const end of [stopTheme, ...ends]) end();

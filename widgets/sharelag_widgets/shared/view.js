@@ -3,6 +3,7 @@
 import { unpack } from "./columns.js";
 import { announcer, failureOf, make } from "./dom.js";
 import { eachFrame } from "./frames.js";
+import { hearing } from "./hearing.js";
 import { linked } from "./link.js";
 import { watchTheme } from "./theme.js";
 
@@ -74,6 +75,7 @@ export function view({ model, el }, name, build, watched) {
   const unwatch = watchTheme(root, later);
   observer.observe(root);
   load();
+  hearing(model);
   return () => {
     turn += 1;
     for (const [event, act] of events) model.off(event, act);

@@ -1,0 +1,23 @@
+"""The base of every widget that has its own JavaScript: the page finds its model by an id."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import anywidget
+import traitlets
+
+
+class Heard(anywidget.AnyWidget):
+    """A widget whose view asks for the state again where messages were lost.
+
+    anywidget hands its views no model that they could ask with, but their page knows models by
+    their ids (`shared/hearing.js`).
+    """
+
+    own_id = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, **traits: Any) -> None:
+        own = uuid.uuid4().hex
+        super().__init__(model_id=own, own_id=own, **traits)

@@ -1,0 +1,23 @@
+// What Python says reaches a view, also one whose module came late.
+//
+// anywidget gives a module two seconds (a busy page takes longer), and lets each message wait for a promise that fails after that, for good.
+// So a late view shows the state that its model began with, and hears nothing more. Its messages have to go past that promise, and what was lost
+// meanwhile has to be asked for.
+
+const EMPTY = { content: { data: { method: "" } } };
+
+/** Ask for the state of a model that does not take messages, and make it take them. */
+export async function hearing(model) {
+  const id = model.get("own_id");
+  // A saved page may know no models, or no kernel: nobody says anything there.
+  const own = id && (await model.widget_manager?.get_model?.(id).catch(() => null));
+  if (!own?.comm || (await takes(own))) return;
+  const { _handle_comm_msg: handle } = Object.getPrototypeOf(own.constructor.prototype);
+  own._handle_comm_msg = handle;
+  own.comm.on_msg(handle.bind(own));
+  own.comm.send({ method: "request_state" }, {});
+}
+
+function takes(own) {
+  return own._handle_comm_msg(EMPTY).then(() => true, () => false);
+}
