@@ -20,6 +20,8 @@ CONDA_NAMES = {
     "kaleido": "python-kaleido",
     "prometheus-client": "prometheus_client",
 }
+#: Lines of a file: what is longer is about several things.
+MOST_LINES = 450
 #: What the extras of kafka-python and pyspark bring along; conda knows no extras.
 BROUGHT_ALONG = {
     "crc32c",
@@ -112,6 +114,13 @@ def test_a_name_that_moved_still_works_and_says_where_it_is(name: str, home: str
         found = getattr(sharelag, name)
     assert found is pkgutil.resolve_name(home)
     assert name not in dir(sharelag)
+
+
+def test_no_file_of_the_package_is_too_long_to_be_read_in_one_go() -> None:
+    files = [path for room in ("sharelag", "widgets") for path in (ROOT / room).rglob("*.py")]
+    lines = {path: path.read_text().count("\n") for path in files}
+    assert len(lines) > 500
+    assert {str(path) for path, count in lines.items() if count > MOST_LINES} == set()
 
 
 def test_the_conda_environment_has_the_same_dependencies() -> None:
