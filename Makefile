@@ -90,7 +90,7 @@ dist: $(READY) ## the wheel, and what the lock installs as a bill of materials (
 	  -o dist/sharelag.cdx.json requirements.lock
 
 # Without an answer about every package it fails. ADVISORIES: a server with the API of osv.dev, such as
-# a copy of its advisories where the network is closed.
+# a copy of its advisories where the network is closed (tools/advisories.py).
 audit: $(READY) ## known faults of the locked packages, by PyPI's advisories; ADVISORIES=URL: by a copy
 	@$(BIN)/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements.lock \
 	  $(if $(ADVISORIES),--vulnerability-service osv --osv-url $(ADVISORIES))
