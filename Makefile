@@ -6,8 +6,8 @@ READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 # Each process of tests has its own broker, browser and Spark.
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
-# Most tests wait for somebody: one process more than there are cores keeps these busy.
-PROCESSES ?= 3
+# Most tests wait for somebody: two processes more than there are cores keep these busy.
+PROCESSES ?= 4
 
 # What `make test-versions` runs on: the lower end of every range, and what of pyspark.
 VERSIONS ?= lowest 4.0 4.3

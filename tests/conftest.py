@@ -57,9 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     if config.getoption("dist") != "loadfile":
         return None
-    from tests.support.distribution import ByFolder
+    from tests.support.distribution import ByRoom
 
-    return ByFolder(config, log)
+    return ByRoom(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from pathlib import Path
+
 from xdist.scheduler.loadfile import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+ROOT = Path(__file__).parents[2]
 #: Files that take a minute or more begin first, so that no process runs one alone at the end.
 LONGEST = (
     "tests/notebooks/test_lab.py",
@@ -16,7 +21,9 @@ LONGEST = (
     "tests/spark/test_notebooks.py",
     "tests/browser/test_charts.py",
     "tests/kafka/test_spark_source.py",
+    "tests/kafka/test_brokers.py",
     "tests/kafka/test_archive.py",
+    "tests/kafka/test_broker_killed.py",
     "tests/browser/test_widgets_lab.py",
     "tests/spark/test_equal.py",
     "tests/kafka/test_report_live.py",
@@ -25,31 +32,39 @@ LONGEST = (
     "tests/unit/whatif/test_simulate.py",
     "tests/unit/reports/test_reports.py",
 )
-#: Long ones first here, too; unit tests need nothing and fill what is left.
-FOLDERS = ("notebooks", "spark", "kafka", "browser", "widgets", "unit")
+#: Those that take long begin here, too; unit tests need nothing and fill what is left.
+ROOMS = ("notebooks", "spark", "kafka and spark", "kafka", "browser", "widgets", "unit")
+_ASKS_SPARK = re.compile(r'\bspark: SparkSession|"spark"')
 
 
-class ByFolder(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Files of a folder run in one process while there is other work for the others.
+class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Files of a room run in one process while there is other work for the others.
 
-    They share what is expensive to start: a broker, a Spark session, a Spark Connect server.
+    They share what is expensive to start: brokers, a Spark session, a Spark Connect server.
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         mine: set[str] = set()
         others: set[str] = set()
         for each, work in self.assigned_work.items():
-            (mine if each is node else others).update(map(folder, work))
+            (mine if each is node else others).update(map(room, work))
 
         def order(file: str) -> tuple[bool, bool, int, int]:
-            room = folder(file)
             place = LONGEST.index(file) if file in LONGEST else len(LONGEST)
-            return room not in mine, room in others, FOLDERS.index(room), place
+            return room(file) not in mine, room(file) in others, ROOMS.index(room(file)), place
 
         self.workqueue.move_to_end(min(self.workqueue, key=order), last=False)
         super()._assign_work_unit(node)
 
 
-def folder(file: str) -> str:
-    """Return the folder of tests in which a file lies."""
-    return file.split("/")[1]
+@cache
+def room(file: str) -> str:
+    """Return whose servers a test file shares: those of its folder.
+
+    The tests with a broker are two rooms, since they would last longest: those that need a Spark,
+    too, and those that do not.
+    """
+    folder = file.split("/")[1]
+    if folder == "kafka" and _ASKS_SPARK.search((ROOT / file).read_text("utf-8")):
+        return "kafka and spark"
+    return folder
