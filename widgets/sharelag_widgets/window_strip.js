@@ -38,7 +38,7 @@ function build({ model, root, link, say, later }) {
   const table = make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The window as a table" });
   ownsKeys(table);
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys and mouse"), ...HELP.map((text) => make("p", {}, text)));
-  const bar = make("div", { class: "sl-bar" }, which, make("span", { class: "sl-push" }), ...fits, make("span", { class: "sl-zoom" }, outward, inward), asTable);
+  const bar = make("div", { class: "sl-bar" }, which, make("span", { class: "sl-push" }), make("span", { class: "sl-fits" }, ...fits), make("span", { class: "sl-zoom" }, outward, inward), asTable);
 
   // ---- what people do ----
   const picked = () => [textAt(columns.key, get("shown"))];
