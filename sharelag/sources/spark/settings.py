@@ -49,6 +49,12 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     # Progress bars and log lines would mix with the tables that we print.
     "spark.ui.showConsoleProgress": "false",
+    # Java keeps what a web UI would show, by default of 1,000 jobs and 100,000 tasks: a job a
+    # second would need more and more memory for a quarter of an hour.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "5000",
+    "spark.sql.ui.retainedExecutions": "50",
 }
 
 
