@@ -41,7 +41,7 @@ class OnSpark(Reading):
 
 
 class FrameRecords:
-    """Raw and replayed records of a reading; what is asked more than once stays in Spark's cache.
+    """Raw and replayed records of a reading; what several tables need stays in Spark's cache.
 
     Parameters
     ----------

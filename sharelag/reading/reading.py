@@ -1,4 +1,4 @@
-"""`Reading`: what is asked of an input beside its tables; each engine answers it."""
+"""`Reading`: the questions about an input that its tables do not answer; each engine does."""
 
 from __future__ import annotations
 

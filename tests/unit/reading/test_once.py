@@ -34,7 +34,7 @@ class Waits(WrittenInput):
     def batches(self, topic: str) -> Any:
         if self.may is not None:
             self.asked.append("waits")
-            assert self.may.wait(60)
+            assert self.may.wait(600)
         return super().batches(topic)
 
 
@@ -51,13 +51,13 @@ def test_a_question_waits_for_no_other_and_is_computed_once() -> None:
     try:
         for thread in (*slow, quick):
             thread.start()
-        quick.join(30)
+        quick.join(300)
         assert not quick.is_alive()
         assert len(answers) == 1
     finally:
         source.may.set()
         for thread in (*slow, quick):
-            thread.join(30)
+            thread.join(300)  # a kernel may have to be compiled first
     assert len(answers) == 3
     assert answers[1].table.equals(answers[2].table)
     assert source.asked.count("waits") == 1
