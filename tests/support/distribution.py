@@ -34,7 +34,8 @@ LONGEST = (
 )
 #: Those that take long begin here, too; unit tests need nothing and fill what is left.
 ROOMS = ("notebooks", "spark", "kafka and spark", "kafka", "browser", "widgets", "unit")
-_ASKS_SPARK = re.compile(r'\bspark: SparkSession|"spark"')
+_ASKS_CONNECT = re.compile(r"\bremote: str\b")
+_ASKS_SPARK = re.compile(r'\bspark: SparkSession\b|"spark"')
 
 
 class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
@@ -59,12 +60,13 @@ class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
 
 @cache
 def room(file: str) -> str:
-    """Return whose servers a test file shares: those of its folder.
+    """Return whose servers a test file shares: mostly those of its folder.
 
-    The tests with a broker are two rooms, since they would last longest: those that need a Spark,
-    too, and those that do not.
+    Notebooks have the one Spark Connect server, so whoever asks for it goes there. The tests with a
+    broker are two rooms, since they would last longest: those that need a Spark, too, and those
+    that do not.
     """
-    folder = file.split("/")[1]
-    if folder == "kafka" and _ASKS_SPARK.search((ROOT / file).read_text("utf-8")):
-        return "kafka and spark"
-    return folder
+    folder, text = file.split("/")[1], (ROOT / file).read_text("utf-8")
+    if _ASKS_CONNECT.search(text):
+        return "notebooks"
+    return "kafka and spark" if folder == "kafka" and _ASKS_SPARK.search(text) else folder

@@ -17,6 +17,10 @@ class Node:
         self.given += indices
 
 
+def files(folder: str, *names: str) -> list[str]:
+    return [f"tests/{folder}/test_{name}.py" for name in names]
+
+
 def given_out(files: list[str], turns: str) -> list[str]:
     """Let nodes a, b, c and d ask for files in these turns; the files in the order of the turns."""
     nodes = {name: Node() for name in sorted(set(turns))}
@@ -33,41 +37,40 @@ def given_out(files: list[str], turns: str) -> list[str]:
     return [files[next(places[name])] for name in turns]
 
 
-def test_a_folder_stays_with_its_process_until_the_other_has_nothing_else() -> None:
-    spark, kafka = [f"tests/spark/test_{n}.py" for n in "ab"], ["tests/kafka/test_settings.py"]
-    notebooks = [f"tests/notebooks/test_{n}.py" for n in "abc"]
+def test_a_room_stays_with_its_process_until_the_other_has_nothing_else() -> None:
+    spark, kafka = files("spark", "brief", "stream"), files("kafka", "settings")
+    notebooks = files("notebooks", "files", "live", "voila")
     assert given_out([*kafka, *notebooks, *spark], "ababba") == [
         notebooks[0], spark[0], notebooks[1], spark[1], kafka[0], notebooks[2],
     ]  # fmt: skip
 
 
 def test_of_four_processes_each_begins_with_other_servers() -> None:
-    files = [
-        f"tests/{room}/test_{n}.py" for room in ("browser", "notebooks", "spark") for n in "ab"
-    ]
-    files += [f"tests/kafka/test_{n}.py" for n in ("offsets", "settings", "sources", "watch")]
-    assert given_out(files, "abcdabcdab") == [
-        "tests/notebooks/test_a.py", "tests/spark/test_a.py",
-        "tests/kafka/test_offsets.py", "tests/kafka/test_settings.py",
-        "tests/notebooks/test_b.py", "tests/spark/test_b.py",
-        "tests/kafka/test_watch.py", "tests/kafka/test_sources.py",
-        "tests/browser/test_a.py", "tests/browser/test_b.py",
+    browser, notebooks = files("browser", "now", "what_if"), files("notebooks", "live", "voila")
+    spark, kafka = files("spark", "brief", "stream"), files("kafka", "settings", "sources")
+    both = files("kafka", "offsets", "watch")
+    everything = [*browser, *kafka, *both, *notebooks, *spark]
+    assert given_out(everything, "abcdabcdab") == [
+        notebooks[0], spark[0], both[0], kafka[0],
+        notebooks[1], spark[1], both[1], kafka[1],
+        *browser,
     ]  # fmt: skip
 
 
 def test_tests_with_a_broker_are_apart_where_they_need_a_spark() -> None:
     """Whichever way they ask for it: by the fixture, by a parameter, or of a command."""
-    for name in ("watch", "secured", "capture"):
-        assert room(f"tests/kafka/test_{name}.py") == "kafka and spark"
-    assert room("tests/kafka/test_settings.py") == "kafka"
-    assert room("tests/spark/test_session.py") == "spark"
+    for file in files("kafka", "watch", "secured", "capture"):
+        assert room(file) == "kafka and spark"
+    assert [*map(room, files("kafka", "settings") + files("spark", "sweep"))] == ["kafka", "spark"]
 
 
-def test_the_longest_files_of_a_folder_begin() -> None:
-    assert given_out(["tests/spark/test_a.py", "tests/spark/test_frames.py"], "aa") == [
-        "tests/spark/test_frames.py",
-        "tests/spark/test_a.py",
-    ]
+def test_who_asks_for_the_connect_server_goes_where_it_is() -> None:
+    elsewhere = ["tests/unit/reports/test_run.py", "tests/kafka/test_report_live.py"]
+    assert {*map(room, elsewhere)} == {"notebooks"}
+
+
+def test_the_longest_files_of_a_room_begin() -> None:
+    assert given_out(files("spark", "brief", "frames"), "aa") == files("spark", "frames", "brief")
 
 
 def test_every_long_file_is_there_and_every_room_is_named(pytestconfig: pytest.Config) -> None:

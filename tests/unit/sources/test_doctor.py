@@ -101,9 +101,9 @@ def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | No
 
 
 @pytest.mark.parametrize("packages", [["pyspark"], ["pyspark-client"], []])
-@pytest.mark.parametrize("remote", ["", "local[2]", "sc://spark:15002/;token=x"])
+@pytest.mark.parametrize("place", ["", "local[2]", "sc://spark:15002/;token=x"])
 def test_java_is_missed_only_where_spark_would_start_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packages: list[str], remote: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packages: list[str], place: str
 ) -> None:
     def installed(name: str) -> str:
         if name not in packages:
@@ -113,9 +113,9 @@ def test_java_is_missed_only_where_spark_would_start_here(
     monkeypatch.setattr(doctor, "version", installed)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("SPARK_REMOTE", remote)
+    monkeypatch.setenv("SPARK_REMOTE", place)
     java, spark, *_ = checks()
-    needed = packages == ["pyspark"] and not remote.startswith("sc:")
+    needed = packages == ["pyspark"] and not place.startswith("sc:")
     assert java.verdict == ("fail" if needed else "warn")
     assert "17 or newer" in java.advice
     assert spark.verdict == ("ok" if packages else "warn")
