@@ -29,7 +29,8 @@ from sharelag.sources.files.captures import (
 from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
 from sharelag.version import __version__
 from sharelag.wire.decode import decode_arrow
-from sharelag.wire.encode import encode, encode_record
+from sharelag.wire.encode import encode_record
+from sharelag.wire.encode_columns import encode
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC
 
 #: Which names a column of records or tables has; "entity" is a group's or a topic's by its scope.

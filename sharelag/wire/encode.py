@@ -1,6 +1,7 @@
-"""Encode records as Kafka writes them: the inverse of `decode`, from the same field tables.
+"""Encode a record as Kafka writes it, from the field tables that decode it.
 
-Tests, synthetic data and simulations use it; nothing is ever written to a cluster.
+Tests, synthetic data and simulations use it; nothing is ever written to a cluster. Many records at
+once are those of `sharelag.wire.encode_columns`.
 """
 
 from __future__ import annotations
@@ -8,61 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pyarrow as pa
-
-from sharelag import schemas
 from sharelag.model import topic_id_bytes
-from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import without_timestamps
-from sharelag.wire.fields import INT_SIZES, STATE_TOPIC, VALUE_VERSION, Field, RecordKind, kinds_of
+from sharelag.wire.fields import INT_SIZES, VALUE_VERSION, Field, RecordKind
 from sharelag.wire.generations.layouts import layout_of
 
 Row = Mapping[str, Any]
-
-
-def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
-    """Encode decoded records as raw ones.
-
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, or `GROUP_RECORDS` for ``topic="__consumer_offsets"``. Records
-        of an older generation are written as that has them.
-    topic : str
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, in the same order, in Kafka's canonical form: tagged fields equal
-        to their defaults are omitted, tags ascend.
-
-    Raises
-    ------
-    ValueError
-        When a record type is unknown, or a text cannot be encoded.
-    """
-    kinds = {kind.type: kind for kind in kinds_of(topic)}
-    rows = without_timestamps(records).to_pylist()
-    pairs = [
-        encode_record(_kind(kinds, row["record_type"]), row)
-        if row.get("generation") is None
-        else encode_older(row)
-        for row in rows
-    ]
-    return pa.RecordBatch.from_pydict(
-        {
-            "key": [key for key, _ in pairs],
-            "value": [value for _, value in pairs],
-            "topic": [row["topic"] for row in rows],
-            "partition": [row["record_partition"] for row in rows],
-            "offset": [row["offset"] for row in rows],
-            "timestamp": pa.array([row["timestamp"] for row in rows], pa.int64()).view(
-                schemas.TIMESTAMP
-            ),
-            "timestampType": [0] * len(rows),
-        },
-        schema=schemas.RAW,
-    )
 
 
 def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
@@ -104,12 +55,6 @@ def unsigned_varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
-
-
-def _kind(kinds: Mapping[int, RecordKind], record_type: int) -> RecordKind:
-    if record_type not in kinds:
-        raise ValueError(f"record type {record_type} is not one of {sorted(kinds)}")
-    return kinds[record_type]
 
 
 def _struct(

@@ -124,6 +124,50 @@ def test_every_truncation_is_a_reject(topic: str, kind: RecordKind) -> None:
     assert all(decoded.rejects.column("reason").to_pylist())
 
 
+@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+def test_columns_are_encoded_as_each_record(topic: str, cases: Any) -> None:
+    random, kinds = Random(topic), [kind for of, kind in _KINDS if of == topic]
+    of_type = {kind.type: kind for kind in kinds}
+    seen = set()
+    for _ in range(cases(15, 1000)):
+        made = [
+            generators.record(random, random.choice(kinds)) for _ in range(random.randrange(40))
+        ]
+        found = decode_arrow(raw(made, topic), topic).records
+        rows = without_timestamps(found).to_pylist()
+        seen |= {(row["record_type"], row["tombstone"], bool(row["unknown_tags"])) for row in rows}
+        again = encode(found, topic)
+        pairs = zip(again.column("key").to_pylist(), again.column("value").to_pylist(), strict=True)
+        assert [*pairs] == [encode_record(of_type[row["record_type"]], row) for row in rows]
+        assert again.slice(1).equals(encode(found.slice(1), topic))
+    assert {(kind.type, odd, tags) for kind in kinds for odd, tags in _SHAPES} <= seen
+
+
+#: A tombstone has no tags.
+_SHAPES = [(False, False), (False, True), (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        ("snapshot_epoch", None, "SnapshotEpoch must not be null"),
+        ("state_batches", None, "StateBatches must not be null"),
+        ("topic_id", None, "TopicId must not be null"),
+        ("topic_id", "A" * 21, "a topic id has 22 characters"),
+        ("group_id", "g" * 32_768, "GroupId must be a text of at most 32,767 bytes"),
+        ("group_id", None, "GroupId must be a text"),
+        ("record_type", 9, r"record type 9 is not one of \[0, 1\]"),
+    ],
+)
+def test_what_no_record_can_have_is_refused(column: str, value: object, why: str) -> None:
+    made = [generators.record_with_value(Random(n), SHARE_UPDATE) for n in range(3)]
+    rows = without_timestamps(decode_arrow(raw(made)).records).to_pylist()
+    rows[1] |= {column: value, "unknown_tags": []}
+    table = pa.Table.from_pylist(rows, schema=without_schema_timestamps(schemas.RECORDS))
+    with pytest.raises(ValueError, match=why):
+        encode(table.cast(schemas.RECORDS))
+
+
 @pytest.mark.row("PSS-07", "PSS-09", "CMP-02")
 def test_the_count_is_a_tagged_field() -> None:
     key, _ = encode_record(
