@@ -72,6 +72,16 @@ class ReplayError(ShareLagError):
     """Kafka's own coordinator would fail to load these records (raised only by ``strict=True``)."""
 
 
+def are_away(error: BaseException) -> bool:
+    """Whether all that is wrong is that brokers do not answer, which may pass."""
+    return is_of(NoLeaderError, error) or is_of(BrokerUnreachableError, error)
+
+
+def is_of(kind: type[ShareLagError], error: BaseException) -> bool:
+    """Whether an error is of a kind, or is Spark's and wraps one that a worker raised."""
+    return isinstance(error, kind) or f"errors.{kind.__name__}: " in str(error)
+
+
 #: Names of groups that a message lists.
 _NAMED = 10
 

@@ -18,8 +18,9 @@ from sharelag.cli.options import (
     config_of,
     with_options,
 )
-from sharelag.cli.output import are_away, one_line
+from sharelag.cli.output import one_line
 from sharelag.cli.telling import tell
+from sharelag.errors import are_away
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -19,10 +19,10 @@ import click
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.errors import (
-    BrokerUnreachableError,
     InputError,
     NoLeaderError,
     ShareLagError,
+    is_of,
     unknown_group,
 )
 from sharelag.model import iso
@@ -304,17 +304,7 @@ def exit_code(error: Exception) -> int:
 
     3 is also what `check` calls unknown.
     """
-    return 3 if _is(NoLeaderError, error) else 1
-
-
-def are_away(error: BaseException) -> bool:
-    """Whether all that is wrong is that brokers do not answer, which may pass."""
-    return _is(NoLeaderError, error) or _is(BrokerUnreachableError, error)
-
-
-def _is(kind: type[ShareLagError], error: BaseException) -> bool:
-    """Whether an error belongs to a kind, or is Spark's and wraps one that a worker raised."""
-    return isinstance(error, kind) or f"errors.{kind.__name__}: " in str(error)
+    return 3 if is_of(NoLeaderError, error) else 1
 
 
 def leave(status: int) -> None:

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import CapturedIO, capture_output
+from IPython.utils.capture import CapturedIO, RichOutput, capture_output
 from pyspark.sql import SparkSession
 from traitlets.config import Config
 
@@ -31,6 +31,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker, parse_describe
+from tests.support.kafka.cluster import frozen
 from tests.support.kafka.workload import (
     accept,
     create_topics,
@@ -42,6 +43,7 @@ from tests.support.kafka.workload import (
 )
 from tests.support.notebooks.shipped import read
 from tests.support.records import row
+from tests.support.reliability import Inject
 
 PARTITIONS = 2
 
@@ -228,25 +230,38 @@ def _in_table(text: str) -> int:
     return sum(int(line[at]) for line in lines if line and line[0].startswith("watched-"))
 
 
-def test_the_cell_shows_lag_that_moves(spark: SparkSession, shell: InteractiveShell) -> None:
-    """As it is shipped, while records come in: each time that the lag shown has caught up."""
+def test_the_cell_shows_lag_that_moves(
+    spark: SparkSession, shell: InteractiveShell, injected: Inject
+) -> None:
+    """As it is shipped, while records come in: each time that the lag shown has caught up.
+
+    While the broker hangs it says that nothing is current, and then goes on.
+    """
     with KafkaBroker() as alone, capture_output() as captured, ThreadPoolExecutor(1) as beside:
         servers = alone.bootstrap_servers
         group = _lagging(servers)
-        shell.push({"sharelag": api, "bench": api.open(servers), "watch_seconds": 120})
+        bench = api.open(servers, timeout=3.0)
+        shell.push({"sharelag": api, "bench": bench, "watch_seconds": 240})
 
         def go_on() -> None:
             for lag in (10, 16, 22):
                 wait_until(_is_last(captured, lag), f"a lag of {lag} is shown", timeout=100)
                 produce(servers, group, numbered(6, PARTITIONS))
             wait_until(_is_last(captured, 28), "a lag of 28 is shown", timeout=100)
+            with frozen(alone):
+                wait_until(lambda: _is_stale(captured), "it is not current", timeout=100)
+                wait_until(lambda: spark.streams.active == [], "its query has ended", timeout=100)
+                assert _is_stale(captured)
+            wait_until(lambda: not _is_stale(captured), "it is current again", timeout=100)
+            produce(servers, group, numbered(6, PARTITIONS))
+            wait_until(_is_last(captured, 34), "a lag of 34 is shown", timeout=100)
             shell.user_ns["live"].stop()  # as who has seen enough does
 
         producing = beside.submit(go_on)
         shell.run_cell(_cell()).raise_error()
         producing.result()
     shown = _shown(captured)
-    assert list(dict.fromkeys(shown)) == [10, 16, 22, 28]
+    assert list(dict.fromkeys(shown)) == [10, 16, 22, 28, 34]
     assert shown == sorted(shown)
     first, *updates = captured._outputs
     place = first["transient"]
@@ -255,6 +270,22 @@ def test_the_cell_shows_lag_that_moves(spark: SparkSession, shell: InteractiveSh
     assert "no longer current: it was stopped" in updates[-1]["data"]["text/html"]
     assert (captured.stdout, captured.stderr) == ("", "")
     assert spark.streams.active == []
+    injected(
+        "brokers",
+        "the only broker is stopped while a notebook watches it (SIGSTOP)",
+        1,
+        {"tables that say why they are not current": sum(map(_says_stale, captured.outputs))},
+    )
+
+
+def _is_stale(captured: CapturedIO) -> bool:
+    """Whether the table that is shown says that brokers are away."""
+    return _says_stale(captured.outputs[-1])
+
+
+def _says_stale(shown: RichOutput) -> bool:
+    text = shown.data["text/plain"]
+    return "no longer current: no broker answered at 127.0.0.1" in text
 
 
 def _is_last(captured: CapturedIO, lag: int) -> Callable[[], bool]:

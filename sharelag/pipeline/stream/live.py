@@ -1,83 +1,25 @@
-"""Windows and lag of now: tables in this process that a stream keeps current.
-
-The stream begins with all that the state topic holds, as Kafka's own coordinators do; it has
-nothing to continue, so nothing can be stale when it begins again. After each micro-batch, and again
-and again while there is none, end offsets are requested, and the lag of every share partition is
-computed of its window and them, in this order: the other way round it could seem negative.
-"""
+"""Windows and lag of now, as people and programs see them while a stream keeps them current."""
 
 from __future__ import annotations
 
-import logging
-import shutil
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Self
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
-from sharelag import schemas
-from sharelag.errors import ClusterError, DataLossError, ShareLagError
-from sharelag.metrics.lag import lag_arrow
-from sharelag.pipeline.records import chosen, decode
-from sharelag.pipeline.stream.changes import updated, windows
+from sharelag.pipeline.stream.kept import Kept
 from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.spark.data_source import register
-from sharelag.sources.spark.data_source_options import FORMAT
-from sharelag.sources.spark.queries import brief, ended, raised_in_worker, started
 from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, moment
-from sharelag.wire.fields import STATE_TOPIC
-
-_LOG = logging.getLogger(__name__)
-
-#: Called with windows and lag (`sharelag.schemas.WINDOWS`, `LAG`) each time lag was computed.
-OnUpdate = Callable[[pa.Table, pa.Table], None]
-
-# Each shuffle partition is a Python worker and a state store in every micro-batch.
-_MOST_PARTITIONS = 8
 
 
-class Live(Displayable):
+class Live(Kept, Displayable):
     """Windows and lag of a cluster as they are now. Made by `sharelag.stream.watch`."""
-
-    def __init__(
-        self,
-        config: ClientConfig,
-        spark: SparkSession,
-        groups: frozenset[str],
-        every: float,
-        on_update: OnUpdate | None,
-        checkpoints: Path | None,
-        topic: str = STATE_TOPIC,
-    ) -> None:
-        self._config, self._groups, self._every, self._on_update = config, groups, every, on_update
-        self._checkpoints, self._topic = checkpoints, topic
-        self._spark = spark
-        register(spark)
-        self._windows = schemas.WINDOWS.empty_table()
-        self._lag = schemas.LAG.empty_table()
-        self._number = 0  # of lags that were computed
-        self._sampled = 0.0
-        self._current = False  # whether all that was there when the stream began is in the windows
-        self._checkpoint: Path | None = None
-        self._failure: ShareLagError | None = None
-        self._changed = threading.Condition(threading.RLock())
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sharelag-live", daemon=True)
-        self._thread.start()
 
     @property
     def lag(self) -> pa.Table:
@@ -89,8 +31,18 @@ class Live(Displayable):
         """`sharelag.schemas.WINDOWS` that this lag is of."""
         return self._windows
 
+    @property
+    def stale(self) -> str | None:
+        """Why the lag is no longer current: which brokers are away, or that the stream has ended.
+
+        None while it is current. After brokers were away it is None again as soon as they answer.
+        """
+        if self._failure is not None:
+            return str(self._failure)
+        return "it was stopped" if self._stopped.is_set() else self._away
+
     def updates(self, seconds: float | None = None) -> Iterator[pa.Table]:
-        """The lag as it is, and then each time that it has moved.
+        """The lag as it is, and then each time that it has moved or that `stale` has changed.
 
         Parameters
         ----------
@@ -100,20 +52,22 @@ class Live(Displayable):
         Yields
         ------
         pyarrow.Table
-            `lag`. Should it move faster than it is taken, what lies between is left out.
+            `lag`. Should it move faster than it is taken, what lies between is left out. While
+            brokers are away it is yielded once, as it was, and then when they are back.
 
         Raises
         ------
         ClusterError
-            When the stream has ended by itself.
+            When the stream has ended by itself, which it does not because brokers are away.
         """
         until = None if seconds is None else time.monotonic() + seconds
         seen, number = None, 0
         while (number := self.wait(number, until)) and not self._stopped.is_set():
-            lag = self._lag
-            moved = lag.drop_columns("as_of")
-            if seen is None or not moved.equals(seen):
-                seen = moved
+            with self._changed:
+                lag, away = self._lag, self._away
+            now = lag.drop_columns("as_of"), away
+            if now != seen:
+                seen = now
                 yield lag
 
     def check(self) -> None:
@@ -143,10 +97,7 @@ class Live(Displayable):
 
     def presented(self) -> Presentation:
         """The lag as it is, and whether it is still current."""
-        lag, notes = self._lag, []
-        if self._failure is not None or self._stopped.is_set():
-            why = str(self._failure) if self._failure else "it was stopped"
-            notes.append(f"no longer current: {why}")
+        lag, stale = self._lag, self.stale
         return Presentation(
             title=f"Lag of {counted(len(lag), 'share partition')}, live",
             when=f"as of {moment(pc.max(lag.column('as_of')).as_py())}",
@@ -154,7 +105,7 @@ class Live(Displayable):
             columns=views.LAG.columns,
             source=f"{KafkaInput(self._config).describe()}, spark engine",
             unknown=of_lag(lag),
-            notes=tuple(notes),
+            notes=(f"no longer current: {stale}",) if stale else (),
             order="lag",
         )
 
@@ -173,122 +124,3 @@ class Live(Displayable):
             )
             self.check()
             return self._number if self._number > number else 0
-
-    # ---- the stream ------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        """Follow until stopped; start again from the beginning after records were pruned unread."""
-        try:
-            while not self._stopped.is_set():
-                self._current = False
-                query = started(self._start)
-                try:
-                    self._attend(query)
-                finally:
-                    if query.isActive:
-                        query.stop()
-                    self._tidy()
-        except BaseException as error:
-            what = str(error).strip().splitlines()[0] if str(error) else repr(error)
-            ended = raised_in_worker(error) or ClusterError(what)
-            why = f"the stream of {self._topic} has ended ({ended}): watch again"
-            self._failure = error if isinstance(error, ShareLagError) else type(ended)(why)
-        with self._changed:
-            self._changed.notify_all()
-
-    def _start(self) -> StreamingQuery:
-        # It says better than Spark what is wrong.
-        kafka.offset_ranges(self._config.renewed(), self._topic)
-        options = {
-            "subscribe": self._topic,
-            "startingOffsets": "earliest",
-            **self._config.spark_options(),
-        }
-        raw = self._spark.readStream.format(FORMAT).options(**options).load()
-        writer = windows(chosen(decode(raw).records, None, self._groups)).writeStream.outputMode(
-            "update"
-        )
-        self._tidy()
-        if self._checkpoints:
-            self._checkpoint = self._checkpoints / uuid4().hex
-            writer = writer.option("checkpointLocation", str(self._checkpoint))
-        partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
-        with _set(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
-            return (
-                writer.foreachBatch(brief(self._take))
-                .trigger(processingTime=f"{self._every} seconds")
-                .start()
-            )
-
-    def _take(self, changes: DataFrame, batch: int) -> None:
-        """One micro-batch. There is no limit to it, so the first brings all there is."""
-        rows = changes.toArrow()
-        with self._changed:
-            self._windows = updated(self._windows if batch else schemas.WINDOWS.empty_table(), rows)
-            self._current = True
-            self._compute()
-
-    def _attend(self, query: StreamingQuery) -> None:
-        """Sample end offsets while no records come, until the query ends or is to end."""
-        while not self._stopped.is_set():
-            with self._changed:
-                if (
-                    not self._current and self._is_empty()
-                ):  # there is no micro-batch before there is a record
-                    self._windows, self._current = schemas.WINDOWS.empty_table(), True
-                if self._current and time.monotonic() - self._sampled >= max(self._every, 1.0):
-                    self._compute()
-            if ended(query):
-                break
-        if self._stopped.is_set():
-            return
-        failure = query.exception()
-        if failure is None:
-            raise ClusterError("the stream was stopped by somebody else: watch again")
-        if DataLossError.__name__ not in str(failure):
-            raise failure
-        # What was pruned unread is superseded, but share partitions may have been deleted
-        # meanwhile.
-        _LOG.warning(
-            "records of %s were pruned before they were read; reading it from its beginning",
-            self._topic,
-        )
-
-    def _is_empty(self) -> bool:
-        return all(
-            first == end
-            for first, end in kafka.offset_ranges(self._config.renewed(), self._topic).values()
-        )
-
-    def _compute(self) -> None:
-        try:
-            topic_ids = pc.unique(self._windows.column("topic_id")).to_pylist()
-            offsets = KafkaInput(self._config.renewed()).offsets(topic_ids)
-            self._lag = pa.Table.from_batches([lag_arrow(self._windows, offsets)])
-            self._sampled = time.monotonic()
-            if self._on_update is not None:
-                self._on_update(self._windows, self._lag)
-        except ShareLagError as error:
-            if self._number == 0:
-                self._failure = error
-                self._stopped.set()
-            else:
-                _LOG.warning("the lag is not current: %s", error)
-        else:
-            self._number += 1
-        self._changed.notify_all()
-
-    def _tidy(self) -> None:
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-
-
-@contextmanager
-def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set a session setting while a query starts, and restore it."""
-    before = spark.conf.get(name)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.set(name, str(before))

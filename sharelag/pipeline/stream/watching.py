@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from sharelag.pipeline.stream.live import Live, OnUpdate
+from sharelag.pipeline.stream.kept import OnUpdate
+from sharelag.pipeline.stream.live import Live
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.spark import session
 from sharelag.sources.spark.queries import require_streams
@@ -28,6 +29,9 @@ def watch(
     checkpoints: Path | None = None,
 ) -> Live:
     """Watch the lag of a running cluster move, until `Live.stop` or the end of a ``with`` block.
+
+    While brokers are away the lag stays as it was, `Live.stale` says why, and it goes on as soon as
+    they answer.
 
     Parameters
     ----------

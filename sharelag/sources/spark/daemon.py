@@ -50,7 +50,7 @@ def serve() -> None:
 
     # What its workers print when they end by an error, by the name that the module calls it.
     quiet = SimpleNamespace(print_exc=print_unless_closed, format_exc=traceback.format_exc)
-    daemon.traceback = quiet  # type: ignore[attr-defined]
+    daemon.traceback = quiet  # type: ignore[attr-defined,assignment]
     daemon.manager()
 
 

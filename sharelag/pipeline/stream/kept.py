@@ -1,0 +1,226 @@
+"""Windows and lag of now: tables in this process that a stream keeps current.
+
+The stream begins with all that the state topic holds, as Kafka's own coordinators do; it has
+nothing to continue, so nothing can be stale when it begins again. After each micro-batch, and again
+and again while there is none, end offsets are requested, and the lag of every share partition is
+computed of its window and them, in this order: the other way round it could seem negative.
+
+While brokers are away the tables stay as they were, `Live.stale` says why they are not current, and
+the stream begins again as soon as brokers answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sharelag import schemas
+from sharelag.errors import ClusterError, DataLossError, ShareLagError, are_away
+from sharelag.metrics.lag import lag_arrow
+from sharelag.pipeline.records import chosen, decode
+from sharelag.pipeline.stream.changes import updated, windows
+from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.kafka import topics as kafka
+from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.spark.data_source import register
+from sharelag.sources.spark.data_source_options import FORMAT
+from sharelag.sources.spark.queries import brief, ended, raised_in_worker, started
+from sharelag.wire.fields import STATE_TOPIC
+
+_LOG = logging.getLogger(__name__)
+
+#: Called with windows and lag (`sharelag.schemas.WINDOWS`, `LAG`) each time lag was computed.
+OnUpdate = Callable[[pa.Table, pa.Table], None]
+
+# Each shuffle partition is a Python worker and a state store in every micro-batch.
+_MOST_PARTITIONS = 8
+
+# Seconds between attempts to begin again while brokers are away; each waits for the timeout, too.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
+
+
+class Kept:
+    """The tables, and the thread that keeps them current until it is told to stop."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        spark: SparkSession,
+        groups: frozenset[str],
+        every: float,
+        on_update: OnUpdate | None,
+        checkpoints: Path | None,
+        topic: str = STATE_TOPIC,
+    ) -> None:
+        self._config, self._groups, self._every, self._on_update = config, groups, every, on_update
+        self._checkpoints, self._topic = checkpoints, topic
+        self._spark = spark
+        register(spark)
+        self._windows = schemas.WINDOWS.empty_table()
+        self._lag = schemas.LAG.empty_table()
+        self._number = 0  # of lags that were computed, and of changes of `_away`
+        self._sampled = 0.0
+        self._current = False  # whether all that was there when the stream began is in the windows
+        self._checkpoint: Path | None = None
+        self._away: str | None = None  # what is said of brokers that do not answer
+        self._failure: ShareLagError | None = None
+        self._changed = threading.Condition(threading.RLock())
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sharelag-live", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        """Follow until stopped, again and again while brokers are away."""
+        pause = _SHORTEST_PAUSE
+        try:
+            while not self._stopped.is_set():
+                try:
+                    self._follow()
+                except Exception as error:
+                    if not self._number or not are_away(error):
+                        raise
+                    self._brokers_are_away(error)
+                    pause = _SHORTEST_PAUSE if self._current else min(2 * pause, _LONGEST_PAUSE)
+                    self._stopped.wait(pause)
+        except BaseException as error:
+            ended = raised_in_worker(error) or ClusterError(_sentence(error))
+            why = f"the stream of {self._topic} has ended ({ended}): watch again"
+            self._failure = error if isinstance(error, ShareLagError) else type(ended)(why)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _follow(self) -> None:
+        """Read the topic from its beginning until stopped, or records were pruned unread."""
+        self._current = False
+        query = started(self._start)
+        try:
+            self._attend(query)
+        finally:
+            if query.isActive:
+                query.stop()
+            self._tidy()
+
+    def _brokers_are_away(self, error: BaseException) -> None:
+        """Keep the lag, and say why it is no longer current."""
+        said = raised_in_worker(error) or _sentence(error)
+        with self._changed:
+            if self._away is None:
+                self._away = f"{said}. It goes on as soon as brokers answer"
+                self._number += 1
+                _LOG.warning("the lag is not current: %s", said)
+                self._changed.notify_all()
+
+    def _start(self) -> StreamingQuery:
+        # It says better than Spark what is wrong.
+        kafka.offset_ranges(self._config.renewed(), self._topic)
+        options = {
+            "subscribe": self._topic,
+            "startingOffsets": "earliest",
+            **self._config.spark_options(),
+        }
+        raw = self._spark.readStream.format(FORMAT).options(**options).load()
+        writer = windows(chosen(decode(raw).records, None, self._groups)).writeStream.outputMode(
+            "update"
+        )
+        self._tidy()
+        if self._checkpoints:
+            self._checkpoint = self._checkpoints / uuid4().hex
+            writer = writer.option("checkpointLocation", str(self._checkpoint))
+        partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
+        with _set(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
+            return (
+                writer.foreachBatch(brief(self._take))
+                .trigger(processingTime=f"{self._every} seconds")
+                .start()
+            )
+
+    def _take(self, changes: DataFrame, batch: int) -> None:
+        """One micro-batch. There is no limit to it, so the first brings all there is."""
+        rows = changes.toArrow()
+        with self._changed:
+            self._windows = updated(self._windows if batch else schemas.WINDOWS.empty_table(), rows)
+            self._current = True
+            self._compute()
+
+    def _attend(self, query: StreamingQuery) -> None:
+        """Sample end offsets while no records come, until the query ends or is to end."""
+        while not self._stopped.is_set():
+            with self._changed:
+                if (
+                    not self._current and self._is_empty()
+                ):  # there is no micro-batch before there is a record
+                    self._windows, self._current = schemas.WINDOWS.empty_table(), True
+                if self._current and time.monotonic() - self._sampled >= max(self._every, 1.0):
+                    self._compute()
+            if ended(query):
+                break
+        if self._stopped.is_set():
+            return
+        failure = query.exception()
+        if failure is None:
+            raise ClusterError("the stream was stopped by somebody else: watch again")
+        if DataLossError.__name__ not in str(failure):
+            raise failure
+        # What was pruned unread is superseded, but share partitions may have been deleted
+        # meanwhile.
+        _LOG.warning(
+            "records of %s were pruned before they were read; reading it from its beginning",
+            self._topic,
+        )
+
+    def _is_empty(self) -> bool:
+        return all(
+            first == end
+            for first, end in kafka.offset_ranges(self._config.renewed(), self._topic).values()
+        )
+
+    def _compute(self) -> None:
+        try:
+            topic_ids = pc.unique(self._windows.column("topic_id")).to_pylist()
+            offsets = KafkaInput(self._config.renewed()).offsets(topic_ids)
+            self._lag = pa.Table.from_batches([lag_arrow(self._windows, offsets)])
+            self._sampled = time.monotonic()
+            self._away = None
+            if self._on_update is not None:
+                self._on_update(self._windows, self._lag)
+        except ShareLagError as error:
+            if self._number == 0:
+                self._failure = error
+                self._stopped.set()
+            elif are_away(error):
+                self._brokers_are_away(error)
+            else:
+                _LOG.warning("the lag is not current: %s", error)
+        else:
+            self._number += 1
+        self._changed.notify_all()
+
+    def _tidy(self) -> None:
+        if self._checkpoint is not None:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+def _sentence(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error) else repr(error)
+
+
+@contextmanager
+def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Set a session setting while a query starts, and restore it."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))
