@@ -93,7 +93,8 @@ shift; exec "$@"
 """
 
 
-# Kernels are compiled anew, which takes most of a minute.
+# Kernels are compiled anew, which takes most of a minute, and several on a busy machine.
+@pytest.mark.timeout(960)
 @pytest.mark.parametrize(
     "command",
     [
@@ -122,7 +123,7 @@ def test_a_read_only_root_is_enough(command: str, tmp_path: Path) -> None:
         ["unshare", "--mount", "sh", "-c", _READ_ONLY, "sh", str(tmp_path), sys.executable, "-c",
          "from sharelag.cli import main; main()", *arguments, "--capture", str(ROOT / "data/captures/demo")],
         env=scratch | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "widgets")])},
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
     if answer.returncode == 77 or "unshare" in answer.stderr:
         pytest.skip(f"no file system of its own can be mounted here: {answer.stderr[-200:]}")
