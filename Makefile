@@ -71,8 +71,7 @@ lab: $(READY) ## copies of the notebooks in JupyterLab, of which the first has b
 	@$(BIN)/python -m tools.lab out/lab $(ARGS)
 
 pages: $(READY) ## the notebooks as pages without code, by Voila, on this machine alone
-	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.ip=127.0.0.1 --template=sharelag --show_tracebacks=True \
-	  --progressive_rendering=True --MappingKernelManager.cull_interval=60 --MappingKernelManager.cull_idle_timeout=300
+	@JUPYTER_PATH=widgets $(BIN)/voila notebooks --Voila.config_file_paths=widgets/voila
 
 docs: $(READY) ## the documentation as a site, build/site/index.html: works offline, fails on broken links
 	@$(BIN)/python -m tools.docs

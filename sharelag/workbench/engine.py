@@ -29,6 +29,8 @@ from sharelag.workbench.requests import Requests
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
 SPARK_FROM_RECORDS = 5_000_000
+#: Up to so many records this process has read lag long before a Spark that has yet to start.
+FEW_RECORDS = 200_000
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,13 @@ def choose(requested: str, source: Input) -> str:
     if requested != "auto":
         return requested
     return "spark" if source.size() >= SPARK_FROM_RECORDS else "local"
+
+
+def is_sooner_here(source: Input) -> bool:
+    """Whether this process knows the lag of an input before Spark, which has yet to start."""
+    from sharelag.sources.spark import existing
+
+    return existing() is None and source.size() <= FEW_RECORDS
 
 
 def read(

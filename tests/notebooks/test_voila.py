@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
+import nbformat
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser.desk import Watched, axe_violations
-from tests.support.browser.jupyter import NOW_AND_THEN, free_port, jupyter_server, on_spark
+from tests.support.browser.jupyter import NOW_AND_THEN, voila_over
 from tests.support.notebooks.running import DRAWN, empty_views
-from tests.support.notebooks.shipped import NAMES, ROOT, copy_of
+from tests.support.notebooks.shipped import NAMES, copy_of, read
 
 ALIVE = "02_inside_a_window"
 FAILS = "00_start_here"
@@ -25,30 +27,19 @@ SHOWN = "document.querySelectorAll('.sl[data-loaded]').length >= 3"
 
 
 @pytest.fixture(scope="module")
-def voila(tmp_path_factory: pytest.TempPathFactory, remote: str) -> Iterator[str]:
-    """Address of a Voila over the notebooks, started as `make pages` does."""
-    folder, apart, port = (
-        tmp_path_factory.mktemp("pages"),
-        tmp_path_factory.mktemp("voila"),
-        free_port(),
-    )
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the notebooks."""
+    folder = tmp_path_factory.mktemp("pages")
     for name in (ALIVE, *OTHERS):
         copy_of(name, folder)
     copy_of(FAILS, folder, where="no/such/place")
-    command = [
-        "voila",
-        str(folder),
-        "--no-browser",
-        f"--port={port}",
-        "--Voila.ip=127.0.0.1",
-        "--template=sharelag",
-    ]
-    # Our errors are a sentence, and a page is there before its answers are.
-    command += ["--show_tracebacks=True", "--progressive_rendering=True"]
-    url = f"http://127.0.0.1:{port}"
-    with jupyter_server(
-        command, {"JUPYTER_PATH": str(ROOT / "widgets")} | on_spark(remote), apart, apart, url
-    ):
+    return folder
+
+
+@pytest.fixture(scope="module")
+def voila(tmp_path_factory: pytest.TempPathFactory, pages: Path, remote: str) -> Iterator[str]:
+    """Address of a Voila over them."""
+    with voila_over(pages, tmp_path_factory.mktemp("voila"), remote) as url:
         yield url
 
 
@@ -77,6 +68,26 @@ def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
     page.wait_for_function(DRAWN)
     assert empty_views(page) == []
     assert axe_violations(page, ".sl-strip") == []
+    page.set_viewport_size({"width": 768, "height": 900})
+    page.wait_for_function(DRAWN)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert axe_violations(page) == []
+    watched.assert_quiet()
+    watched.context.close()
+
+
+@pytest.mark.exhaustive
+def test_a_page_waits_for_cells_that_take_minutes(
+    voila: str, pages: Path, browser: Browser
+) -> None:
+    """Voila reads no answer to its pings while it runs cells, and by itself gives up after 90 s."""
+    cells = ["import time\ntime.sleep(130)\nprint('the first')", "print('the second')"]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells])
+    made.metadata = read(ALIVE).metadata
+    nbformat.write(made, pages / "long.ipynb")
+    watched = Watched(browser)
+    watched.page.goto(f"{voila}/voila/render/long.ipynb")
+    expect(watched.page.get_by_text("the second")).to_be_visible(timeout=PATIENCE)
     watched.assert_quiet()
     watched.context.close()
 

@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Thread
+from threading import Event, Semaphore, Thread
 from types import SimpleNamespace
 
 import pytest
@@ -47,6 +48,36 @@ def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[s
         check=False,
         timeout=240,
     )
+
+
+def test_two_threads_start_one_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a dashboard starts it, and the next cell asks for it meanwhile."""
+    made: list[object] = []
+    looked, go_on = Semaphore(0), Event()
+
+    def there() -> object:
+        looked.release()
+        return made[0] if made else None
+
+    def own(*_: object) -> object:
+        assert go_on.wait(30)
+        made.append(object())
+        return made[-1]
+
+    for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sessions, "existing", there)
+    monkeypatch.setattr(sessions, "_only_connect", lambda _: False)
+    monkeypatch.setattr(sessions, "_own", own)
+    with ThreadPoolExecutor(2) as both:
+        asked = [both.submit(session)]
+        assert looked.acquire(timeout=30)
+        asked.append(both.submit(session))
+        # While the first one starts Spark, the other one does not even look for it.
+        assert not looked.acquire(timeout=0.3)
+        go_on.set()
+        assert [one.result(30) for one in asked] == [made[0]] * 2
+    assert len(made) == 1
 
 
 def test_an_active_session_is_returned_as_it_is(spark: SparkSession) -> None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import sharelag
+from sharelag.errors import SetupError
 from sharelag.reports.inputs import Case
 from sharelag.reports.verdict import verdict
 from sharelag.tables.words import lag_sum, moment
@@ -262,6 +263,35 @@ def test_lag_comes_first_where_the_rest_takes_a_while(monkeypatch: pytest.Monkey
     assert board.right.layout.display is None
     assert (board.header.busy, board.verdict.busy) == (False, "")
     assert board.summary() == Now(bench).summary()
+
+
+def test_lag_is_shown_before_spark_has_started_and_stays_if_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in the first cell of a notebook; of few records, this process knows the same lag."""
+
+    def fail(*_: Any) -> None:
+        assert may_start.wait(30)
+        raise SetupError("Spark does not start")
+
+    may_start = threading.Event()
+    monkeypatch.setattr(Now, "_takes_a_while", lambda _: True)
+    monkeypatch.setattr("sharelag.sources.spark.existing", lambda: None)
+    monkeypatch.setattr("sharelag.sources.spark.sessions._session", fail)
+    board = Now(sharelag.open("chapters", engine="spark"))
+    lag = sharelag.open("chapters", engine="local").reading.table("lag").column("lag")
+    said = f"Lag {lag_sum(pc.sum(lag).as_py(), lag.null_count)} of 7 share groups"
+    assert (board.verdict.sentence, board.header.failure) == (said, "")
+    assert board.header.as_of is not None
+    assert board.header.busy
+    may_start.set()
+    assert board._run is not None
+    assert board._run.join(60)
+    assert board.header.failure.endswith("the earlier state is shown: Spark does not start")
+    assert (board.header.busy, board.verdict.busy, board.verdict.sentence) == (False, "", said)
+    table = board.table.view
+    assert table is not None
+    assert table.rows.num_rows == 7
 
 
 def test_a_cluster_that_does_not_answer_is_a_sentence_there_too(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 
 
 def in_notebook() -> bool:
@@ -24,9 +25,14 @@ def is_shown() -> bool:
 
 @contextmanager
 def notice(words: str) -> Iterator[None]:
-    """Show a line during the ``with`` block in a notebook or terminal, never on standard output."""
+    """Show a line during the ``with`` block in a notebook or terminal, never on standard output.
+
+    A notebook shows it only where a cell waits: what a thread clears later may reach no cell.
+    """
     line = f"{words} ..."
-    if in_notebook():
+    if in_notebook() and current_thread() is not main_thread():
+        yield
+    elif in_notebook():
         with _displayed(line):
             yield
     elif sys.stderr.isatty():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from sharelag.errors import SetupError
@@ -17,6 +18,8 @@ from sharelag.sources.spark.notice import notice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_STARTING = RLock()
 
 
 def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
@@ -45,6 +48,11 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
     another one.
     """
     require_pyspark()
+    with _STARTING:  # a dashboard starts Spark in a thread, and a cell may ask for it meanwhile
+        return _session(app_name, settings)
+
+
+def _session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
 
     there = existing()

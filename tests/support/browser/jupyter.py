@@ -104,6 +104,18 @@ def jupyter_lab(folder: Path, remote: str = "") -> Iterator[Lab]:
         yield Lab(url, token, folder)
 
 
+@contextmanager
+def voila_over(folder: Path, apart: Path, remote: str = "") -> Iterator[str]:
+    """Yield the address of a Voila over the notebooks in a folder, started as `make pages` does."""
+    port = free_port()
+    command = ["voila", str(folder), "--no-browser", f"--port={port}"]
+    command += [f"--Voila.config_file_paths={ROOT / 'widgets/voila'}"]
+    url = f"http://127.0.0.1:{port}"
+    env = {"JUPYTER_PATH": str(ROOT / "widgets")} | on_spark(remote)
+    with jupyter_server(command, env, apart, apart, url):
+        yield url
+
+
 def on_spark(remote: str) -> dict[str, str]:
     """Return what names the Spark Connect server of kernels; empty: each starts a Spark."""
     return {"SPARK_REMOTE": remote} if remote else {}

@@ -17,7 +17,7 @@ from sharelag.metrics.holders import holder_lines
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.sources.inputs import KafkaInput
 from sharelag.tables.columns import meanings_of
-from sharelag.tables.words import lag_sum, moment, terminal
+from sharelag.tables.words import lag_sum, moment, shown_name, terminal
 from sharelag.workbench import Result, Workbench, charts
 from sharelag.workbench import engine as engines
 from sharelag.workbench.charts import text
@@ -156,7 +156,7 @@ class Now(TriedGroup):
 
     def _show_lag_alone(self) -> None:
         """The groups with their lag, which is known long before what causes it."""
-        lag = self.bench.reading.table("lag")
+        lag = self.bench.lag_at_once()
         groups = pa.Table.from_batches([rollup_arrow(lag, "group")])
         groups = groups.sort_by([("lag", "descending")])
         self.header.tell(pc.max(lag.column("as_of")).as_py())
@@ -186,6 +186,11 @@ class Now(TriedGroup):
                 self.verdict.busy = "Reading how it came about ..."
         self._prepare(self.bench)
         return self.bench
+
+    def _was_read(self, run: Run, fresh: Workbench | None, error: BaseException | None) -> None:
+        super()._was_read(run, fresh, error)
+        if fresh is None:
+            self.verdict.busy = ""  # the header says why there is no more
 
     # ---- what is shown ---------------------------------------------------------------------------
 
@@ -343,7 +348,7 @@ class Now(TriedGroup):
         """What is not known of any group: of the input, of lags, and ages of what is behind."""
         rows = overview.table.to_pylist()
         ageless = [
-            terminal(row["group_id"]) for row in rows if row["age_ms"] is None and row["lag"] != 0
+            shown_name(row["group_id"]) for row in rows if row["age_ms"] is None and row["lag"] != 0
         ]
         more = f" and {len(ageless) - NAMED:,} more" if len(ageless) > NAMED else ""
         ages = [f"the age of the lag in {', '.join(ageless[:NAMED])}{more}"] if ageless else []

@@ -1,0 +1,106 @@
+"""What people see of a page by Voila, and when, since its request: with a cold kernel and Spark."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from playwright.sync_api import Browser, sync_playwright
+
+from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
+from tests.support.browser.chromium import FLAGS, find_chromium
+from tests.support.browser.desk import Watched
+from tests.support.browser.jupyter import NOW_AND_THEN, voila_over
+from tests.support.notebooks.shipped import copy_of
+
+_NOTEBOOK = "00_start_here"
+#: From the request of the page on, in milliseconds.
+_SEEN = """(() => {
+    const seen = window.seen = {};
+    const note = (what, is) => { if (is && !(what in seen)) seen[what] = performance.now(); };
+    function look() {
+        const verdict = document.querySelector('.sharelag-now .sl-verdict');
+        note('heading', document.querySelector('h1')?.checkVisibility());
+        note('lag', verdict?.querySelector('.sl-sentence').textContent);
+        note('verdict', verdict?.dataset.level === 'critical');
+        if (!('verdict' in seen)) requestAnimationFrame(look);
+    }
+    look(); })()"""
+#: Where other work keeps the machine busy, a kernel starts for minutes.
+_PATIENCE = 300_000
+
+
+class Shown(NamedTuple):
+    """When parts of a page were seen, in seconds from its request on."""
+
+    heading: float
+    lag: float
+    verdict: float
+
+
+class Pages:
+    """A page that is asked for again and again, each time with a new kernel."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self._browser, self._url = browser, url
+        self._shown: list[Shown] = []
+
+    def shown(self, turn: int) -> Shown:
+        """Return what was seen at a turn; rows that ask for the same turn share a request."""
+        while len(self._shown) <= turn:
+            self._shown.append(self._request())
+        return self._shown[turn]
+
+    def _request(self) -> Shown:
+        watched = Watched(self._browser)
+        page = watched.page
+        page.add_init_script(_SEEN)
+        page.goto(f"{self._url}/voila/render/{_NOTEBOOK}.ipynb", timeout=_PATIENCE)
+        page.wait_for_function("'verdict' in window.seen", timeout=_PATIENCE, polling=NOW_AND_THEN)
+        seen: dict[str, float] = page.evaluate("window.seen")
+        # Voila ends the kernel of a page that is left, and its Spark; not of one that is closed.
+        page.goto("about:blank")
+        watched.context.close()
+        return Shown(*(seen[name] / 1000 for name in Shown._fields))
+
+
+@contextmanager
+def _pages() -> Iterator[Pages]:
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        folder = Path(scratch) / "notebooks"
+        folder.mkdir()
+        copy_of(_NOTEBOOK, folder)
+        with voila_over(folder, Path(scratch) / "voila") as url:
+            yield Pages(chromium, url)
+        chromium.close()
+
+
+@contextmanager
+def seen(bench: Bench, what: str, goal: float) -> Iterator[Contest]:
+    """Ask for the page until something of its dashboard is seen."""
+    pages, turns = bench.keep("pages", _pages), itertools.count()
+
+    def ours() -> Measured:
+        shown = pages.shown(next(turns))
+        return Measured(shown, wall=getattr(shown, what), cpu=0)
+
+    def check(shown: Shown, _: Any) -> None:
+        if not shown.heading < shown.lag < shown.verdict:
+            raise GateError(f"the page is filled in another order: {shown}")
+
+    aim = Side("the goal", lambda: Measured(None, wall=goal, cpu=0), unit="times")
+    yield Contest(Side(f"until {what}", ours, unit="times"), aim, check)
+
+
+ROWS = (
+    Row("I12", "Voila: from the request of a page to the lag of all groups, cold kernel", "10 s",
+        1, 0.67, partial(seen, what="lag", goal=10.0), by=("wall",), within=True),
+    Row("I13", "Voila: from the request of a page, with the start of Spark, to the verdict", "30 s",
+        1, 0.67, partial(seen, what="verdict", goal=30.0), by=("wall",), within=True),
+)  # fmt: skip
