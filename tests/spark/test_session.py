@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sharelag.errors import SetupError
-from sharelag.sources.spark import daemon, is_connect, session, sessions
+from sharelag.sources.spark import daemon, is_connect, jvm, session, sessions
 from sharelag.sources.spark import settings as spark_settings
 from sharelag.sources.spark.settings import given, home
 from tests.support.connect import no_session
@@ -335,6 +336,21 @@ def test_nothing_is_written_but_what_is_wrong() -> None:
     done = run(_SCRIPT.replace("made.stop()", f"{_LIMITED}\n{said}\nmade.stop()"), {})
     assert done.returncode == 0, done.stderr
     assert done.stderr == "a line of Java\n"
+
+
+def test_a_worker_that_starts_too_late_prints_nothing() -> None:
+    """What Spark's own worker of a stream writes when nobody listens any more; a stream tries again."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    worker = [sys.executable, "-m", "pyspark.sql.streaming.python_streaming_source_runner"]
+    of_spark = {"PYTHON_WORKER_FACTORY_PORT": f"{port}", "PYTHON_WORKER_FACTORY_SECRET": "secret"}
+    late = subprocess.run(
+        worker, env=os.environ | of_spark, capture_output=True, check=False, timeout=120
+    ).stderr.splitlines(keepends=True)
+    assert (late[0], len(late) > 3) == (b"Traceback (most recent call last):\n", True)
+    other = [b"Traceback (most recent call last):\n", b"  File one\n", b"ValueError: of a user\n"]
+    lines = [b"before\n", *late, *other, jvm.NOISE, *late, b"after\n", other[0]]
+    assert list(jvm.of_use(lines)) == [b"before\n", *other, b"after\n", other[0]]
 
 
 def test_other_errors_of_workers_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,19 +1,23 @@
-"""The Java of a local Spark, without the line that each start of it writes to standard error.
+"""The Java of a local Spark, without what it writes to standard error that says nothing.
 
 Spark starts Java with ``--add-modules=jdk.incubator.vector`` whatever its settings say, and Java
 then warns that it uses incubator modules, which no option of Java turns off. The module speeds up
-linear algebra, so the flag stays and the line goes. Everything else that Java writes is passed on
-as it comes.
+linear algebra, so the flag stays and the line goes. A Python worker that starts too late for Spark
+prints a traceback that it cannot connect; Spark raises that in the driver, where a stream is
+started again (`sharelag.sources.spark.queries.started`). Everything else is passed on as it comes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Thread
 
 #: What Java says of a module that Spark asks for.
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+#: How the traceback of a Python worker begins, and how that ends of one for which it is too late.
+_TRACEBACK = b"Traceback (most recent call last):\n"
+_TOO_LATE = b"PySparkRuntimeError: [CANNOT_OPEN_SOCKET] "
 _STANDARD_ERROR = 2
 
 
@@ -53,9 +57,35 @@ def start(settings: Mapping[str, str]) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def of_use(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Leave out Java's warning of its modules, and tracebacks of workers that start too late.
+
+    Parameters
+    ----------
+    lines : iterable of bytes
+        Each with its end.
+
+    Yields
+    ------
+    bytes
+        A line; those of a traceback when its last one is there.
+    """
+    held: list[bytes] = []
+    for line in lines:
+        if line == _TRACEBACK or (held and line.startswith(b" ")):
+            held.append(line)
+        elif held and _TOO_LATE in line:
+            held.clear()
+        else:
+            yield from held
+            held.clear()
+            if line != NOISE:
+                yield line
+    yield from held
+
+
 def _pass_on(reader: int) -> None:
     """Copy lines to standard error until nobody can write any more."""
     with os.fdopen(reader, "rb") as lines:
-        for line in lines:
-            if line != NOISE:
-                os.write(_STANDARD_ERROR, line)
+        for line in of_use(lines):
+            os.write(_STANDARD_ERROR, line)
