@@ -38,6 +38,9 @@ from nbformat.sign import NotebookNotary
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
+#: Settings that JupyterLab begins with here: no question about news over the first dashboard.
+#: One's own settings come first.
+SETTINGS = ROOT / "tools" / "jupyter"
 FIRST = "00_start_here.ipynb"
 #: Seconds for the server, and for a kernel, to answer.
 PATIENCE = 60
@@ -139,7 +142,10 @@ def started(root: Path, *arguments: str) -> Iterator[Server]:
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--ServerApp.root_dir={root}"]
     command += ["--LabApp.expose_app_in_browser=True", "--LabApp.news_url=None"]
     command += ["--ServerApp.log_level=WARN", *arguments]
-    process = subprocess.Popen(command, env=os.environ | {"JUPYTER_TOKEN": token})
+    known = os.environ.get("JUPYTER_CONFIG_PATH")
+    paths = os.pathsep.join([*([known] if known else []), str(SETTINGS)])
+    env = {"JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": paths}
+    process = subprocess.Popen(command, env=os.environ | env)
     try:
         yield Server(_address(process), token, root, process)
     except KeyboardInterrupt:

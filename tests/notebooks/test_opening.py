@@ -79,4 +79,8 @@ def test_the_first_notebook_opens_with_answers_and_its_dashboard_works(
         page.wait_for_function(IDLE, polling=NOW_AND_THEN)
         worst.click()  # the kernel that has run it answers
         expect(picked).to_contain_text("returns-desk")
+        # No question of JupyterLab about its news lies over the first dashboard.
+        settings = "/lab/api/settings/@jupyterlab/apputils-extension:notification"
+        asked = page.evaluate("async url => (await fetch(url)).json()", settings)
+        assert asked["schema"]["properties"]["fetchNews"]["default"] == "false"
         watched.assert_quiet()
