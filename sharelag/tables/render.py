@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sharelag.schemas import AMOUNT
 from sharelag.tables.columns import Format, format_of, meanings_of
+from sharelag.tables.fitting import SENTENCES
 from sharelag.tables.lines import cell, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.reasons import NOTES, REASONS
@@ -26,6 +27,8 @@ from sharelag.tables.words import MISSING, NOT_KNOWN, THIN_SPACE, terminal
 MOST = 20
 #: Runs of a window that are shown in a cell.
 _RUNS = 6
+#: Characters of a sentence that a line of it has at least, where a page is narrow.
+_SHORTEST_LINE = 32
 _TEXTS = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -42,6 +45,7 @@ class Cell:
     text: str
     is_number: bool
     reason: str = ""  # why it is not known, or what its words mean
+    is_wrapped: bool = False  # where the page is narrower than the table
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ def _cell(row: Mapping[str, Any], name: str, is_number: bool, thousands: str) ->
         words = words.replace(",", thousands)
     if rest > 0:
         words += f" and {rest:,} more".replace(",", thousands)
-    return Cell(words, is_number, _reason(row, name, words))
+    is_wrapped = name in SENTENCES and len(words) > _SHORTEST_LINE
+    return Cell(words, is_number, _reason(row, name, words), is_wrapped)
 
 
 def _reason(row: Mapping[str, Any], name: str, words: str) -> str:

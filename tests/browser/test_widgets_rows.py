@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, expect
 
 import sharelag
 from sharelag_widgets import LagTable, PartitionGrid
+from tests.support.browser.chromium import open_page
 from tests.support.browser.desk import Desk
 from tests.support.widgets.samples import HOSTILE, TOPIC_ID, lag
 
@@ -280,6 +281,22 @@ def test_headings_take_more_lines_before_a_column_is_out_of_sight(
         assert cells.nth(place).evaluate(aligned) == "left"
         assert cells.nth(times.names.index("lag")).evaluate(aligned) == "right"
     desk.assert_quiet()
+
+
+@pytest.mark.parametrize("width", [1000, 1600])
+def test_a_result_wraps_its_sentences_and_nothing_else(width: int, browser: Browser) -> None:
+    page = open_page(browser, viewport={"width": width, "height": 800})
+    page.set_content(sharelag.open("demo", engine="local").overview()._repr_html_())
+    table = page.locator(".sharelag-result .scroll")
+    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+    sizes = "ones => ones.map(one => [one.offsetWidth, one.offsetHeight])"
+    tall = table.locator("td:not(.s)").locator("bdi").evaluate_all(sizes)
+    line = min(height for _, height in tall)
+    assert {height for _, height in tall} == {line}
+    sentences = table.locator("td.s bdi").evaluate_all(sizes)
+    assert len(sentences) == 6  # one cause is short, and one group has none
+    assert all(wide >= 220 for wide, _ in sentences)
+    assert any(height > line for _, height in sentences) == (width == 1000)
 
 
 def test_empty_tables_are_words(browser: Browser, tmp_path: Path) -> None:
