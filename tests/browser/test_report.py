@@ -305,6 +305,17 @@ def test_nothing_of_the_daily_report_is_cut(made: Any, browser: Browser) -> None
     nothing_is_cut(Opened(browser, made.html))
 
 
+@pytest.mark.parametrize("width", [1000, 1440])
+def test_the_table_of_groups_needs_no_scrolling(width: int, opened: Opened) -> None:
+    opened.page.set_viewport_size({"width": width, "height": 900})
+    table = opened.page.locator(".sr-scroll:has(> .sr-groups)")
+    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+    # A name and a level are whole, and the sentence beside them has lines of some length.
+    row = "one => [...one.querySelectorAll('tbody tr > *')].map(cell => cell.offsetHeight)"
+    assert max(table.evaluate(row)) < 140
+    opened.page.set_viewport_size({"width": 1200, "height": 900})
+
+
 def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path: Path) -> None:
     """A chart's own title would be cut where it is longer than the chart is wide."""
     notebook = nbformat.read(made.folder / "notebook.ipynb", as_version=4)
