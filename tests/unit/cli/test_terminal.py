@@ -209,6 +209,14 @@ def test_columns_without_a_place_are_named() -> None:
     assert "too narrow" not in wide
 
 
+def test_settings_say_what_a_narrow_terminal_has_no_place_for() -> None:
+    narrow = shown_on_a_terminal(80, "settings", "--capture", "demo", "--group", "billing")
+    *rows, last = narrow.splitlines()
+    assert rows[0].split() == ["GROUP", "NAME", "VALUE", "SOURCE"]
+    assert last == "(too narrow for DEFAULT, RANGE: -o json has all)"
+    assert max(map(len, rows)) <= 80
+
+
 def test_the_lines_below_a_table_fit_the_terminal_and_stay_whole_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
