@@ -40,7 +40,7 @@ _NUMBERS = frozenset(
 )
 #: Columns of levels, which have colours.
 _LEVELS = frozenset({"level", "severity"})
-#: Columns of names that may have any character in them, and must still be told apart.
+#: Columns of names with any characters in them: different names must look different.
 _NAMES = frozenset(
     {"group_id", "entity", "resource", "member_id", "client_id", "rack_id", "leader_rack", "rack"}
 )

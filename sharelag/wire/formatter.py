@@ -22,7 +22,7 @@ from sharelag.tables.lines import json_text
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, VALUE_VERSION, Field, RecordKind
 from sharelag.wire.generations.layouts import layout_of
 
-#: What a kind of records is told by.
+#: The columns that say of which kind a record is.
 _KIND = ["generation", "record_type"]
 #: Gives the column of a field.
 _Columns: TypeAlias = Callable[[Field], pa.Array]
