@@ -78,7 +78,7 @@ def are_away(error: BaseException) -> bool:
 
 
 def is_of(kind: type[ShareLagError], error: BaseException) -> bool:
-    """Whether an error is of a kind, or is Spark's and wraps one that a worker raised."""
+    """Whether an error belongs to a kind, or is Spark's and wraps one that a worker raised."""
     return isinstance(error, kind) or f"errors.{kind.__name__}: " in str(error)
 
 

@@ -23,7 +23,7 @@ PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _IMAGE = re.compile(r'(?:src|srcset)="([^"]+)"')
-_CODE = re.compile(r"^```.*?^```|^(?: {4}.*\n)+", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^```.*?^```|^(?: {4}[^\n]*\n)+", re.MULTILINE | re.DOTALL)
 
 
 def text_of(name: str) -> str:

@@ -51,7 +51,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
 
 
 class Kept:
-    """The tables, and the thread that keeps them current until it is told to stop."""
+    """The tables, and the thread that keeps them current until it is stopped."""
 
     def __init__(
         self,
