@@ -94,6 +94,7 @@ def plan_reset(
     would be skipped; with --simulate how long the new lag takes; then Kafka's command.
     """
     from sharelag.workbench import open_workbench
+    from sharelag.workbench.resets import require_target
 
     _require_simulate(simulate, members)
     chosen = {name: options.pop(name) for name in _TARGETS}
@@ -102,6 +103,7 @@ def plan_reset(
         *others, last = map(flag, _TARGETS)
         raise click.UsageError(f"choose one of {', '.join(others)} or {last}.")
     to, shift_by = _target(given[0], chosen[given[0]])
+    require_target(to, shift_by)
     source = source_of(options)
     with reading_bar(source) as read:
         bench = open_workbench(read, engine=start(engine, source), groups=group)

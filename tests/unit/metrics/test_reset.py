@@ -199,6 +199,8 @@ def test_a_reset_into_remote_storage_is_warned_of(tmp_path: Path) -> None:
         (["--by-duration", "PT30S"], 2, "PT30S"),
         (["--to-datetime", "yesterday"], 1, "invalid time 'yesterday'"),
         (["--to-offset", "5", "--shift-by", "5"], 2, "--shift-by, --to-datetime or --by-duration."),
+        (["--to-offset", str(2**53 + 1)], 1, "no log has more than 9,007,199,254,740,992 offsets"),
+        (["--shift-by", str(-(2**53) - 1)], 1, "no log has more than"),
     ],
 )
 def test_a_wrong_target_is_told_before_anything_is_read(
