@@ -24,7 +24,7 @@ _LEAST = (
     *("end_offset", "window_complete", "notes", "redelivery_rate", "drain_low_ms"),
     *("drain_high_ms", "oldest_offset", "updates_per_snapshot", "bytes_per_finished"),
     *("tombstones", "updates", "effective_start_offset", "window_end_offset", "lag_reason"),
-    "items",
+    *("items", "ratio", "low", "high", "difference_low", "difference_high"),
 )
 #: and rather than names at all.
 _LESS = (
@@ -44,7 +44,9 @@ SENTENCES = frozenset({"summary", "why", "advice", "meaning", "hint", "problem",
 #: Characters of a sentence that a line has at least.
 _SHORTEST_LINE = 24
 #: Columns whose values are what a row is about: they are never cut.
-_WHOLE = frozenset({"name", "level", "rule", "cause", "drain", "event", "state", "over", "measure"})
+_WHOLE = frozenset(
+    {"name", "level", "rule", "cause", "drain", "event", "state", "over", "measure", "by"}
+)
 
 #: What of a time is finer than a second.
 _SECONDS = re.compile(r"\.\d+Z$")

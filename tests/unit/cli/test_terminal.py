@@ -344,6 +344,17 @@ def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
     assert re.search(r"; 2 members: not drained within \d+m \d+s, p95 age \d+m \d+s$", last)
 
 
+def test_a_comparison_names_measures_and_variants_whole_on_a_narrow_terminal() -> None:
+    given = ("--members", "2,6", "--compare", "--duration", "5s", "--seeds", "2")
+    narrow = shown_on_a_terminal(80, "simulate", "--capture", "slow", *given)
+    rows = [line for line in narrow.splitlines() if re.match(r"[a-z]\w* +[26] members ", line)]
+    assert len(rows) == len({row.split()[0] for row in rows}) * 2 >= 20
+    assert "\u2026" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
+    gone = "(too narrow for FROM, TO, AT-LEAST, AT-MOST, RATIO: -o json has all)"
+    assert gone in " ".join(narrow.split())
+
+
 def test_the_rows_of_an_answer_are_counted_as_elsewhere(tmp_path: Path) -> None:
     for count, words in ((1, "1 share partition, "), (1001, "1,001 share partitions, ")):
         records = raw(
