@@ -21,34 +21,7 @@ from sharelag.sources.spark import daemon, is_connect, jvm, session, sessions
 from sharelag.sources.spark import settings as spark_settings
 from sharelag.sources.spark.settings import given, home
 from tests.support.connect import no_session
-
-_WAIT = "spark.python.authenticate.socketTimeout"
-_NAMES = (
-    "spark.master",
-    "spark.sql.session.timeZone",
-    "spark.sql.shuffle.partitions",
-    "spark.ui.enabled",
-    _WAIT,
-)
-_SCRIPT = f"""
-from sharelag.sources.spark import is_connect, session
-made = session("ours", spark_sql_shuffle_partitions="5")
-print("told:", is_connect(made), *(made.conf.get(name) for name in {_NAMES}))
-assert session("another") is made
-made.stop()
-"""
-
-
-def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run code in a separate process: this one has its Spark."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=no_session() | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+from tests.support.spark.own_sessions import SCRIPT, WAIT, run
 
 
 def test_two_threads_start_one_spark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +78,7 @@ def test_our_own_session(spark: SparkSession, request: pytest.FixtureRequest) ->
 @pytest.mark.exhaustive
 def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
-    script.write_text(_SCRIPT)
+    script.write_text(SCRIPT)
     done = subprocess.run(
         [
             f"{home()}/bin/spark-submit",
@@ -133,9 +106,9 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
 def test_the_users_defaults_stay_and_the_rest_is_ours(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(
         f"# of the user\nspark.master  local[3]\nspark.sql.session.timeZone=Asia/Tokyo\n"
-        f"{_WAIT} 99s\n"
+        f"{WAIT} 99s\n"
     )
-    done = run(_SCRIPT, {"SPARK_CONF_DIR": str(tmp_path)})
+    done = run(SCRIPT, {"SPARK_CONF_DIR": str(tmp_path)})
     assert "told: False local[3] Asia/Tokyo 5 false 99s" in done.stdout, done.stderr[-2000:]
 
 
@@ -149,14 +122,6 @@ def test_where_the_user_says_what_a_session_is(tmp_path: Path) -> None:
     assert result == {"spark.master": "local[5]", "spark.a": "x y", "spark.b": "1=2"}
 
 
-def test_spark_remote_says_where_spark_is(remote: str) -> None:
-    """The server's master, UI address and the rest stay; it gets what a session may set."""
-    code = _SCRIPT.replace('session("ours"', 'session("ours", spark_master="local[7]"')
-    done = run(code, {"SPARK_REMOTE": remote})
-    assert "told: True local[2] UTC 5 false 180s" in done.stdout, done.stderr[-2000:]
-    assert "Failed to set" not in done.stderr
-
-
 @pytest.mark.parametrize(
     ("environment", "settings", "wait"),
     [
@@ -167,13 +132,13 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
             "60s",
         ),
         (
-            {"MASTER": "spark://cluster:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"},
+            {"MASTER": "spark://cluster:7077", "PYSPARK_SUBMIT_ARGS": f"--conf {WAIT}=99s"},
             {},
             "99s",
         ),
         ({"SPARK_REMOTE": "local[2]"}, {}, "180s"),
         ({"SPARK_REMOTE": "local[2]"}, {"spark_python_authenticate_socketTimeout": "60s"}, "60s"),
-        ({"SPARK_REMOTE": "local[2]", "PYSPARK_SUBMIT_ARGS": f"--conf {_WAIT}=99s"}, {}, "99s"),
+        ({"SPARK_REMOTE": "local[2]", "PYSPARK_SUBMIT_ARGS": f"--conf {WAIT}=99s"}, {}, "99s"),
         ({"SPARK_REMOTE": "sc://server"}, {}, None),
         ({"PYSPARK_GATEWAY_PORT": "1"}, {}, "180s"),
         ({"PYSPARK_GATEWAY_PORT": "2"}, {}, None),
@@ -190,10 +155,10 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
 
     def made(_: str, wanted: dict[str, str]) -> SimpleNamespace:
         # A server that pyspark starts here refuses it of a session, so there it is an argument.
-        requests.append((given(os.environ) | wanted).get(_WAIT))
+        requests.append((given(os.environ) | wanted).get(WAIT))
         return SimpleNamespace(conf=SimpleNamespace(getAll=spark_settings.RUNTIME))
 
-    submitted = {_WAIT: "99s"} if environment.get("PYSPARK_GATEWAY_PORT") == "2" else {}
+    submitted = {WAIT: "99s"} if environment.get("PYSPARK_GATEWAY_PORT") == "2" else {}
     monkeypatch.setattr(os, "environ", {"PATH": os.environ["PATH"]} | environment)
     monkeypatch.setattr(sessions, "existing", lambda: None)
     monkeypatch.setattr(sessions, "_require_java", lambda: None)
@@ -203,19 +168,6 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
     session(**settings)
     assert requests == [wait]
     assert os.environ.get("PYSPARK_SUBMIT_ARGS") == environment.get("PYSPARK_SUBMIT_ARGS")
-
-
-def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
-    code = (
-        "from pyspark.sql import SparkSession\n"
-        "from sharelag.sources.spark import is_connect, session\n"
-        f"theirs = SparkSession.builder.remote({remote!r}).getOrCreate()\n"
-        "theirs.conf.set('spark.sql.session.timeZone', 'Asia/Tokyo')\n"
-        "print('told:', session() is theirs, is_connect(theirs), "
-        "theirs.conf.get('spark.sql.session.timeZone'))\n"
-    )
-    done = run(code, {})
-    assert done.stdout == "told: True True Asia/Tokyo\n", done.stderr[-2000:]
 
 
 def test_nothing_says_where_spark_connect_is() -> None:
@@ -333,7 +285,7 @@ def test_nothing_is_written_but_what_is_wrong() -> None:
     So is the traceback of a worker that had more rows than its query needed.
     """
     said = 'made._jvm.java.lang.System.err.println("a line of Java")'
-    done = run(_SCRIPT.replace("made.stop()", f"{_LIMITED}\n{said}\nmade.stop()"), {})
+    done = run(SCRIPT.replace("made.stop()", f"{_LIMITED}\n{said}\nmade.stop()"), {})
     assert done.returncode == 0, done.stderr
     assert done.stderr == "a line of Java\n"
 

@@ -65,7 +65,7 @@ def test_tests_with_a_broker_are_apart_where_they_need_a_spark() -> None:
 
 
 def test_who_asks_for_the_connect_server_goes_where_it_is() -> None:
-    elsewhere = ["tests/unit/reports/test_run.py", "tests/kafka/test_report_live.py"]
+    elsewhere = [*files("spark", "session_connect"), *files("kafka", "report_live")]
     assert {*map(room, elsewhere)} == {"notebooks"}
 
 
