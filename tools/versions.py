@@ -19,7 +19,6 @@ LOWEST = "lowest"
 TESTS = [
     "tests/spark",
     "tests/spark/test_session.py",
-    "tests/spark/test_session_connect.py",
     "tests/kafka/test_spark_source.py",
     "tests/kafka/test_offsets.py",
 ]
