@@ -7,7 +7,8 @@ so a task that has whole state partitions needs no other task's records.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +27,8 @@ _BATCH_ROWS = 50_000
 _TASK_BYTES, _ROW_BYTES = 16 << 20, 64
 #: State partitions stay whole unless one of them is larger than this part of all.
 _LARGEST_PART = 0.25
+#: The least and the greatest value of a column; None if there may be others.
+_Range: TypeAlias = tuple[Any, Any] | None
 
 
 class Piece(NamedTuple):
@@ -79,13 +82,14 @@ def read_pieces(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the raw records of pieces, which stand in the order of their files."""
     for piece in pieces:
-        with _as_planned(piece) as file, reading_parquet(piece.path):
+        with _as_planned(piece) as file:
             rows = rows_at_once(_BATCH_ROWS, piece.rows, piece.size)
             rows = rows_within(piece.path, piece.row_group, rows)
             yield from file.iter_batches(rows, [piece.row_group], list(columns), use_threads=False)
 
 
-def _as_planned(piece: Piece) -> pq.ParquetFile:
+@contextmanager
+def _as_planned(piece: Piece) -> Iterator[pq.ParquetFile]:
     """Open the file of a piece, which must still be the one that was planned with."""
     changed = f"{piece.path} changed while it was being read: open the input again"
     try:
@@ -94,24 +98,23 @@ def _as_planned(piece: Piece) -> pq.ParquetFile:
         raise  # an archive's readers know why a file may be gone
     except (OSError, pa.ArrowException) as error:  # its footer could be read before
         raise InputError(changed) from error
-    with reading_parquet(piece.path):
-        if _footer(file.metadata) == piece.footer and piece == _piece(
-            piece.path, file, piece.row_group
-        ):
-            return file
-    file.close()
-    raise InputError(changed)
+    with file, reading_parquet(piece.path):
+        if _footer(file.metadata) != piece.footer:
+            raise InputError(changed)
+        (partitions,) = _ranges(file, piece.row_group, ["partition"])
+        if piece != _piece(piece.path, file, piece.row_group, partitions):
+            raise InputError(changed)
+        yield file
 
 
 def _pieces(path: str, topic: str) -> Iterator[Piece]:
-    with reading_parquet(path):
-        file = pq.ParquetFile(path)
+    with reading_parquet(path), pq.ParquetFile(path) as file:
         schemas.require(file.schema_arrow, schemas.RAW, path)
         check_footer(path, file.metadata)
         for number in range(file.num_row_groups):
-            names = _range(file, number, "topic")
+            names, partitions = _ranges(file, number, ["topic", "partition"])
             is_other = names is not None and names[0] == names[1] and _is_other(names[0], topic)
-            piece = _piece(path, file, number)
+            piece = _piece(path, file, number, partitions)
             if piece.rows and not is_other:
                 yield piece
 
@@ -122,10 +125,10 @@ def _is_other(name: str, topic: str) -> bool:
     return not name.endswith(topic) and (is_internal or topic != STATE_TOPIC)
 
 
-def _piece(path: str, file: pq.ParquetFile, number: int) -> Piece:
+def _piece(path: str, file: pq.ParquetFile, number: int, partitions: _Range) -> Piece:
     group = file.metadata.row_group(number)
     size = group.total_byte_size + _ROW_BYTES * group.num_rows
-    first, last = _range(file, number, "partition") or (float("-inf"), float("inf"))
+    first, last = partitions or (float("-inf"), float("inf"))
     return Piece(path, number, group.num_rows, size, first, last, _footer(file.metadata))
 
 
@@ -133,14 +136,18 @@ def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
     return metadata.num_rows, metadata.num_row_groups, metadata.serialized_size
 
 
-def _range(file: pq.ParquetFile, number: int, name: str) -> tuple[Any, Any] | None:
-    """Find the least and the greatest value of a row group, or None if there may be others."""
+def _ranges(file: pq.ParquetFile, number: int, names: list[str]) -> list[_Range]:
+    """Find the least and the greatest value of some columns of a row group."""
     # The path, because a field inside a struct may have the name of one of these columns.
     paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
-    at = paths.index(name)
-    column = readable_group(file, number, [name]).column(at)
-    if column.physical_type != file.schema.column(at).physical_type:  # asked, pyarrow would abort
-        raise pa.ArrowInvalid(f"the types of {name} in its footer contradict each other")
+    group = readable_group(file, number, names)
+    return [_range(file, group, paths.index(name)) for name in names]
+
+
+def _range(file: pq.ParquetFile, group: pq.RowGroupMetaData, at: int) -> _Range:
+    column, planned = group.column(at), file.schema.column(at)
+    if column.physical_type != planned.physical_type:  # asked for statistics, pyarrow would abort
+        raise pa.ArrowInvalid(f"the types of {planned.path} in its footer contradict each other")
     found = column.statistics
     # Nulls are in neither of the two, and a writer need not count them.
     if found is None or not found.has_min_max or not found.has_null_count or found.null_count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import resource
 import shutil
@@ -129,6 +130,58 @@ def test_a_footer_that_contradicts_itself_does_not_end_the_process(
         except InputError as error:
             unplanned += path.name in str(error)
     assert count / 6 < unread < unplanned < count
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[pq.ParquetFile]:
+    """The Parquet files that are opened, kept so that only who opens one closes it."""
+    files: list[pq.ParquetFile] = []
+
+    class Kept(pq.ParquetFile):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            files.append(self)
+
+    monkeypatch.setattr(pq, "ParquetFile", Kept)
+    return files
+
+
+def test_files_are_closed_whether_or_not_they_are_refused(
+    capture: Path, opened: list[pq.ParquetFile]
+) -> None:
+    """Where many files are refused, a process would otherwise run out of descriptors."""
+    path = capture / RECORDS
+    table = pq.read_table(path)
+    opened.clear()
+    (task,) = pieces.plan([str(path)], STATE_TOPIC).tasks
+    assert [file.closed for file in opened] == [True]
+    octets = bytearray(path.read_bytes())
+    end = len(octets) - 8 - int.from_bytes(octets[-8:-4], "little")
+    octets[4:end] = bytes(end - 4)  # its footer is still the one that was planned with
+    path.write_bytes(octets)
+    with pytest.raises(InputError, match="is damaged"):
+        list(pieces.read_pieces(task))
+    pq.write_table(table.drop(["topic"]), path)
+    with pytest.raises(InputError, match="changed while it was being read"):
+        list(pieces.read_pieces(task))
+    with pytest.raises(InputError, match="topic"):
+        pieces.plan([str(path)], STATE_TOPIC)
+    assert [file.closed for file in opened] == [True] * 4
+
+
+def test_a_plan_reads_each_row_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, read = tmp_path / "many.parquet", []
+
+    def note(file: pq.ParquetFile, number: int, names: list[str]) -> pq.RowGroupMetaData:
+        read.append(number)
+        return bounds.readable_group(file, number, names)
+
+    table = pq.read_table(CAPTURE / RECORDS, filters=[("topic", "=", STATE_TOPIC)])
+    pq.write_table(table, path, row_group_size=math.ceil(len(table) / 7))
+    monkeypatch.setattr(pieces, "readable_group", note)
+    planned = pieces.plan([str(path)], STATE_TOPIC)
+    assert read == [*range(7)]
+    assert sum(piece.rows for task in planned.tasks for piece in task) == len(table)
 
 
 @pytest.mark.parametrize("name", ["offsets.parquet", RECORDS, "records"])
