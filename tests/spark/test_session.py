@@ -34,7 +34,7 @@ def test_two_threads_start_one_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         return made[0] if made else None
 
     def own(*_: object) -> object:
-        assert go_on.wait(30)
+        assert go_on.wait(120)
         made.append(object())
         return made[-1]
 
@@ -45,12 +45,12 @@ def test_two_threads_start_one_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_own", own)
     with ThreadPoolExecutor(2) as both:
         asked = [both.submit(session)]
-        assert looked.acquire(timeout=30)
+        assert looked.acquire(timeout=120)
         asked.append(both.submit(session))
         # While the first one starts Spark, the other one does not even look for it.
         assert not looked.acquire(timeout=0.3)
         go_on.set()
-        assert [one.result(30) for one in asked] == [made[0]] * 2
+        assert [one.result(120) for one in asked] == [made[0]] * 2
     assert len(made) == 1
 
 

@@ -33,7 +33,7 @@ def opened_storm() -> Workbench:
 
 def press(board: Now, name: str) -> None:
     board.what_if._answer(None, {"act": name}, None)
-    assert board.join(60)
+    assert board.join(300)
 
 
 def test_the_verdict_is_that_of_the_report_and_the_overview(demo: Workbench) -> None:
@@ -177,7 +177,7 @@ def test_a_closed_dashboard_gives_its_what_if_up(storm: Workbench) -> None:
     board = Now(storm)
     board.run("members")
     board.close()
-    assert board.join(30)
+    assert board.join(300)
     assert board.comparison is None
 
 
@@ -219,7 +219,7 @@ def test_a_range_cuts_the_chart_and_the_way_through_the_window(demo: Workbench) 
 def test_the_verdict_tries_what_fits_the_worst_cause(storm: Workbench) -> None:
     board = Now(storm)
     board.verdict._answer(None, {"act": "what if"}, None)
-    assert board.join(60)
+    assert board.join(300)
     assert board._tried == ("redelivery-storm", "members")
     assert board.sheet.is_open
     assert board.what_if.assumed == list(storm.scenario("redelivery-storm").assumed)
@@ -238,7 +238,7 @@ def test_lag_comes_first_where_the_rest_takes_a_while(monkeypatch: pytest.Monkey
         table = board.table.view
         assert table is not None
         seen.append((board.verdict.sentence, board.verdict.level, tuple(table.names)))
-        assert going_on.wait(30)
+        assert going_on.wait(300)
 
     monkeypatch.setattr(Now, "_prepare", prepare)
     bench = sharelag.open("chapters", engine="local")
@@ -252,7 +252,7 @@ def test_lag_comes_first_where_the_rest_takes_a_while(monkeypatch: pytest.Monkey
     assert board.header.failure == ""
     going_on.set()
     assert board._run is not None
-    assert board._run.join(60)
+    assert board._run.join(300)
     assert first in (f"Lag {total} of 7 share groups", bench.overview().title)
     ((verdict, level, names),) = seen
     assert (verdict, level) == (bench.overview().title, "critical")
@@ -271,7 +271,7 @@ def test_lag_is_shown_before_spark_has_started_and_stays_if_it_does_not(
     """As in the first cell of a notebook; of few records, this process knows the same lag."""
 
     def fail(*_: Any) -> None:
-        assert may_start.wait(30)
+        assert may_start.wait(300)
         raise SetupError("Spark does not start")
 
     may_start = threading.Event()
@@ -286,7 +286,7 @@ def test_lag_is_shown_before_spark_has_started_and_stays_if_it_does_not(
     assert board.header.busy
     may_start.set()
     assert board._run is not None
-    assert board._run.join(60)
+    assert board._run.join(300)
     assert board.header.failure.endswith("the earlier state is shown: Spark does not start")
     assert (board.header.busy, board.verdict.busy, board.verdict.sentence) == (False, "", said)
     table = board.table.view
