@@ -8,15 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.tables.reasons import NO_END_OFFSET_THEN, REASONS, UNKNOWN_TOPIC
-from sharelag.tables.words import decode_command
+from sharelag.tables.words import counted, decode_command
 
 
 def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]:
     """Records that could not be decoded, as today's or as those of a generation."""
     shows = decode_command(generation)
-    return (
-        (f"{rejected:,} records that could not be decoded; {shows} shows them",) if rejected else ()
-    )
+    records = f"{counted(rejected, 'record')} that could not be decoded"
+    return (f"{records}; {shows} shows {'it' if rejected == 1 else 'them'}",) if rejected else ()
 
 
 def of_lag(lag: pa.Table) -> tuple[str, ...]:
@@ -54,11 +53,8 @@ def of_column(table: pa.Table, name: str, what: str, why: Iterable[str] = ()) ->
 def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
     """``the lag in 2 of 14 share partitions (reasons)``; nothing where all is known."""
     reasons = "; ".join(why)
-    return (
-        (f"{what} in {count:,} of {of:,} share partitions" + (f" ({reasons})" if reasons else ""),)
-        if count
-        else ()
-    )
+    where = f"{count:,} of {counted(of, 'share partition')}"
+    return (f"{what} in {where}" + (f" ({reasons})" if reasons else ""),) if count else ()
 
 
 def of_ends(timeline: pa.Table) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def counted(count: int, name: str) -> str:
 def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
     """The lag of many share partitions, and of how many it is not known."""
     known = MISSING if lag is None else number(lag, thousands)
-    return f"{known} (+{unknown} unknown)" if unknown else known
+    return f"{known} (+{number(unknown, thousands)} unknown)" if unknown else known
 
 
 def terminal(text: str) -> str:

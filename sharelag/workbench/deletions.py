@@ -16,6 +16,7 @@ from sharelag.metrics.reset import kafkas_deletion
 from sharelag.model.settings import in_force
 from sharelag.reading import Reading
 from sharelag.sources.inputs import Input
+from sharelag.tables.words import counted
 from sharelag.whatif.after_reset import after_reset, drained
 from sharelag.whatif.scenario import Scenario
 from sharelag.workbench.resets import address_of, plan_result, refused, reset_of
@@ -80,8 +81,8 @@ def deletion_answer(
     """What a deletion would do, and how Kafka's own command does it."""
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
     gone = (
-        f"A deletion of {what} forgets the state of {plan.num_rows} share partitions. Members that "
-        f"subscribe again begin where {begins} says."
+        f"A deletion of {what} forgets the state of {counted(plan.num_rows, 'share partition')}. "
+        f"Members that subscribe again begin where {begins} says."
     )
     command = kafkas_deletion(group, topics, *address_of(source))
     notes = [

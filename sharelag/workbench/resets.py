@@ -22,8 +22,8 @@ from sharelag.schemas.arrow import as_table, keys
 from sharelag.sources.files.printed_offsets import read_printed_offsets
 from sharelag.sources.inputs import Input, KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
-from sharelag.tables import views
-from sharelag.tables.words import number
+from sharelag.tables import gaps, views
+from sharelag.tables.words import counted
 from sharelag.workbench.result import Result
 
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
@@ -182,8 +182,7 @@ def reset_answer(
 
 def plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:
     """Return a plan as a result; empty notes are left out."""
-    unknown = plan.column("new_start_offset").null_count
-    gap = f"the new start offset in {unknown} of {plan.num_rows} share partitions"
+    unknown = gaps.of_column(plan, "new_start_offset", "the new start offset")
     return replace(
         base,
         title=title,
@@ -191,7 +190,7 @@ def plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) 
         columns=views.RESET_PLAN.columns,
         order="new_lag",
         notes=tuple(note for note in notes if note),
-        unknown=((gap,) if unknown else ()) + base.unknown,
+        unknown=unknown + base.unknown,
     )
 
 
@@ -210,9 +209,9 @@ def _beyond(plan: pa.Table, to: Target) -> str:
     if not beyond.num_rows:
         return ""
     return (
-        f"Offset {to} is beyond the end of {beyond.num_rows} of {plan.num_rows} logs. Kafka does "
-        "not refuse that: until such a log is that long, its lag is not known to Kafka and nothing "
-        "of it is delivered."
+        f"Offset {to} is beyond the end of {beyond.num_rows:,} of {counted(plan.num_rows, 'log')}. "
+        "Kafka does not refuse that: until such a log is that long, its lag is not known to Kafka "
+        "and nothing of it is delivered."
     )
 
 
@@ -231,9 +230,9 @@ def _remote_reads(plan: pa.Table) -> list[str]:
         return []
     worst, total = far.slice(0, 1).to_pylist()[0], pc.sum(far.column("remote")).as_py()
     words = (
-        f"Remote reads: {number(total)} offsets in {far.num_rows} of {plan.num_rows} share "
-        "partitions are in remote storage alone, which is slower; most in "
-        f"{worst['topic']}:{worst['partition']}, {number(worst['remote'])} from "
-        f"{number(worst['new_start_offset'])} on."
+        f"Remote reads: {counted(total, 'offset')} in {far.num_rows:,} of "
+        f"{counted(plan.num_rows, 'share partition')} {'is' if total == 1 else 'are'} in remote "
+        f"storage alone, which is slower; most in {worst['topic']}:{worst['partition']}, "
+        f"{worst['remote']:,} from {worst['new_start_offset']} on."
     )
     return [words]

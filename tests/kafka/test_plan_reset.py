@@ -139,7 +139,7 @@ def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
     for offset in (0, 33, 60, 5000, 20):
         plan = sharelag.open(servers, engine="local", groups=group).plan_reset(group, offset)
         (row,) = plan.table.to_pylist()
-        assert any("is beyond the end of 1 of 1 logs" in note for note in plan.notes) is (
+        assert any("is beyond the end of 1 of 1 log." in note for note in plan.notes) is (
             offset > 60
         )
         first.alter_share_group_offsets(group, topic, {0: offset})

@@ -14,6 +14,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
 from sharelag.tables import views
+from sharelag.tables.words import counted
 from sharelag.workbench import charts, membership
 from sharelag.workbench.membership import unknown_brokers, unknown_states
 from sharelag.workbench.one_group import of_group, only
@@ -104,7 +105,7 @@ def _members_answer(table: pa.Table, evidence: Evidence, base: Result) -> Result
     """Who is in the groups, and what each has to fetch."""
     return replace(
         base,
-        title=f"{len(table):,} member{'s' * (len(table) != 1)}",
+        title=counted(len(table), "member"),
         table=table,
         columns=views.MEMBERS.columns,
         order="assigned",
@@ -133,7 +134,7 @@ def _group_states_answer(table: pa.Table, base: Result, is_past: bool = False) -
     """Every group with its state, epochs and lag."""
     return replace(
         base,
-        title=f"{len(table):,} group{'s' * (len(table) != 1)}",
+        title=counted(len(table), "group"),
         table=table,
         columns=views.GROUP_STATES.columns,
         order="lag",
@@ -143,10 +144,9 @@ def _group_states_answer(table: pa.Table, base: Result, is_past: bool = False) -
 
 def _brokers_answer(table: pa.Table, base: Result) -> Result:
     """The brokers around each share partition."""
-    count = len(table)
     return replace(
         base,
-        title=f"Brokers of {count:,} share partition{'s' * (count != 1)}",
+        title=f"Brokers of {counted(len(table), 'share partition')}",
         table=table,
         columns=views.BROKERS.columns,
         order="lag",

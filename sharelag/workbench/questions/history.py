@@ -17,7 +17,7 @@ from sharelag.replay.moment import parse_since, parse_time, with_zone
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import keys
 from sharelag.tables import gaps, views
-from sharelag.tables.words import moment
+from sharelag.tables.words import counted, moment
 from sharelag.workbench import charts
 from sharelag.workbench import engine as engines
 from sharelag.workbench.one_group import only
@@ -81,7 +81,7 @@ def _history_answer(rows: Rows, group: str | None, base: Result) -> Result:
         )
     return replace(
         base,
-        title=f"History of {count:,} share partitions, record by record",
+        title=f"History of {counted(count, 'share partition')}, record by record",
         table=table,
         columns=views.HISTORY.columns,
         means=views.HISTORY.means,

@@ -14,6 +14,7 @@ from sharelag.metrics.lag import ROLLUP_KEYS
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import beside, keys
 from sharelag.tables import gaps, views
+from sharelag.tables.words import counted
 from sharelag.workbench import charts, investigate
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.one_group import only
@@ -62,7 +63,7 @@ def _lag_answer(
         ),
         "lorenz": drawing(charts.lorenz_figure, charts.lorenz_records, table),
     }
-    title = f"Lag of {len(table):,} share partition{'s' * (len(table) != 1)}"
+    title = f"Lag of {counted(len(table), 'share partition')}"
     view = views.lag(evidence.measured.num_rows > 0)
     if by and sums is not None:
         title += f" by {by}"

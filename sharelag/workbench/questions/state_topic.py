@@ -13,9 +13,9 @@ from sharelag.metrics.placement import Partitions
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import beside, keys
 from sharelag.tables import gaps, views
+from sharelag.tables.words import counted
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import charts, investigate
-from sharelag.workbench.charts import text
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.result import Result, drawing
@@ -64,7 +64,7 @@ def _health_answer(
     last: datetime | None = pc.max(table.column("last_timestamp")).as_py()
     return replace(
         base,
-        title=f"State topic: {len(table):,} partitions",
+        title=f"State topic: {counted(len(table), 'partition')}",
         table=table,
         columns=views.HEALTH.columns,
         means=views.HEALTH.means,
@@ -85,7 +85,7 @@ def _snapshots_answer(answer: Answer, base: Result) -> Result:
     table = answer.table
     return replace(
         base,
-        title=f"Last snapshots: {text.counted(len(table), 'share partition')}",
+        title=f"Last snapshots: {counted(len(table), 'share partition')}",
         table=table,
         columns=views.SNAPSHOTS.columns,
         means=views.SNAPSHOTS.means,

@@ -12,6 +12,7 @@ from sharelag.replay.moment import parse_time
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import keys
 from sharelag.tables import gaps, views
+from sharelag.tables.words import counted
 from sharelag.workbench import charts, investigate
 from sharelag.workbench.engine import Answer
 from sharelag.workbench.one_group import only
@@ -92,7 +93,8 @@ def _timeline_answer(answer: Answer, every: timedelta, group: str | None, base: 
     notes = []
     if answer.left_out:
         count = len(pc.unique(keys(table, SHARE_PARTITION)))
-        notes.append(f"the {count:,} share partitions with the most lag; to_spark() has all")
+        most = counted(count, "share partition")
+        notes.append(f"the {most} with the most lag; to_spark() has all")
     return replace(
         base,
         notes=tuple(notes),

@@ -11,6 +11,7 @@ from sharelag.errors import InputError, unknown_topic
 from sharelag.metrics.holders import with_holders
 from sharelag.reading import ORDER, named
 from sharelag.tables import gaps, views
+from sharelag.tables.words import counted
 from sharelag.workbench import charts
 from sharelag.workbench.one_group import delivery_limit
 from sharelag.workbench.opened import Opened
@@ -91,7 +92,7 @@ def _windows_answer(table: pa.Table, base: Result, limit: int | None = None) -> 
     )
     return replace(
         base,
-        title=f"Windows of {len(table):,} share partition{'s' * (len(table) != 1)}",
+        title=f"Windows of {counted(len(table), 'share partition')}",
         table=table,
         columns=views.windows_with("notes" in table.column_names),
         order="window_end_offset",

@@ -180,7 +180,7 @@ def test_a_reset_into_remote_storage_is_warned_of(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     remote = {row["partition"]: row["remote"] for row in map(json.loads, done.stdout.splitlines())}
     assert remote == {0: 4900, 1: None, 2: 0, 3: None, 4: None, 5: None}
-    warned = "Remote reads: 4900 offsets in 1 of 6 share partitions are in remote storage alone"
+    warned = "Remote reads: 4,900 offsets in 1 of 6 share partitions are in remote storage alone"
     assert warned in done.stderr
     near = command(*given, "--to-offset", "100", "-o", "json")
     assert "Remote" not in near.stderr

@@ -1,0 +1,65 @@
+"""Sentences count as a reader does: one share partition, and 1,001 with a separator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sharelag.tables import gaps
+from sharelag.tables.words import THIN_SPACE, lag_sum
+from sharelag.workbench import Workbench
+from tests.support.written_input import Write, WrittenInput
+
+
+def of(count: int, unreachable: frozenset[int] = frozenset()) -> Workbench:
+    """A group with so many share partitions."""
+    writes = [Write(9, 100, partition=number) for number in range(count)]
+    made = WrittenInput(writes, partitions_of_topic=count, unreachable=unreachable)
+    return Workbench(made, engine="local")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "1 share partition"), (1001, "1,001 share partitions")]
+)
+def test_titles_and_plans_count(count: int, words: str, tmp_path: Path) -> None:
+    number = f"{count:,}"
+    with of(count) as bench:
+        assert bench.lag().title == f"Lag of {words}"
+        assert bench.windows().title == f"Windows of {words}"
+        assert bench.history().title == f"History of {words}, record by record"
+        assert bench.snapshots().title == f"Last snapshots: {words}"
+        assert bench.brokers().title == f"Brokers of {words}"
+        assert bench.health().title == "State topic: 1 partition"
+        deleted = bench.plan_delete("billing")
+        assert any(f"forgets the state of {words}. " in note for note in deleted.notes)
+        beyond = bench.plan_reset("billing", 10_000).notes
+        logs = "1 log" if count == 1 else "1,001 logs"
+        assert any(f"beyond the end of {number} of {logs}. " in note for note in beyond)
+        local = tmp_path / "local.txt"
+        local.write_text("".join(f"orders:{place}:5000\n" for place in range(count)))
+        far = bench.plan_reset("billing", 100, local_offsets=local).notes
+        total = f"Remote reads: {4900 * count:,} offsets in {number} of {words} are in remote"
+        assert any(note.startswith(total) for note in far)
+        assert any("orders:0, 4,900 from 100 on" in note for note in far)
+    with of(count, frozenset(range(count))) as bench:
+        unknown = bench.plan_reset("billing", "latest").unknown
+        assert f"the new start offset in {number} of {words}" in unknown
+        assert bench.lag().unknown[0].startswith(f"the lag in {number} of {words}")
+
+
+def test_a_timeline_that_left_something_out_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_TIMELINE_ROWS", 1)
+    with of(2) as bench:
+        assert bench.timeline(every="2min").notes == (
+            "the 1 share partition with the most lag; to_spark() has all",
+        )
+
+
+def test_rejects_and_unknown_lags_count() -> None:
+    one, many = (gaps.of_rejected(count)[0] for count in (1, 1001))
+    assert one == "1 record that could not be decoded; `sharelag decode` shows it"
+    assert many == "1,001 records that could not be decoded; `sharelag decode` shows them"
+    assert gaps.of_rejected(0) == ()
+    assert lag_sum(5000, 1001) == "5,000 (+1,001 unknown)"
+    assert lag_sum(5000, 1001, THIN_SPACE) == f"5{THIN_SPACE}000 (+1{THIN_SPACE}001 unknown)"
