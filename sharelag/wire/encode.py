@@ -1,7 +1,7 @@
 """Encode a record as Kafka writes it, from the field tables that decode it.
 
-Tests, synthetic data and simulations use it; nothing is ever written to a cluster. Many records at
-once are those of `sharelag.wire.encode_columns`.
+Tests, synthetic data and simulations use it; nothing is ever written to a cluster.
+`encode_columns` encodes many records at once.
 """
 
 from __future__ import annotations

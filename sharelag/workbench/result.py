@@ -29,7 +29,7 @@ Draw = Callable[[Any], Any]
 
 
 def drawing(figure: Callable[..., Any], records: Callable[..., Any], *about: Any) -> Draw:
-    """What draws a chart of some tables in a theme; nothing is drawn yet."""
+    """Return a function that draws the chart in a theme."""
     return lambda theme: figure(records(*about), theme)
 
 

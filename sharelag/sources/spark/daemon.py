@@ -6,7 +6,8 @@ idle for a minute.
 
 Only a process with one thread can be forked safely: locks of other threads stay locked in the copy.
 If there is another thread, or an import fails, this process becomes Spark's own daemon, and workers
-import for themselves. So it does where it is not known what can be forked: anywhere but on Linux.
+import for themselves. On other systems than Linux, where forking is not known to be safe, workers
+import for themselves, too.
 
 Spark's own daemon prints a traceback whenever a worker finds its connection closed, as it is when
 a query needs no more rows, such as one with a limit, or when a stream is stopped. Here it does not.
