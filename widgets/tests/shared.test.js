@@ -5,6 +5,7 @@ import { gzipSync } from "node:zlib";
 import { age } from "../sharelag_widgets/dashboards/age.js";
 import { isUnknown, rowBytes, rowNumbers, textAt, unpack } from "../sharelag_widgets/shared/columns.js";
 import { csvLine, duration, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
+import { hearing } from "../sharelag_widgets/shared/hearing.js";
 import { KINDS, PATTERNS, fillOf, ladder, luminance } from "../sharelag_widgets/shared/palette.js";
 import { awaitPlotly } from "../sharelag_widgets/plotly_once.js";
 import { asText, asTitle, keyOf, pointsOf, textTrace, timeOf, withArrays } from "../sharelag_widgets/plot_math.js";
@@ -233,3 +234,27 @@ test("a kernel that comes back is heard", () => withoutPlotly(async () => {
   await arrived();
   assert.equal(figure.came, "ours");
 }));
+
+/** A model that came late: anywidget's promise has failed, and messages go past it through its base class. */
+const lateModel = (send) => {
+  class Base {
+    _handle_comm_msg() {}
+  }
+  class Late extends Base {}
+  const taken = [];
+  const own = Object.assign(new Late(), { comm: { on_msg: (take) => taken.push(take), send } });
+  own._handle_comm_msg = () => Promise.reject(new Error("too late"));
+  return { taken, model: { get: () => "own", widget_manager: { get_model: async () => own } } };
+};
+
+test("a view that came late asks for what it missed, and one whose connection ended says so and works on", async () => {
+  const warn = mock.method(console, "warn", () => {});
+  const sent = [];
+  const late = lateModel((message) => sent.push(message));
+  await hearing(late.model);
+  assert.deepEqual([sent, late.taken.length, warn.mock.callCount()], [[{ method: "request_state" }], 1, 0]);
+  const dead = new Error("Cannot send: the connection is closed");
+  await hearing(lateModel(() => { throw dead; }).model);
+  assert.deepEqual(warn.mock.calls.map((call) => call.arguments.at(-1)), [dead]);
+  warn.mock.restore();
+});

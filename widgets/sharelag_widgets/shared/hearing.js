@@ -6,16 +6,21 @@
 
 const EMPTY = { content: { data: { method: "" } } };
 
-/** Ask for the state of a model that does not take messages, and make it take them. */
+/** Ask for the state of a model that does not take messages, and make it take them. Nothing waits for it, so it never rejects. */
 export async function hearing(model) {
-  const id = model.get("own_id");
-  // A saved page may know no models, or no kernel: nobody says anything there.
-  const own = id && (await model.widget_manager?.get_model?.(id).catch(() => null));
-  if (!own?.comm || (await takes(own))) return;
-  const { _handle_comm_msg: handle } = Object.getPrototypeOf(own.constructor.prototype);
-  own._handle_comm_msg = handle;
-  own.comm.on_msg(handle.bind(own));
-  own.comm.send({ method: "request_state" }, {});
+  try {
+    const id = model.get("own_id");
+    // A saved page may know no models, or no kernel: nobody says anything there.
+    const own = id && (await model.widget_manager?.get_model?.(id).catch(() => null));
+    if (!own?.comm || (await takes(own))) return;
+    const { _handle_comm_msg: handle } = Object.getPrototypeOf(own.constructor.prototype);
+    own._handle_comm_msg = handle;
+    own.comm.on_msg(handle.bind(own));
+    own.comm.send({ method: "request_state" }, {});
+  } catch (error) {
+    // The kernel or the connection ended meanwhile: the view works on with what it has.
+    console.warn("sharelag: a view cannot ask Python for what it missed.", error);
+  }
 }
 
 function takes(own) {
