@@ -136,13 +136,13 @@ def test_a_footer_that_contradicts_itself_does_not_end_the_process(
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[pq.ParquetFile]:
     """The Parquet files that are opened, kept so that only who opens one closes it."""
     files: list[pq.ParquetFile] = []
+    really = pq.ParquetFile
 
-    class Kept(pq.ParquetFile):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            files.append(self)
+    def kept(*arguments: Any, **options: Any) -> pq.ParquetFile:
+        files.append(really(*arguments, **options))
+        return files[-1]
 
-    monkeypatch.setattr(pq, "ParquetFile", Kept)
+    monkeypatch.setattr(pq, "ParquetFile", kept)
     return files
 
 
