@@ -239,12 +239,11 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
         tell(f"{records} could not be decoded; {_decode_command()} shows them")
 
 
-def note_settings(settings: Any) -> None:
+def note_settings(settings: Any, groups: Iterable[str] = ()) -> None:
     """Print where defaults are assumed, of `sharelag.schemas.SETTINGS`."""
-    from sharelag.tables.gaps import assumed_settings
+    from sharelag.tables.gaps import of_settings
 
-    for sentence in assumed_settings(settings):
-        tell(sentence)
+    note(of_settings(settings, groups))
 
 
 def note_requests(log: Any, as_of: Any) -> None:

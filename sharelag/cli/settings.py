@@ -26,7 +26,6 @@ from sharelag.cli.validate import flags, given_options
 from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import PROFILES
 from sharelag.tables import views
-from sharelag.tables.gaps import no_settings
 from sharelag.tables.words import terminal
 
 #: Options that say what to read of an input.
@@ -134,9 +133,7 @@ def _in_force(
     found = settings_in_force(known, sorted(groups), given, brokers)
     answer = Answer(found, rejected, engine)
     _print(answer.table, output, problems)
-    note_settings(known)
-    for group in sorted(groups - set(known.column("entity").to_pylist())):
-        tell(terminal(no_settings(group)))
+    note_settings(known, sorted(groups))
     summarise(answer, source, None, "setting")
     _note_commands(found, given, sorted(groups), "4.3.1", source)
     return answer.table

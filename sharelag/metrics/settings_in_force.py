@@ -94,7 +94,7 @@ def lint_rows(
         The group whose settings count; else that of the property ``group.id``. Commands in hints
         name it.
     """
-    group = group or str(properties.get("group.id", ""))
+    group = group or str(properties.get("group.id") or "")
     force = {} if settings is None else each_in_force(settings, [group])[group]
     known = {name: value for name, value in force.items() if value.source != "assumed"}
     named = f"--entity-name {shell_word(group)}" if group else OF_GROUP

@@ -16,7 +16,9 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.schemas import Arrow
 
-_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+#: Where Kafka's timestamps start.
+FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime(9999, 1, 1, tzinfo=UTC)
 
 #: A time, or state partition -> offset of the last record to include. None: all records.
 Moment = datetime | Mapping[int, int] | None
@@ -120,7 +122,7 @@ def parse_time(text: str, alternative: str = "") -> datetime:
         ) from None
     if moment.tzinfo is None:
         raise InputError(f"{text!r} has no time zone: add Z for UTC, or an offset such as +01:00")
-    if not _FIRST <= moment <= _LAST:
+    if not FIRST <= moment <= _LAST:
         raise InputError(f"{text!r} is out of range: Kafka's timestamps start in 1970")
     return moment.astimezone(UTC)
 

@@ -67,15 +67,20 @@ def of_ends(timeline: pa.Table) -> tuple[str, ...]:
     )
 
 
-def no_settings(group: str) -> str:
-    """No settings of a group are known, so Kafka's defaults within its brokers' are shown."""
-    return f"no settings of share group {group!r} are known: a new group has these"
+def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ...]:
+    """Where Kafka's defaults stand for what is not known of `sharelag.schemas.SETTINGS`.
 
-
-def assumed_settings(settings: pa.Table) -> tuple[str, ...]:
-    """Say that Kafka's defaults stand for what is not known of `sharelag.schemas.SETTINGS`."""
+    Of ``groups`` without any setting, those of a new group within its brokers' are shown.
+    """
     if not settings.num_rows:
-        return ("the settings are unknown; Kafka's defaults are assumed",)
-    if settings.column("value").null_count:
-        return ("some settings are not readable; Kafka's defaults are assumed for them",)
-    return ()
+        return ("the settings (Kafka's defaults are assumed)",)
+    unread = settings.column("value").null_count
+    described = set(settings.column("entity").to_pylist())
+    return (
+        *(["some settings, which are not readable (Kafka's defaults are assumed)"] * bool(unread)),
+        *(
+            f"the settings of share group {group!r} (a new group has these)"
+            for group in groups
+            if group not in described
+        ),
+    )

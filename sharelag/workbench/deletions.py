@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.durations import parse_duration
+from sharelag.durations import UNITS
 from sharelag.errors import InputError, unknown_topic
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.reset import kafkas_deletion
 from sharelag.model.settings import in_force
 from sharelag.reading import Reading
+from sharelag.replay.moment import FIRST
 from sharelag.sources.inputs import Input
-from sharelag.tables.words import counted
+from sharelag.tables.words import counted, shown_name
 from sharelag.whatif.after_reset import after_reset, drained
 from sharelag.whatif.scenario import Scenario
 from sharelag.workbench.resets import address_of, plan_result, refused, reset_of
 from sharelag.workbench.result import Result
 
-#: Without a simulation.
-NOT_SIMULATED = "How long the new lag takes is not known: --simulate (simulate=True) simulates it."
 _RESET = "share.auto.offset.reset"
-#: ISO 8601 as durations are written here.
-_OF_ISO = str.maketrans({"p": "", "t": "", ",": "."})
 
 
 def deletion_of(
@@ -51,11 +49,15 @@ def deletion_of(
     if unknown := [topic for topic in topics if topic not in there]:
         raise InputError(unknown_topic(unknown[0], there, group))
     found = in_force(evidence.settings, group)[_RESET]
+    if found.value is None:
+        raise InputError(
+            f"{_RESET} of share group {group!r} is not a value of Kafka's: sharelag settings shows "
+            "which are"
+        )
     begins = str(found.value)
     to: str | datetime = begins
     if begins.startswith("by_duration:"):
-        iso = begins.partition(":")[2].lower()  # PT1H30M
-        to = evidence.as_of - parse_duration(iso.translate(_OF_ISO))
+        to = _before(evidence.as_of, begins)
     mine = evidence
     if topics:
         chosen = pc.is_in(evidence.lag.column("topic"), pa.array(topics, pa.string()))
@@ -66,6 +68,16 @@ def deletion_of(
         else ""
     )
     return reset_of(reading, mine, group, to, None), words
+
+
+def _before(as_of: datetime, begins: str) -> datetime | str:
+    """Go back by a duration; brokers take any, and none of their records is older than `FIRST`."""
+    parts = re.findall(r"(\d+[.,]?\d*)([dhms])", begins.partition(":")[2].lower())
+    back = sum(
+        float(count.replace(",", ".")) * UNITS[unit].total_seconds() for count, unit in parts
+    )
+    longest = (as_of - FIRST).total_seconds()
+    return "earliest" if back >= longest else as_of - timedelta(seconds=back)
 
 
 def deletion_answer(
@@ -92,8 +104,13 @@ def deletion_answer(
         "" if topics else "Settings of the group stay: kafka-configs.sh deletes them.",
         f"Kafka's command, which asks nothing: {command}",
     ]
-    title = f"What would a deletion of {what if topics else group} do?"
+    title = f"What would a deletion of {what if topics else shown_name(group)} do?"
     return plan_result(base, title, plan, notes)
+
+
+def not_simulated(by: str = "--simulate (simulate=True)") -> str:
+    """Say that nothing was simulated, and what would."""
+    return f"How long the new lag takes is not known: {by} simulates it."
 
 
 def simulated(scenario: Scenario, plan: pa.Table, members: int | None) -> tuple[pa.Table, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sharelag.metrics.evidence import Evidence
-from sharelag.tables.gaps import of_rejected
+from sharelag.tables.gaps import of_rejected, of_settings
 from sharelag.workbench.membership import NO_RECORDS, leaderless
 
 
@@ -22,10 +22,7 @@ def of_evidence(
     """
     said = list(of_rejected(evidence.rejected, generation))
     said += of_groups(evidence)
-    if not evidence.settings.num_rows:
-        said.append("settings; Kafka's defaults are assumed")
-    elif evidence.settings.column("value").null_count:
-        said.append("some settings, which we may not read; Kafka's defaults are assumed for them")
+    said += of_settings(evidence.settings)
     if is_past:
         said.append(
             "settings, retention and last stable offsets of that moment; those of now are taken"

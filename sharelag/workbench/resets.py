@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,22 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.durations import typed
 from sharelag.errors import InputError, listed, unknown_topic
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reset import kafkas_commands, plan_reset
 from sharelag.reading import Reading
-from sharelag.replay.moment import Choice, parse_topics
+from sharelag.replay.moment import FIRST, Choice, parse_topics
 from sharelag.schemas.arrow import as_table, keys
 from sharelag.sources.files.printed_offsets import read_printed_offsets
 from sharelag.sources.inputs import Input, KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.tables import gaps, views
-from sharelag.tables.words import counted
+from sharelag.tables.words import counted, shown_name
 from sharelag.workbench.result import Result
 
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
-_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 #: What a float counts exactly; a log would need millennia for so many.
 _MOST_OFFSETS = 2**53
 #: What a reset goes to: an offset for all, a time, or so long before the moment.
@@ -48,8 +48,11 @@ def require_target(to: Target, shift_by: int | None) -> None:
         raise InputError(f"unknown target {to!r}: {_WANTED}")
     if isinstance(to, bool) or (isinstance(to, int) and to < 0):
         raise InputError(f"{to!r} is not an offset: {_WANTED}")
-    if any(isinstance(one, int) and abs(one) > _MOST_OFFSETS for one in (to, shift_by)):
-        raise InputError(f"no log has more than {_MOST_OFFSETS:,} offsets: give fewer")
+    most = f"no log has more than {_MOST_OFFSETS:,} offsets"
+    if isinstance(to, int) and to > _MOST_OFFSETS:
+        raise InputError(f"{most}: give a smaller offset")
+    if shift_by is not None and abs(shift_by) > _MOST_OFFSETS:
+        raise InputError(f"{most}: give fewer")
     if isinstance(to, datetime) and to.tzinfo is None:
         raise InputError(f"{to} has no time zone: append Z for UTC, or an offset such as +01:00")
     if isinstance(to, timedelta) and to < timedelta():
@@ -99,8 +102,11 @@ def reset_of(
 
 
 def _before(as_of: datetime, ago: timedelta) -> datetime:
-    if ago > as_of - _FIRST:
-        raise InputError(f"{ago} ago is before 1970, where Kafka's timestamps start: give less")
+    if ago > as_of - FIRST:
+        raise InputError(
+            f"{typed(ago)} ago is before 1970, where Kafka's timestamps start: give a shorter "
+            "duration"
+        )
     return as_of - ago
 
 
@@ -177,7 +183,7 @@ def reset_answer(
         else "kafka-share-groups.sh cannot do this reset: Admin.alterShareGroupOffsets of Kafka's "
         "Java client can.",
     ]
-    return plan_result(base, f"What would a reset of {group} do?", plan, notes)
+    return plan_result(base, f"What would a reset of {shown_name(group)} do?", plan, notes)
 
 
 def plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:

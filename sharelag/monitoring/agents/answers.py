@@ -91,23 +91,30 @@ def _evidence(name: str, value: str) -> dict[str, Any]:
 
 def groups_in_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a sentence on each group: how it is, and the main finding."""
-    return [
+    return _first(
         f"{shown_name(row['group_id'])}: {row['level']}, "
         f"lag {lag_sum(row['lag'], row['unknown_lags'])}, "
         f"oldest {MISSING if row['age_ms'] is None else duration(row['age_ms'])}"
         + (f": {terminal(row['why'])}" if row["why"] else "")
         for row in rows
-    ]
+    )
+
+
+def _first(sentences: Iterable[str]) -> list[str]:
+    """The first of many sentences, as many as rows, and how many more there are."""
+    said = list(sentences)
+    more = [f"and {len(said) - MOST_ROWS:,} more"] if len(said) > MOST_ROWS else []
+    return said[:MOST_ROWS] + more
 
 
 def lags_in_words(table: pa.Table) -> tuple[str, list[str]]:
     """Return a sentence on the lag of all share partitions, and one on each group's."""
     groups = rollup_arrow(table, "group").to_pylist()
-    each = [
+    each = _first(
         f"{shown_name(one['group_id'])}: lag {lag_sum(one['lag'], one['unknown_lags'])} in "
         f"{counted(one['partitions'], 'share partition')}"
         for one in sorted(groups, key=lambda one: -(one["lag"] or 0))
-    ]
+    )
     known = [one["lag"] for one in groups if one["lag"] is not None]
     unknown = sum(one["unknown_lags"] for one in groups)
     total = lag_sum(sum(known) if known else None, unknown)
@@ -131,12 +138,12 @@ def window_in_words(row: Mapping[str, Any]) -> str:
 def settings_in_words(table: pa.Table) -> tuple[str, list[str]]:
     """Return a sentence on how many settings conflict, and one on each of these."""
     wrong = table.filter(table.column("problem").is_valid()).to_pylist()
-    each = [
+    each = _first(
         ("" if row["group_id"] is None else f"{shown_name(row['group_id'])}: ")
         + terminal(f"{row['name']} = {row['value']}: {row['problem']}")
         + (f"; {terminal(row['hint'])}" if row["hint"] else "")
         for row in wrong
-    ]
+    )
     if not wrong:
         return NO_CONFLICT, []
     return f"{counted(len(wrong), 'setting')} with a problem", each
@@ -170,4 +177,4 @@ def causes_in_words(result: Result) -> tuple[str, list[str]]:
             f"{cause.summary}; {cause.advice}"
             for cause in group.causes
         ]
-    return verdict, sentences
+    return verdict, _first(sentences)

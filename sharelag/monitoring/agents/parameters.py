@@ -57,14 +57,17 @@ Written = Annotated[
 ]
 Ago = Annotated[
     str | None,
-    Field(max_length=100, description="To what was written so long before now, such as 30m."),
+    Field(
+        max_length=100,
+        description="To the first record written within this time before now, such as 30m.",
+    ),
 ]
 Shift = Annotated[
     int | None,
     Field(
         gt=-(1 << 63),
         lt=1 << 63,
-        description="By so many offsets from the first unfinished one; backwards if negative.",
+        description="By this many offsets from the first unfinished one; backwards if negative.",
     ),
 ]
 Given = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sharelag.durations import parse_duration
@@ -21,6 +22,8 @@ from sharelag.monitoring.agents.parameters import (
     Written,
 )
 from sharelag.replay.moment import parse_time
+from sharelag.workbench.deletions import not_simulated
+from sharelag.workbench.result import Result
 
 _TARGETS = "to, to_offset, to_time, ago or shift_by"
 
@@ -64,7 +67,7 @@ class PlanTools(AskedOf):
             raise InputError(f"choose one of {_TARGETS}")
         target = given[0] if given else None
         result = self.now().plan_reset(group, target, shift_by=shift_by, topic=topics)
-        return answer_of(result, result.title, plan_in_words(result.table))
+        return _planned(result, "plan-reset")
 
     def plan_delete(
         self,
@@ -77,4 +80,12 @@ class PlanTools(AskedOf):
         again, and what would be skipped. Kafka's command is among the notes; it is not run.
         """
         result = self.now().plan_delete(group, topics)
-        return answer_of(result, result.title, plan_in_words(result.table))
+        return _planned(result, "plan-delete")
+
+
+def _planned(result: Result, command: str) -> dict[str, Any]:
+    """Give a plan; only the command simulates what follows, as that can take minutes."""
+    here = not_simulated(f"`sharelag {command} --simulate`")
+    notes = (here if note == not_simulated() else note for note in result.notes)
+    result = replace(result, notes=tuple(notes))
+    return answer_of(result, result.title, plan_in_words(result.table))

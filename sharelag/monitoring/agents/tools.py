@@ -168,7 +168,7 @@ class Tools(PlanTools):
         begin = bench.lag(group)
         found = compare(tried, seeds=range(seeds), baseline="as it is")
         result = Result(
-            f"What if {group} were run otherwise?",
+            f"What if {shown_name(group)} were run otherwise?",
             pa.Table.from_pylist(list(found.rows(SHOWN))),
             {},
             begin.as_of,

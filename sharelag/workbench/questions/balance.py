@@ -14,7 +14,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
 from sharelag.tables import views
-from sharelag.tables.words import counted
+from sharelag.tables.words import counted, shown_name
 from sharelag.workbench import charts, membership
 from sharelag.workbench.membership import unknown_brokers, unknown_states
 from sharelag.workbench.one_group import of_group, only
@@ -80,7 +80,7 @@ def _imbalance_answer(
         columns=views.IMBALANCE.columns,
         means=views.IMBALANCE.means,
         order="gini",
-        notes=tuple(f"{row['group_id']}: {verdict_words(row)}" for row in verdicts),
+        notes=tuple(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
         charts=_spread(evidence),
         unknown=(unknown_brokers(evidence.brokers) if by == "broker" else ())
         + (("members of the groups",) if not evidence.groups.num_rows else ())
@@ -119,9 +119,9 @@ def _drifting(evidence: Evidence) -> Iterator[str]:
     """Who does not have the partitions that the assignor chose for it."""
     rows = drift_arrow(evidence.members, evidence.groups).to_pylist()
     for row in rows[:_MOST_NOTES]:
-        of, since = row["assignment_epoch"], row["since"]
+        group, of, since = shown_name(row["group_id"]), row["assignment_epoch"], row["since"]
         yield (
-            f"{row['group_id']}: {row['member_id']} is not at its target assignment: epoch "
+            f"{group}: {row['member_id']} is not at its target assignment: epoch "
             f"{row['member_epoch']}{'' if of is None else f' of {of}'}, topic partitions to come: "
             f"{row['missing']}, to give up: {row['surplus']}"
             + (f", since {iso(since)}" if since else "")

@@ -60,7 +60,7 @@ class WithPlans(Opened):
         whole = simulate or self.is_gathered
         evidence = self.evidence(group) if whole else self._state(group, "windows", "groups")
         plan = resets.reset_of(self.reading, evidence, group, to, shift_by, topics, local_offsets)
-        said = deletions.NOT_SIMULATED
+        said = deletions.not_simulated()
         if simulate:
             plan, said = self._simulated(group, plan, members)
         return resets.reset_answer(
@@ -99,7 +99,7 @@ class WithPlans(Opened):
         evidence = self.evidence(group)
         chosen = (topics,) if isinstance(topics, str) else tuple(topics)
         plan, begins = deletions.deletion_of(self.reading, evidence, group, chosen)
-        said = deletions.NOT_SIMULATED
+        said = deletions.not_simulated()
         if simulate:
             plan, said = self._simulated(group, plan, members)
         return deletions.deletion_answer(

@@ -69,7 +69,6 @@ def _settings_answer(
 ) -> Result:
     """The settings in force of each group and of the brokers, of `sharelag.schemas.SETTINGS`."""
     values = {name: str(value) for name, value in given.items()}
-    described = set(known.column("entity").to_pylist())
     table = settings_in_force(known, groups, values, brokers)
     commands = kafkas_settings_commands(table, values, groups, "4.3.1", *address)
     return replace(
@@ -80,10 +79,7 @@ def _settings_answer(
         columns=views.SETTINGS.columns,
         order="problem",
         means=views.SETTINGS.means,
-        unknown=(
-            *gaps.assumed_settings(known),
-            *(gaps.no_settings(group) for group in groups if group not in described),
-        ),
+        unknown=gaps.of_settings(known, groups),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sharelag.metrics.settings_in_force import lint_rows
 from sharelag.schemas.membership import MEMBER_ROWS
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
@@ -396,12 +397,23 @@ def test_a_value_is_checked_with_what_the_brokers_have() -> None:
     assert alone["problem"] == "less than group.share.min.heartbeat.interval.ms = 5000"
 
 
+def test_a_property_without_a_value_names_no_group() -> None:
+    """As in Python, where a client's properties may have None."""
+    moved = {"auto.offset.reset": "latest"}
+    (none,) = lint_rows(moved | {"group.id": None}).to_pylist()
+    (without,) = lint_rows(moved).to_pylist()
+    assert none == without
+    assert "None" not in none["hint"]
+
+
 def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
     answer = sharelag(
         *("settings", "--capture", str(CAPTURE), "--group", "nobody", "--engine", "local"),
         *("--set", "share.delivery.count.limits=7", "-o", "csv"),
     )
-    assert "no settings of share group 'nobody' are known" in answer.stderr
+    assert (
+        "not known: the settings of share group 'nobody' (a new group has these)" in answer.stderr
+    )
     lines = list(csv.DictReader(io.StringIO(answer.stdout)))
     (wrong,) = (line for line in lines if line["problem"])
     assert wrong["problem"] == "not a setting of share groups or their brokers"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import pytest
@@ -15,6 +16,7 @@ from sharelag.errors import InputError, SetupError
 from sharelag.metrics.settings_in_force import NO_CONFLICT
 from sharelag.monitoring.agents import tools
 from sharelag.monitoring.agents.answers import MOST_ROWS, answer_of
+from sharelag.monitoring.agents.parameters import Ago, Shift
 from sharelag.monitoring.agents.server import server_of
 from sharelag.sources.recorded import folder_of, samples
 from sharelag.tables.level import rank
@@ -23,6 +25,7 @@ from sharelag.workbench.bench import Workbench
 from tests.support.command import sharelag as sharelag_command
 from tests.support.stories import causes_of
 from tests.support.widgets.samples import HOSTILE
+from tests.support.with_members import WithMembers, joined
 from tests.support.written_input import Write, WrittenInput
 
 NAMES = [
@@ -142,10 +145,12 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
         ("plan_reset", {"group": "poison", "to": "latest", "shift_by": 0}, "choose one of"),
         ("plan_reset", {"group": "poison", "to": "middle"}, "to: Input should be 'earliest' or"),
         ("plan_reset", {"group": "poison", "to_offset": -1}, "to_offset: give at least 0, not -1"),
-        ("plan_reset", {"group": "poison", "to_offset": 1 << 60}, "no log has more than"),
+        ("plan_reset", {"group": "poison", "to_offset": 1 << 60}, "offsets: give a smaller offset"),
+        ("plan_reset", {"group": "poison", "shift_by": -(1 << 60)}, "offsets: give fewer"),
         ("plan_reset", {"group": "poison", "to_time": "2026-11-21T03:10:00"}, "no time zone"),
         ("plan_reset", {"group": "poison", "ago": "9"}, "use a number with a unit"),
-        ("plan_reset", {"group": "poison", "ago": "900000d"}, "before 1970"),
+        ("plan_reset", {"group": "poison", "ago": "900000d"},
+         "900000d ago is before 1970, where Kafka's timestamps start: give a shorter duration"),
         ("plan_reset", {"group": "poisn", "to": "latest"}, "did you mean 'poison'"),
         ("plan_reset", {"group": "poison", "to": "latest", "topics": [":"]}, "is not a topic"),
         ("plan_delete", {"group": "poison", "topics": ["other"]}, "other"),
@@ -222,6 +227,42 @@ def test_an_answer_is_bounded() -> None:
     assert answer["rows_left_out"] == long.table.num_rows - MOST_ROWS
 
 
+def test_sentences_are_bounded_as_rows_are() -> None:
+    """Each group lags, and has a setting that brokers would refuse."""
+    names = [f"g{n:03}" for n in range(MOST_ROWS + 7)]
+    source = WrittenInput(
+        [Write(60, 0, group=name) for name in names],
+        group_settings={"share.delivery.count.limit": "1000"},
+    )
+    asked_of = tools.Tools(sharelag.open(source, engine="local"))
+    for answer in (asked_of.groups(), asked_of.lag(), asked_of.settings(), asked_of.explain()):
+        *some, last = answer["summary"]
+        assert len(some) == MOST_ROWS, answer["question"]
+        assert re.fullmatch(r"and (7|8) more", last), answer["question"]  # brokers' settings, too
+
+
+def test_questions_tell_groups_apart_whose_names_look_the_same() -> None:
+    bench = sharelag.open(WithMembers(
+        [Write(60, 0, group="a\nb")],
+        of_groups=tuple((kind, row | {"group_id": "a\nb"}) for kind, row in joined("m", 1, [0], [0])),
+    ), engine="local")  # fmt: skip
+    asked_of, name = tools.Tools(bench), "a\nb"
+    for answer in (
+        asked_of.plan_reset(name, to="latest"),
+        asked_of.plan_delete(name),
+        asked_of.what_if(name, members=2, seconds=1, seeds=2),
+    ):
+        assert r" a\nb " in answer["question"]
+
+
+def test_what_a_target_means_is_said() -> None:
+    said = [one.description for hint in (Ago, Shift) for one in get_args(hint)[1:]]
+    assert said == [
+        "To the first record written within this time before now, such as 30m.",
+        "By this many offsets from the first unfinished one; backwards if negative.",
+    ]
+
+
 def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(SetupError, match=r"pip install 'sharelag\[mcp\]'"):
@@ -268,12 +309,19 @@ def test_a_plan_is_that_of_the_command(
 ) -> None:
     """The same rows and sentences, Kafka's command among them; a plan runs nothing."""
     found = asked("demo", tool, group="billing", **given)
-    here = ("--capture", "demo", "--group", "billing", "--engine", "local", "-o", "json")
-    said = sharelag_command(tool.replace("_", "-"), *here, *options)
+    name = tool.replace("_", "-")
+    given_to_all = ("--capture", "demo", "--group", "billing", "--engine", "local", "-o", "json")
+    said = sharelag_command(name, *given_to_all, *options)
     assert found["rows"] == [json.loads(line) for line in said.stdout.splitlines()]
     assert len(found["rows"]) == (2 if "orders:0,2" in options else 4)
     told = [*found["notes"], *(f"not known: {one}" for one in found["unknown"])]
-    assert told == [line.removeprefix("sharelag: ") for line in said.stderr.splitlines()]
+    # A tool cannot simulate: the command can.
+    here, there = f"`sharelag {name} --simulate`", "--simulate (simulate=True)"
+    assert [one.replace(here, there) for one in told] == [
+        line.removeprefix("sharelag: ") for line in said.stderr.splitlines()
+    ]
+    assert f"How long the new lag takes is not known: {here} simulates it." in told
+    assert not any(there in one for one in told)
     assert "Nothing was written." in told[0]
     assert any("kafka-share-groups.sh" in one for one in told)
     assert found["as_of"] is not None
@@ -298,11 +346,11 @@ def test_settings_are_those_of_the_command() -> None:
         problems = [row for row in found["rows"] if row["problem"]]
         assert len(found["summary"]) == len(problems) == bool(given)
         assert found["unknown"] == (
-            ["no settings of share group 'nobody' are known: a new group has these"]
+            ["the settings of share group 'nobody' (a new group has these)"]
             if group == "nobody"
             else []
         )
-        assert all(one in said.stderr for one in found["unknown"])
+        assert all(f"not known: {one}\n" in said.stderr for one in found["unknown"])
     assert asked("demo", "settings", group="billing")["verdict"] == NO_CONFLICT
     (sentence,) = asked("demo", "settings", group="billing", given=wrong)["summary"]
     assert sentence.startswith("billing: share.delivery.count.limit = 11: greater than")
@@ -317,7 +365,4 @@ def test_settings_are_those_of_the_command() -> None:
 def test_settings_that_nobody_knows_are_said_to_be_assumed() -> None:
     bench = sharelag.open(WrittenInput([Write(60, 0)]), engine="local")
     found = tools.Tools(bench).settings()
-    assert found["unknown"] == [
-        "the settings are unknown; Kafka's defaults are assumed",
-        "no settings of share group 'billing' are known: a new group has these",
-    ]
+    assert found["unknown"] == ["the settings (Kafka's defaults are assumed)"]

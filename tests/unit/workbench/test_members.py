@@ -29,6 +29,22 @@ def test_a_member_that_is_behind_its_target_is_named() -> None:
     )
 
 
+def test_notes_tell_groups_apart_whose_names_look_the_same() -> None:
+    names = ["a\nb", "a\\nb"]
+    each = [
+        (kind, row | {"group_id": name})
+        for name in names
+        for kind, row in (
+            (GROUP, {"epoch": 5, "metadata_hash": 7}),
+            *joined("late", 4, [0], [1]),
+        )
+    ]
+    writes = [Write(10, 5, group=name) for name in names]
+    bench = sharelag.open(WithMembers(writes, of_groups=tuple(each)), engine="local")
+    for notes in (bench.imbalance().notes, bench.members().notes):
+        assert {note.split(":")[0] for note in notes} == {r"a\nb", r"a\\nb"}
+
+
 def test_of_many_members_that_are_behind_the_first_are_named() -> None:
     several = [row for n in range(12) for row in joined(f"m{n:02}", 1, [n], [])]
     group = (GROUP, {"epoch": 1, "metadata_hash": 7})

@@ -49,6 +49,12 @@ def test_a_deleted_group_begins_where_its_setting_says() -> None:
     assert all(new is None or new <= end for new, end in zip(back, last, strict=True))
     soon, _ = begins("by_duration:PT0.001S")
     assert soon == last
+    assert begins("by_duration:pt1m30,s")[0] == back
+    # To before 1970, and by more than Python's times reach: no record is older.
+    for long in ("P25000D", "P1000000D", f"P9{'9' * 400}D", "PT700000000H1M1.5S"):
+        assert begins(f"by_duration:{long}") == (first, f"{RESET}=by_duration:{long}")
+    with pytest.raises(InputError, match="'billing' is not a value of Kafka's"):
+        begins("by_duration:soon")
 
 
 @pytest.mark.row("CLI-03")

@@ -471,7 +471,7 @@ def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     assert note.endswith(f"--entity-name billing --alter --add-config {values}")
     nobody = demo.settings("nobody")
     assert nobody.table.to_pylist() == printed("--group", "nobody")
-    assert "no settings of share group 'nobody' are known" in "".join(nobody.unknown)
+    assert nobody.unknown == ("the settings of share group 'nobody' (a new group has these)",)
     assert "Settings of 1 share group and" in demo.settings("billing").title
     drift = demo.settings_drift(sharelag.open("slow", engine="local"))
     assert drift.table.to_pylist() == printed("--before", "slow") != []
