@@ -39,19 +39,24 @@ def board_of(page: Page) -> Locator:
     return page.locator(".sharelag-now")
 
 
+def settle(page: Page) -> None:
+    """Wait until everything that was asked for is answered, shown and drawn."""
+    page.wait_for_function(IDLE)
+    page.wait_for_function(f"{READ} && {DRAWN}")
+
+
 def pick(page: Page, group: str) -> None:
     """Pick a group in the bar."""
     field = board_of(page).get_by_label("Group", exact=True)
     field.fill(group)
     field.press("Enter")
     expect(board_of(page).locator(".sl-cards .sl-state")).to_contain_text(group)
-    page.wait_for_function(IDLE)
-    # A chart that is drawn again while somebody drags over it ends that.
-    page.wait_for_function(f"{READ} && {DRAWN}")
+    settle(page)  # a chart that is drawn again while somebody drags over it ends that
 
 
 def go_to(page: Page, target: Locator, key: str = "Tab") -> None:
-    """Press a key until the focus is on an element, from wherever it is."""
+    """Press a key until the focus is on an element, from wherever it is, in a page that rests."""
+    settle(page)
     for _ in range(80):
         if target.evaluate("one => one === document.activeElement"):
             return
@@ -93,8 +98,6 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     expect(command).to_have_text(
         "sharelag windows --picture --capture demo --group billing --topic orders:0"
     )
-    page.wait_for_function(IDLE)
-    page.wait_for_function(f"{READ} && {DRAWN}")
     go_to(page, board.get_by_role("button", name="Copy the command").first)
     page.keyboard.press("Enter")
     expect(board.locator(".sl-cards")).to_have_attribute("data-copied", re.compile(r"\d+"))
@@ -106,7 +109,7 @@ def test_one_minute_from_the_verdict_to_what_would_help_by_keys_alone(opened: Wa
     expect(what_if.locator("summary")).to_contain_text("Simulated; assumes")
     # The curves go on from now in the same chart.
     expect(board.locator(".sl-chart .legendtext", has_text="lag-aware assignor")).to_be_attached()
-    page.wait_for_function(IDLE)
+    settle(page)
     strip = board.locator(".sl-strip")
     moment = strip.get_attribute("data-moment")
     go_to(page, strip.locator("input[type=range]"))
@@ -222,8 +225,9 @@ def test_what_belongs_together_stays_together(opened: Watched, width: int) -> No
     page = opened.page
     board = board_of(page)
     page.set_viewport_size({"width": width, "height": 900})
-    toggle = board.locator(".sl-toggle")
-    if toggle.is_visible() and toggle.get_attribute("aria-expanded") == "false":
+    toggle, is_narrow = board.locator(".sl-toggle"), width <= 1000
+    expect(toggle).to_be_visible(visible=is_narrow)
+    if is_narrow and toggle.get_attribute("aria-expanded") == "false":
         toggle.press("Enter")
     strip = board.locator(".sl-strip")
     expect(strip.locator("canvas").first).to_be_visible()
@@ -237,7 +241,7 @@ def test_what_belongs_together_stays_together(opened: Watched, width: int) -> No
     corners = board.locator(".sl-level-3:has(.sl-ask:not([hidden]))").evaluate_all(away)
     assert len(corners) >= 7
     assert {tuple(one) for one in corners} == {(2, 11)}
-    if toggle.is_visible():
+    if is_narrow:
         toggle.press("Escape")
     page.set_viewport_size({"width": 1440, "height": 900})
     opened.assert_quiet()
