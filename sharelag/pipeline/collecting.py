@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas.arrow import as_table, for_spark, one_batch
+from sharelag.sources.spark import interrupts
 
 
 def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
@@ -24,6 +25,7 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
         The columns and types of the result: Spark's Arrow has microseconds and other names inside
         lists.
     """
+    interrupts.cancel_jobs()
     with _files_unchanged():
         return frame.select(schema.names).toArrow().cast(schema)
 
@@ -41,6 +43,7 @@ def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     pyarrow.RecordBatch
         In the order of the DataFrame.
     """
+    interrupts.cancel_jobs()
     packed = frame.select(schema.names).mapInArrow(_packed, "rows binary")
     with _files_unchanged():
         for row in packed.toLocalIterator(prefetchPartitions=True):

@@ -38,7 +38,7 @@ from sharelag.schemas.dead_letters import ARCHIVED_RUNS, LEDGER
 from sharelag.sources.inputs import Input
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.scan import scan
-from sharelag.sources.spark import session
+from sharelag.sources.spark import interrupts, session
 from sharelag.sources.spark.frames import FrameInput
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -81,6 +81,7 @@ class SparkReading(Past):
     @property
     def spark(self) -> SparkSession:
         """The session that everything runs on."""
+        interrupts.cancel_jobs()
         return self.once("session", self._session)
 
     @property

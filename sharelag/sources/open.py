@@ -26,6 +26,7 @@ from sharelag.sources.inputs import (
     RawInput,
     SegmentsInput,
 )
+from sharelag.sources.inputs.files import SPARK_TABLE
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.plugged import plugged_input, plugged_prefixes
 from sharelag.sources.recorded import DEMO, folder_of, samples
@@ -39,7 +40,6 @@ _LOG = logging.getLogger(__name__)
 #: Seconds to wait for brokers.
 TIMEOUT = 10.0
 _ADDRESSES = re.compile(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\\]+):\d+\s*(,.*)?")
-_SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
 #: Generations whose records are control records in users' topics.
 _CONTROL = (0, 1)
 _SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
@@ -190,10 +190,8 @@ def require_there(source: Input) -> None:
         from sharelag.sources.files.segments import partitions
 
         partitions(source.folder)
-    elif isinstance(source, RawInput):
-        only_spark_knows = "://" in source.path or _SPARK_TABLE.fullmatch(source.path)
-        if not only_spark_knows:
-            source.size()
+    elif isinstance(source, RawInput) and not source.only_spark_knows:
+        source.size()
 
 
 def capture_folder(named: str | Path) -> Path:
@@ -262,7 +260,7 @@ def _called(name: str, engine: str, spark: SparkSession | None) -> Input:
     if "://" in name:
         return RawInput(name)
     nothing = f"there is nothing at {name!r}: give {_takes()}{meant(name, list(samples()))}"
-    if engine == "spark" and _SPARK_TABLE.fullmatch(name) and _may_be_table(name, spark):
+    if engine == "spark" and SPARK_TABLE.fullmatch(name) and _may_be_table(name, spark):
         return RawInput(name, nothing)
     raise InputError(nothing)
 

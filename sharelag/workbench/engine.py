@@ -29,7 +29,7 @@ from sharelag.workbench.requests import Requests
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
 SPARK_FROM_RECORDS = 5_000_000
-#: Up to so many records this process has read lag long before a Spark that has yet to start.
+#: Up to this many records, this process knows the lag long before Spark has started.
 FEW_RECORDS = 200_000
 
 
@@ -62,10 +62,16 @@ def choose(requested: str, source: Input) -> str:
 
 
 def is_sooner_here(source: Input) -> bool:
-    """Whether this process knows the lag of an input before Spark, which has yet to start."""
+    """Whether this process knows the lag of an input before Spark, which has yet to start.
+
+    Only where its records can be counted without reading them, and without Spark.
+    """
+    from sharelag.sources.inputs import RawInput
     from sharelag.sources.spark import existing
 
-    return existing() is None and source.size() <= FEW_RECORDS
+    if existing() is not None or (isinstance(source, RawInput) and source.only_spark_knows):
+        return False
+    return 0 < source.size() <= FEW_RECORDS
 
 
 def read(

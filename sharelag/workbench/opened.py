@@ -130,11 +130,13 @@ class Opened:
     def lag_at_once(self) -> pa.Table:
         """`LAG` as soon as it can be known: where Spark has yet to start, without waiting for it.
 
-        Both engines give the same rows; those of a cluster are as of when each of them asked it.
+        Only of so few records that this process is sooner (`engines.FEW_RECORDS`). Both engines
+        give the same rows; what is read later of a cluster goes up to its end then.
         """
-        if "reading" in self._once or not engines.is_sooner_here(self.source):
+        source = copied(self.source)  # it keeps what it has read, such as where its log ends
+        if "reading" in self._once or not engines.is_sooner_here(source):
             return self.reading.table("lag")
-        with engines.reading(self.source, "local", self.as_of, self.choice, history=False) as begun:
+        with engines.reading(source, "local", self.as_of, self.choice, history=False) as begun:
             return begun.table("lag")
 
     @property

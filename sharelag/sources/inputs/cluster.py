@@ -144,8 +144,13 @@ class KafkaInput:
             return dict(self.state)
         return kafka.offset_ranges(self.config, STATE_TOPIC)
 
+    @cached_property
+    def _sized(self) -> dict[int, tuple[int, int]]:
+        return vars(self).get("state_ranges") or replace(self).state_ranges
+
     def size(self) -> int:
-        return sum(end - first for first, end in self.state_ranges.values())
+        # This does not settle up to where is read: Spark may take a while to start before it reads.
+        return sum(end - first for first, end in self._sized.values())
 
     def version(self) -> Hashable:
         return None

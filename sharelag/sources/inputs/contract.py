@@ -67,7 +67,7 @@ class Input(Protocol):
         """How many partitions the topic has, where that is known."""
 
     def size(self) -> int:
-        """About how many raw records there are."""
+        """About how many raw records there are; 0 also where nothing tells before they are read."""
 
     def version(self) -> Hashable:
         """A value that changes with the content of the input; None when it may always change."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
+#: How the names of Spark's tables look.
+SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
+
 
 @dataclass(frozen=True)
 class RawInput(RecordsOnly):
@@ -37,6 +41,11 @@ class RawInput(RecordsOnly):
     @property
     def holds_both(self) -> bool:
         return True
+
+    @property
+    def only_spark_knows(self) -> bool:
+        """Whether this may be the name of a table or an address, which only Spark can look up."""
+        return "://" in self.path or SPARK_TABLE.fullmatch(self.path) is not None
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         return parquet_batches(self._dataset())

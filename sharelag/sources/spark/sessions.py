@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from sharelag.errors import SetupError
-from sharelag.sources.spark import jvm
+from sharelag.sources.spark import interrupts, jvm
 from sharelag.sources.spark import settings as ours
 from sharelag.sources.spark.notice import notice
 
@@ -49,7 +49,9 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
     """
     require_pyspark()
     with _STARTING:  # a dashboard starts Spark in a thread, and a cell may ask for it meanwhile
-        return _session(app_name, settings)
+        found = _session(app_name, settings)
+    interrupts.cancel_jobs()
+    return found
 
 
 def _session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
@@ -64,10 +66,14 @@ def _session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
         wanted.pop("spark.master", None)  # a Connect server has its own
     try:
         if "PYSPARK_GATEWAY_PORT" in os.environ or remote or _only_connect(wanted):
-            return _elsewhere(app_name, wanted, remote)
-        return _own(app_name, wanted)
+            made = _elsewhere(app_name, wanted, remote)
+        else:
+            made = _own(app_name, wanted)
     except PySparkException as error:
         raise SetupError(_advice(error, remote)) from error
+    if not is_connect(made):
+        interrupts.started()
+    return made
 
 
 def require_pyspark() -> None:

@@ -1,0 +1,90 @@
+"""An interrupt ends Spark's jobs, too, whichever thread started Spark, in any cell."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from sharelag.pipeline.collecting import collected
+from sharelag.sources.spark import interrupts, is_connect, session, sessions
+from tests.support.kafka.workload import wait_until
+
+
+@pytest.fixture(autouse=True)
+def as_a_cell_begins() -> Iterator[None]:
+    """A notebook's kernel puts Python's own handler back before each cell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def started_aside(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """The session of all tests, as if a thread had started it."""
+    monkeypatch.setattr(interrupts, "_OURS", [])
+    with monkeypatch.context() as before:
+        before.setattr(sessions, "existing", lambda: None)
+        for name in ("_own", "_elsewhere"):
+            before.setattr(sessions, name, lambda *_: spark)
+        starts = Thread(target=session)
+        starts.start()
+        starts.join(300)
+    return spark
+
+
+def endless(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        time.sleep(400)
+        yield batch
+
+
+def test_an_interrupt_cancels_the_jobs_of_a_spark_that_a_thread_started(
+    started_aside: SparkSession,
+) -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert session() is started_aside
+    if is_connect(started_aside):  # it has no jobs in this process
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        return
+    tasks = started_aside.sparkContext.statusTracker()
+
+    def interrupt() -> None:
+        wait_until(lambda: bool(tasks.getActiveStageIds()), "a job runs")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        started_aside.range(1).mapInArrow(endless, "id long").collect()
+    wait_until(lambda: not tasks.getActiveStageIds(), "the job is cancelled")
+    assert started_aside.range(3).count() == 3
+
+
+def test_each_question_of_a_later_cell_sees_to_it(started_aside: SparkSession) -> None:
+    collected(started_aside.range(1), pa.schema([("id", pa.int64())]))
+    has_own = signal.getsignal(signal.SIGINT) is interrupts._cancel
+    assert has_own != is_connect(started_aside)
+
+
+def test_what_somebody_else_handles_stays(started_aside: SparkSession) -> None:
+    def own(*_: Any) -> None:
+        """Of the user."""
+
+    signal.signal(signal.SIGINT, own)
+    session()
+    assert signal.getsignal(signal.SIGINT) is own
+
+
+def test_a_spark_that_somebody_else_started_is_theirs(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interrupts, "_OURS", [])
+    assert session() is spark
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
