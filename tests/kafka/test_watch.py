@@ -166,13 +166,12 @@ def test_records_pruned_unread_are_no_loss(
         )
         awake.set()
         number = 0
-        while _partitions(live) != [1, 2]:
-            number = live.wait(number, until=time.monotonic() + 60)
-            assert number, "the deleted one stayed"
-        assert live.stale is None
-    assert said[0] is None
-    assert len(said) > 1
-    assert all("were pruned before they were read" in (one or "") for one in said[1:])
+        while _partitions(live) != [1, 2] or live.stale is not None:
+            number = live.wait(number, until=time.monotonic() + 300)
+            assert number, f"the deleted one stayed: {live.stale}"
+    none, pruned = dict.fromkeys(said)  # on a busy machine it takes more than one attempt
+    assert none is None
+    assert "were pruned before they were read" in (pruned or "")
     assert list(tmp_path.iterdir()) == []  # of checkpoints, too
 
 
@@ -235,7 +234,7 @@ def test_why_lag_cannot_be_computed_is_said_as_long_as_that_holds(
             while live.stale != why:
                 number = live.wait(number, until=time.monotonic() + 60)
                 assert number, f"{live.stale} is not {why}"
-            wait_until(lambda error=error: raised.count(error) > 1, "it was raised again")
+            wait_until(lambda: raised.count(wrong[-1]) > 1, "it was raised again")
             assert live.wait(number, until=time.monotonic()) == 0
             assert f"no longer current: {why}" in repr(live)
         wrong.clear()

@@ -5,8 +5,8 @@ nothing to continue, so nothing can be stale when it begins again. After each mi
 and again while there is none, end offsets are requested, and the lag of every share partition is
 computed of its window and them, in this order: the other way round it could seem negative.
 
-While brokers are away the tables stay as they were, `Live.stale` says why they are not current, and
-the stream begins again as soon as brokers answer.
+Where lag cannot be computed the tables stay as they were, and `Live.stale` says why they are not
+current. Where brokers are away the stream begins again as soon as they answer.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Kept:
         register(spark)
         self._windows = schemas.WINDOWS.empty_table()
         self._lag = schemas.LAG.empty_table()
-        self._number = 0  # of lags that were computed, and of changes of `_away`
+        self._number = 0  # of lags that were computed, and of changes of `_why`
         self._sampled = 0.0
         self._current = False  # whether all that was there when the stream began is in the windows
         self._checkpoint: Path | None = None
-        self._away: str | None = None  # what is said of brokers that do not answer
+        self._why: str | None = None  # why the lag is not current
         self._failure: ShareLagError | None = None
         self._changed = threading.Condition(threading.RLock())
         self._stopped = threading.Event()
@@ -90,7 +90,7 @@ class Kept:
                 except Exception as error:
                     if not self._number or not are_away(error):
                         raise
-                    self._brokers_are_away(error)
+                    self._not_computed(error)
                     pause = _SHORTEST_PAUSE if self._current else min(2 * pause, _LONGEST_PAUSE)
                     self._stopped.wait(pause)
         except BaseException as error:
@@ -111,14 +111,19 @@ class Kept:
                 query.stop()
             self._tidy()
 
-    def _brokers_are_away(self, error: BaseException) -> None:
-        """Keep the lag, and say why it is no longer current."""
-        said = raised_in_worker(error) or _sentence(error)
+    def _not_computed(self, error: BaseException) -> None:
+        """Keep the lag, and say what is wrong now: another broker may be away than at first."""
+        said = str(raised_in_worker(error) or _sentence(error))
+        self._not_current(
+            f"{said}. It goes on as soon as brokers answer" if are_away(error) else said
+        )
+
+    def _not_current(self, why: str) -> None:
         with self._changed:
-            if self._away is None:
-                self._away = f"{said}. It goes on as soon as brokers answer"
+            if why != self._why:
+                self._why = why
                 self._number += 1
-                _LOG.warning("the lag is not current: %s", said)
+                _LOG.warning("the lag is not current: %s", why)
                 self._changed.notify_all()
 
     def _start(self) -> StreamingQuery:
@@ -174,9 +179,9 @@ class Kept:
             raise failure
         # What was pruned unread is superseded, but share partitions may have been deleted
         # meanwhile.
-        _LOG.warning(
-            "records of %s were pruned before they were read; reading it from its beginning",
-            self._topic,
+        self._not_current(
+            f"records of {self._topic} were pruned before they were read: it is read again from "
+            "its beginning"
         )
 
     def _is_empty(self) -> bool:
@@ -190,20 +195,29 @@ class Kept:
             topic_ids = pc.unique(self._windows.column("topic_id")).to_pylist()
             offsets = KafkaInput(self._config.renewed()).offsets(topic_ids)
             self._lag = pa.Table.from_batches([lag_arrow(self._windows, offsets)])
-            self._sampled = time.monotonic()
-            self._away = None
+        except ShareLagError as error:
+            if self._number:
+                self._not_computed(error)
+            else:
+                self._end(error)
+            return
+        self._sampled = time.monotonic()
+        self._why = None
+        try:
             if self._on_update is not None:
                 self._on_update(self._windows, self._lag)
         except ShareLagError as error:
-            if self._number == 0:
-                self._failure = error
-                self._stopped.set()
-            elif are_away(error):
-                self._brokers_are_away(error)
-            else:
-                _LOG.warning("the lag is not current: %s", error)
-        else:
-            self._number += 1
+            if not self._number:
+                self._end(error)
+                return
+            _LOG.warning("on_update failed: %s", error)  # the lag is current all the same
+        self._number += 1
+        self._changed.notify_all()
+
+    def _end(self, error: ShareLagError) -> None:
+        """End with what went wrong before there was any lag."""
+        self._failure = error
+        self._stopped.set()
         self._changed.notify_all()
 
     def _tidy(self) -> None:

@@ -33,13 +33,14 @@ class Live(Kept, Displayable):
 
     @property
     def stale(self) -> str | None:
-        """Why the lag is no longer current: which brokers are away, or that the stream has ended.
+        """Why the lag is no longer current: what failed, or that the stream has ended.
 
-        None while it is current. After brokers were away it is None again as soon as they answer.
+        None while it is current, and again as soon as lag can be computed again, such as when
+        brokers that were away answer.
         """
         if self._failure is not None:
             return str(self._failure)
-        return "it was stopped" if self._stopped.is_set() else self._away
+        return "it was stopped" if self._stopped.is_set() else self._why
 
     def updates(self, seconds: float | None = None) -> Iterator[pa.Table]:
         """The lag as it is, and then each time that it has moved or that `stale` has changed.
@@ -52,8 +53,8 @@ class Live(Kept, Displayable):
         Yields
         ------
         pyarrow.Table
-            `lag`. Should it move faster than it is taken, what lies between is left out. While
-            brokers are away it is yielded once, as it was, and then when they are back.
+            `lag`. Should it move faster than it is taken, what lies between is left out. While it
+            is not current it is yielded as it was, once for each reason.
 
         Raises
         ------
@@ -64,8 +65,8 @@ class Live(Kept, Displayable):
         seen, number = None, 0
         while (number := self.wait(number, until)) and not self._stopped.is_set():
             with self._changed:
-                lag, away = self._lag, self._away
-            now = lag.drop_columns("as_of"), away
+                lag, why = self._lag, self._why
+            now = lag.drop_columns("as_of"), why
             if now != seen:
                 seen = now
                 yield lag

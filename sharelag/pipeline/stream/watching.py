@@ -30,8 +30,8 @@ def watch(
 ) -> Live:
     """Watch the lag of a running cluster move, until `Live.stop` or the end of a ``with`` block.
 
-    While brokers are away the lag stays as it was, `Live.stale` says why, and it goes on as soon as
-    they answer.
+    While lag cannot be computed, as while brokers are away, it stays as it was, and `Live.stale`
+    says why.
 
     Parameters
     ----------
