@@ -146,7 +146,7 @@ def _ranges(file: pq.ParquetFile, number: int, names: list[str]) -> list[_Range]
 
 def _range(file: pq.ParquetFile, group: pq.RowGroupMetaData, at: int) -> _Range:
     column, planned = group.column(at), file.schema.column(at)
-    if column.physical_type != planned.physical_type:  # asked for statistics, pyarrow would abort
+    if column.physical_type != planned.physical_type:  # pyarrow would abort on its statistics
         raise pa.ArrowInvalid(f"the types of {planned.path} in its footer contradict each other")
     found = column.statistics
     # Nulls are in neither of the two, and a writer need not count them.
