@@ -207,9 +207,11 @@ def test_a_silent_partition_of_the_groups_records_refuses_members_alone(
     asked = ("--bootstrap-server", cluster.bootstrap_servers, "-o", "json", "--timeout", "2000")
     with frozen(cluster.brokers[1]):
         assert not led_by(cluster, 2)
-        whole = sharelag("lag", *asked)
-        # Two: then the session of the broker ends, and others lead.
-        refused = [sharelag(command, *asked) for command in ("explain", "members")]
+        # At the same time: once the session of the broker has ended, others lead.
+        with ThreadPoolExecutor(3) as threads:
+            whole, *refused = threads.map(
+                lambda command: sharelag(command, *asked), ("lag", "explain", "members")
+            )
     assert lags(whole) == dict.fromkeys(range(PARTITIONS), 0)
     for answer in refused:
         assert (answer.returncode, answer.stdout) == (3, "")
