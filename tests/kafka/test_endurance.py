@@ -78,19 +78,18 @@ def test_following_for_long_holds_no_more_and_more(tmp_path: Path, injected: Inj
         set_group_config(servers, "busy", **{"share.auto.offset.reset": "earliest"})
         archive = tmp_path / "archive"
         follow = ["capture", "--follow", "--every", "1s", "--bootstrap-server", servers]
-        with (
-            Busy(servers) as busy,
-            Bystander([*follow, str(archive)], tmp_path / "follow.txt") as follower,
-        ):
-            wait_until(lambda: "archiving into" in follower.text(), "it follows")
-            wait_until(lambda: (archive / "data").exists(), "it has archived")
-            process, ends = psutil.Process(follower.process_id), time.monotonic() + MINUTES * 60
-            looks: list[Look] = []
-            while time.monotonic() < ends:
-                time.sleep(_EVERY)
-                looks.append(look(process))
-            assert follower.is_running(), follower.text()[-2000:]
-            finished = busy.finished
+        with Busy(servers) as busy:
+            wait_until(lambda: busy.finished > 0, "the topic of share state is there")
+            with Bystander([*follow, str(archive)], tmp_path / "follow.txt") as follower:
+                wait_until(lambda: "archiving into" in follower.text(), "it follows")
+                wait_until(lambda: (archive / "data").exists(), "it has archived")
+                process, ends = psutil.Process(follower.process_id), time.monotonic() + MINUTES * 60
+                looks: list[Look] = []
+                while time.monotonic() < ends:
+                    time.sleep(_EVERY)
+                    looks.append(look(process))
+                assert follower.is_running(), follower.text()[-2000:]
+                finished = busy.finished
     quarter = len(looks) // 4
     early = [median(column) for column in zip(*looks[quarter : 2 * quarter], strict=True)]
     late = [median(column) for column in zip(*looks[-quarter:], strict=True)]
