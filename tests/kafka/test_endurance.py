@@ -110,5 +110,6 @@ def test_following_for_long_holds_no_more_and_more(tmp_path: Path, injected: Inj
     assert after.heap < before.heap * 1.1 + 8
     assert after.resident < before.resident * 1.15 + 32
     assert after.handles <= before.handles + 20
-    assert after.threads <= before.threads + 8
+    # Java has a few more for its compiler while it is busy; one for each micro-batch would be 100.
+    assert after.threads <= before.threads * 1.15 + 8
     assert after.processes <= before.processes + 2
