@@ -80,10 +80,10 @@ def test_garbage_is_answered_or_dropped_and_logged_nowhere(
             sent = damaged(REQUEST, random.Random(f"garbage {seed}"))
             with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
                 client.sendall(sent)
-                client.shutdown(socket.SHUT_WR)
                 try:
+                    client.shutdown(socket.SHUT_WR)
                     answer = client.recv(1 << 16)
-                except ConnectionResetError:  # with bytes that nobody read
+                except OSError:  # it was closed with bytes that nobody read
                     answer = b""
             assert b"Traceback" not in answer, seed
             assert b"500 " not in answer[:20], seed
