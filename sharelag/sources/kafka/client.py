@@ -18,9 +18,9 @@ from sharelag.errors import (
 )
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.failures import (
-    LOGIN,
     UNREACHABLE,
     explain,
+    is_refusal,
     latest,
     refused,
     unanswered,
@@ -146,7 +146,7 @@ class Connection:
             found = error.args[0]
             if found.code() in UNREACHABLE:
                 self._lose(begun)
-            heard = [e for e in self._heard if e.code() in LOGIN | {KafkaError._RESOLVE}]
+            heard = [e for e in self._heard if is_refusal(e) or e.code() == KafkaError._RESOLVE]
             if not heard and found.code() in UNREACHABLE:  # what was heard says why
                 raise self._unanswered(what, found) from error
             raise explain((heard or [found])[0], what, self.config) from error

@@ -38,7 +38,16 @@ def latest(heard: Sequence[KafkaError]) -> KafkaError | None:
 
 def refused(heard: Iterable[KafkaError]) -> KafkaError | None:
     """Return the first permanent error: our credentials were refused."""
-    return next((error for error in heard if error.code() in LOGIN), None)
+    return next((error for error in heard if is_refusal(error)), None)
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """Whether a broker refused to log us in, not whether it went away meanwhile.
+
+    The client library has one code for both.
+    """
+    went_away = KafkaError(KafkaError._TRANSPORT).str()
+    return error.code() in LOGIN and f"handshake failed: {went_away}" not in error.str()
 
 
 def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
@@ -51,7 +60,7 @@ def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
     if known is None:
         return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
     advice = known.what_to_do(what)
-    if code in LOGIN:
+    if is_refusal(error):
         return AuthenticationError(
             f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"
         )
@@ -62,7 +71,7 @@ def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
         return missing(what)
     if code in _NO_LEADER:
         return NoLeaderError(f"{what} has a partition without a leader ({known.name}): {advice}")
-    if code in UNREACHABLE:
+    if code in UNREACHABLE | LOGIN:
         return unreachable(config, error)
     return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
 

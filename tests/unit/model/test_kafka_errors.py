@@ -11,7 +11,7 @@ from sharelag import errors
 from sharelag.model.kafka_errors import ERRORS, Kind, in_words
 from sharelag.model.request_errors import ANSWERS
 from sharelag.sources.kafka.config import client_config
-from sharelag.sources.kafka.failures import explain, latest
+from sharelag.sources.kafka.failures import explain, latest, refused
 from tools import errors_page
 
 CONFIG = client_config("broker:9092")
@@ -58,6 +58,20 @@ def test_the_error_that_says_why_is_shown() -> None:
     assert latest([down]) is down
     assert latest([]) is None
     assert "the certificate names this host" in str(explain(tls, "orders", CONFIG))
+
+
+def test_a_broker_that_goes_away_during_a_login_has_refused_nobody() -> None:
+    """What the client library said while a broker was restarted: its code is that of refusals."""
+    away = KafkaError(
+        KafkaError._AUTHENTICATION,
+        "sasl_ssl://b:1/bootstrap: SASL SCRAM-SHA-256 mechanism handshake failed: Local: Broker "
+        "transport failure: broker's supported mechanisms: (n/a) (after 0ms in state DOWN)",
+    )
+    wrong = KafkaError(KafkaError._AUTHENTICATION, "b:1: SASL authentication error: invalid")
+    assert refused([away]) is None
+    assert refused([away, wrong]) is wrong
+    assert isinstance(explain(away, "orders", CONFIG), errors.BrokerUnreachableError)
+    assert isinstance(explain(wrong, "orders", CONFIG), errors.AuthenticationError)
 
 
 def test_an_error_that_is_not_there_keeps_the_clients_words() -> None:
