@@ -74,6 +74,11 @@ class Side:
     living: Callable[[], Sequence[int]] = tuple
 
 
+def limit(seconds: float) -> Side:
+    """Return a side that takes a fixed time: what the other one should stay within."""
+    return Side("the goal", lambda: Measured(None, wall=seconds, cpu=0), unit="times")
+
+
 @dataclass(frozen=True)
 class Contest:
     """Two sides, and what their answers must have in common."""

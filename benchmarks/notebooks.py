@@ -9,9 +9,8 @@ import tempfile
 from pathlib import Path
 
 import nbformat
-from playwright.sync_api import sync_playwright
 
-from tests.support.browser.chromium import FLAGS, find_chromium
+from tests.support.browser.chromium import running_browser
 from tests.support.browser.jupyter import jupyter_lab
 from tests.support.notebooks.running import Running
 from tests.support.notebooks.shipped import NAMES, copy_of, read
@@ -20,7 +19,7 @@ _EMPTY = "empty"
 
 
 def run() -> None:
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as scratch:
+    with running_browser() as chromium, tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "nb"
         folder.mkdir()
         empty = nbformat.v4.new_notebook(
@@ -29,11 +28,9 @@ def run() -> None:
         nbformat.write(empty, folder / f"{_EMPTY}.ipynb")
         for name in NAMES:
             copy_of(name, folder)
-        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         with jupyter_lab(folder) as lab:
             for name in (_EMPTY, *NAMES):
                 alone = Running(lab, chromium, [name])  # else the next one runs beside it
                 ran = alone.finished(name)
                 print(f"{name:38} {ran.seconds:5.1f} s   {ran.size / 1000:5,.0f} kB", flush=True)
                 alone.close(name)
-        chromium.close()

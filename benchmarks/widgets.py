@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from sharelag_widgets import AssignmentEditor, LagTable, PartitionGrid, WindowStrip
-from tests.support.browser.chromium import FLAGS, find_chromium
+from tests.support.browser.chromium import running_browser
 from tests.support.browser.desk import Desk
 
 OFFSETS, MOMENTS, PARTITIONS = 10_000, 1_000, 10_000
@@ -48,8 +48,7 @@ _ONCE_MORE = """async painted => {
 
 
 def run() -> None:
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as scratch:
-        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+    with running_browser() as chromium, tempfile.TemporaryDirectory() as scratch:
         _tell("baseline: 10,000 rectangles on a canvas", chromium.new_page().evaluate(_BASELINE))
         for runs in (500, OFFSETS):
             _scrub(chromium, Path(scratch), runs)
@@ -57,7 +56,6 @@ def run() -> None:
         _table(chromium, Path(scratch))
         for each in (10, EDITED):
             _editor(chromium, Path(scratch), each)
-        chromium.close()
 
 
 def _scrub(browser: Browser, scratch: Path, runs: int) -> None:

@@ -72,6 +72,11 @@ class ReplayError(ShareLagError):
     """Kafka's own coordinator would fail to load these records (raised only by ``strict=True``)."""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or the name of its kind if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def are_away(error: BaseException) -> bool:
     """Whether all that is wrong is that brokers do not answer, which may pass."""
     return is_of(NoLeaderError, error) or is_of(BrokerUnreachableError, error)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 import sharelag
-from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
+from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side, limit
 from benchmarks.processes import command, own_python
 from sharelag.cli.demo import CAPTURE
 from sharelag_widgets.dashboards import (
@@ -48,10 +48,6 @@ _WITH_PANDAS = "output._WithoutExtras.find_spec = lambda *_: None"
 _PATIENCE, _CLICK, _WHAT_IF = 15.0, 1.0, 10.0
 
 
-def _goal(seconds: float) -> Side:
-    return Side("the goal", lambda: Measured(None, wall=seconds, cpu=0), unit="times")
-
-
 @contextmanager
 def imports(_: Bench) -> Iterator[Contest]:
     """Import what a notebook does, and what most notebooks import anyway."""
@@ -73,7 +69,7 @@ def first_table(_: Bench) -> Iterator[Contest]:
             raise GateError(f"the first table has {rows} rows")
 
     ours = Side("sharelag.open, lag", partial(command, own_python(_FIRST)), unit="times")
-    yield Contest(ours, _goal(_PATIENCE), check)
+    yield Contest(ours, limit(_PATIENCE), check)
 
 
 @contextmanager
@@ -98,7 +94,7 @@ def clicks(
         if count < len(boards) // 2:
             raise GateError(f"{count} clicks only")
 
-    yield Contest(Side("95th percentile of clicks", ours, unit="times"), _goal(_CLICK), check)
+    yield Contest(Side("95th percentile of clicks", ours, unit="times"), limit(_CLICK), check)
     for board in boards:
         board.close()
 
@@ -135,7 +131,7 @@ def what_if(bench: Bench) -> Iterator[Contest]:
         if state != "done":
             raise GateError(f"the comparison is {state}: {lab.header.failure}")
 
-    yield Contest(Side("run and draw", ours, unit="times"), _goal(_WHAT_IF), check)
+    yield Contest(Side("run and draw", ours, unit="times"), limit(_WHAT_IF), check)
     lab.close()
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
-from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
-from tests.support.browser.chromium import FLAGS, find_chromium
+from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side, limit
+from tests.support.browser.chromium import running_browser
 from tests.support.browser.desk import Watched
 from tests.support.browser.jupyter import IDLE, jupyter_lab
 
@@ -88,8 +88,7 @@ class Open:
 
 @contextmanager
 def _lab() -> Iterator[Open]:
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+    with tempfile.TemporaryDirectory() as scratch, running_browser() as chromium:
         folder = Path(scratch) / "notebooks"
         folder.mkdir()
         with jupyter_lab(folder) as lab:
@@ -97,7 +96,6 @@ def _lab() -> Iterator[Open]:
             page = lab.open(Watched(chromium), "verdict.ipynb")
             page.set_viewport_size({"width": 1440, "height": 900})
             yield Open(page)
-        chromium.close()
 
 
 @contextmanager
@@ -113,7 +111,7 @@ def seen(bench: Bench, what: str, goal: float) -> Iterator[Contest]:
         if not shown.first <= shown.verdict <= shown.all:
             raise GateError(f"the page is filled in another order: {shown}")
 
-    yield Contest(Side(f"until {what}", ours, unit="times"), _goal(goal), check)
+    yield Contest(Side(f"until {what}", ours, unit="times"), limit(goal), check)
 
 
 @contextmanager
@@ -124,7 +122,7 @@ def cold(bench: Bench, goal: float) -> Iterator[Contest]:
     def ours() -> Measured:
         return Measured(opened.cold, wall=opened.cold.verdict, cpu=0)
 
-    yield Contest(Side("until verdict, cold", ours, unit="times"), _goal(goal), lambda *_: None)
+    yield Contest(Side("until verdict, cold", ours, unit="times"), limit(goal), lambda *_: None)
 
 
 @contextmanager
@@ -140,11 +138,7 @@ def scrub(bench: Bench, goal: float) -> Iterator[Contest]:
         if count < 50:
             raise GateError(f"{count} moves only")
 
-    yield Contest(Side("95th percentile of moves", ours, unit="times"), _goal(goal), check)
-
-
-def _goal(seconds: float) -> Side:
-    return Side("the goal", lambda: Measured(None, wall=seconds, cpu=0), unit="times")
+    yield Contest(Side("95th percentile of moves", ours, unit="times"), limit(goal), check)
 
 
 ROWS = (

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
-from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
-from tests.support.browser.chromium import FLAGS, find_chromium
+from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side, limit
+from tests.support.browser.chromium import running_browser
 from tests.support.browser.desk import Watched
 from tests.support.browser.jupyter import NOW_AND_THEN, voila_over
 from tests.support.notebooks.shipped import copy_of
@@ -71,14 +71,12 @@ class Pages:
 
 @contextmanager
 def _pages() -> Iterator[Pages]:
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+    with tempfile.TemporaryDirectory() as scratch, running_browser() as chromium:
         folder = Path(scratch) / "notebooks"
         folder.mkdir()
         copy_of(_NOTEBOOK, folder)
         with voila_over(folder, Path(scratch) / "voila") as url:
             yield Pages(chromium, url)
-        chromium.close()
 
 
 @contextmanager
@@ -94,8 +92,7 @@ def seen(bench: Bench, what: str, goal: float) -> Iterator[Contest]:
         if not shown.heading < shown.lag < shown.verdict:
             raise GateError(f"the page is filled in another order: {shown}")
 
-    aim = Side("the goal", lambda: Measured(None, wall=goal, cpu=0), unit="times")
-    yield Contest(Side(f"until {what}", ours, unit="times"), aim, check)
+    yield Contest(Side(f"until {what}", ours, unit="times"), limit(goal), check)
 
 
 ROWS = (

@@ -22,6 +22,7 @@ from sharelag.errors import (
     InputError,
     NoLeaderError,
     ShareLagError,
+    first_line,
     is_of,
     unknown_group,
 )
@@ -294,8 +295,10 @@ def one_line(error: Exception) -> str:
             f"{unread[1]} is damaged, or has values that no cluster has: restore it from a copy, "
             "capture it again, or read what is left with --engine local"
         )
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return f"unexpected {type(error).__name__}: {first} (-v shows the traceback; please report it)"
+    return (
+        f"unexpected {type(error).__name__}: {first_line(error)} (-v shows the traceback; please "
+        "report it)"
+    )
 
 
 def exit_code(error: Exception) -> int:

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from sharelag import schemas
-from sharelag.errors import InputError
+from sharelag.errors import InputError, first_line
 from sharelag.metrics.lag import BRIEF
 from sharelag.metrics.snapshots import snapshots_arrow
 from sharelag.pipeline import answers, membership, records, states
@@ -252,7 +252,7 @@ class Frames(FrameRecords):
         try:
             return self._reading.spark.sql(text, args=args, **given)
         except AnalysisException as error:  # also of queries that cannot be parsed
-            said = str(error).strip().splitlines()[0].rstrip(".")
+            said = first_line(error).rstrip(".")
             raise InputError(f"{said}; the tables here are {', '.join(TABLES)}") from error
 
     def __getitem__(self, name: str) -> DataFrame:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, first_line
 
 #: The path of a value, as pydantic names it, line and column of its key, whether the key repeats.
 Place: TypeAlias = tuple[tuple[Any, ...], tuple[int, int], bool]
@@ -57,7 +57,7 @@ def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
     except RecursionError:
         raise InputError(f"{name}: invalid YAML: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{name}: invalid YAML: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{name}: invalid YAML: {first_line(error)}") from None
     except (ArithmeticError, LookupError, AttributeError):
         # PyYAML's constructors raise these for what a tag does not allow, such as `!!bool x`.
         raise InputError(f"{name}: invalid YAML: a value is not of the type of its tag") from None

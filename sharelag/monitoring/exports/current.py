@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, first_line
 from sharelag.model import iso
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import beside, keys
@@ -129,9 +129,7 @@ def _explained(what: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as error:
-        raise InputError(
-            f"{what} ({str(error).strip().splitlines()[0]}): check the path and permissions"
-        ) from error
+        raise InputError(f"{what} ({first_line(error)}): check the path and permissions") from error
 
 
 def _for_delta(table: pa.Table) -> pa.Table:

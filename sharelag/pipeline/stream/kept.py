@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sharelag import schemas
-from sharelag.errors import ClusterError, DataLossError, ShareLagError, are_away
+from sharelag.errors import ClusterError, DataLossError, ShareLagError, are_away, first_line
 from sharelag.metrics.lag import lag_arrow
 from sharelag.pipeline.records import chosen, decode
 from sharelag.pipeline.stream.changes import updated, windows
@@ -94,7 +94,7 @@ class Kept:
                     pause = _SHORTEST_PAUSE if self._current else min(2 * pause, _LONGEST_PAUSE)
                     self._stopped.wait(pause)
         except BaseException as error:
-            ended = raised_in_worker(error) or ClusterError(_sentence(error))
+            ended = raised_in_worker(error) or ClusterError(first_line(error))
             why = f"the stream of {self._topic} has ended ({ended}): watch again"
             self._failure = error if isinstance(error, ShareLagError) else type(ended)(why)
         with self._changed:
@@ -113,7 +113,7 @@ class Kept:
 
     def _not_computed(self, error: BaseException) -> None:
         """Keep the lag, and say what is wrong now: another broker may be away than at first."""
-        said = str(raised_in_worker(error) or _sentence(error))
+        said = str(raised_in_worker(error) or first_line(error))
         self._not_current(
             f"{said}. It goes on as soon as brokers answer" if are_away(error) else said
         )
@@ -223,10 +223,6 @@ class Kept:
     def _tidy(self) -> None:
         if self._checkpoint is not None:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
-
-
-def _sentence(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error) else repr(error)
 
 
 @contextmanager

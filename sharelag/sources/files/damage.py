@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, first_line
 from sharelag.schemas.records import FIRST_MS, LAST_MS
 
 #: What pyarrow raises for bytes that are not as promised; names of columns are decoded late.
@@ -36,9 +36,8 @@ def reading_parquet(path: Path | str) -> Iterator[None]:
         raise  # what is missing is not damaged, and who reads knows why it may be missing
     except DAMAGE as error:
         what = "damaged" if _has_magic(path) else "not a Parquet file"
-        first = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"{path} is {what} ({first}): restore it from a copy, or capture it again"
+            f"{path} is {what} ({first_line(error)}): restore it from a copy, or capture it again"
         ) from error
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import InputError
+from sharelag.errors import InputError, first_line
 from sharelag.sources.files.damage import DAMAGE
 from sharelag.sources.inputs.contract import RecordsOnly
 from sharelag.sources.inputs.offsets import of_moment
@@ -84,7 +84,7 @@ class RawInput(RecordsOnly):
         try:
             dataset = parquet_dataset(self.path)
         except DAMAGE as error:
-            first = str(error).splitlines()[0].rstrip(".")
+            first = first_line(error).rstrip(".")
             raise InputError(
                 f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of "
                 'them, or the name of a Spark table with --engine spark (engine="spark")'

@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 
 import nbformat
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 
 from sharelag.reports import report
 from sharelag.sources.recorded import folder_of
-from tests.support.browser.chromium import FLAGS, find_chromium
+from tests.support.browser.chromium import running_browser
 from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 from tests.support.connect import QUICK, connect_server
 from tests.support.notebooks.gallery import CELLS, REPORT, WORDS, setup
@@ -66,8 +66,7 @@ def main(chosen: list[str]) -> int:
         if not chosen or any(word in name for word in chosen)
     ]
     OUT.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="shots-") as scratch, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+    with TemporaryDirectory(prefix="shots-") as scratch, running_browser() as browser:
         folder = Path(scratch) / "nb"
         folder.mkdir()
         names = [name for name in NAMES if name in wanted]
@@ -81,7 +80,6 @@ def main(chosen: list[str]) -> int:
                 _of_cells(lab, browser, cells)
         if REPORT in wanted:
             _of_report(browser, Path(scratch))
-        browser.close()
     (DOCS / "gallery.md").write_text(_gallery(), "utf-8")
     total = sum(path.stat().st_size for path in OUT.glob("*.png"))
     print(
