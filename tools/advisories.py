@@ -30,7 +30,7 @@ def read(place: Path) -> list[dict[str, Any]]:
     Raises
     ------
     SystemExit
-        There are none, or one is no JSON.
+        There are none, or a file is not JSON.
     """
     try:
         found = [json.loads(text) for text in _texts(place)]

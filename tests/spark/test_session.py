@@ -291,7 +291,7 @@ def test_nothing_is_written_but_what_is_wrong() -> None:
 
 
 def test_a_worker_that_starts_too_late_prints_nothing() -> None:
-    """What Spark's own worker of a stream writes when nobody listens any more; a stream tries again."""
+    """What Spark's own worker of a stream writes when nobody listens; a stream tries again."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     worker = [sys.executable, "-m", "pyspark.sql.streaming.python_streaming_source_runner"]

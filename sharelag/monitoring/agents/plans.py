@@ -25,6 +25,8 @@ from sharelag.replay.moment import parse_time
 from sharelag.workbench.deletions import not_simulated
 from sharelag.workbench.result import Result
 
+# Empty lists and mappings are defaults, since agents read a tool's defaults in its schema.
+
 _TARGETS = "to, to_offset, to_time, ago or shift_by"
 
 
