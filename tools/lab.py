@@ -15,10 +15,10 @@ import os
 import posixpath
 import re
 import secrets
-import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 import webbrowser
 from collections.abc import Iterator, Mapping
@@ -44,6 +44,8 @@ SETTINGS = ROOT / "tools" / "jupyter"
 FIRST = "00_start_here.ipynb"
 #: Seconds for the server, and for a kernel, to answer.
 PATIENCE = 60
+#: Seconds that JupyterLab has to end its kernels: five of its own for each, all at once.
+GRACE = 10
 #: Seconds for a cell: the first one that reads starts Spark.
 CELL_PATIENCE = 300
 #: Where a copy notes what it was when it was made.
@@ -151,9 +153,21 @@ def started(root: Path, *arguments: str) -> Iterator[Server]:
     except KeyboardInterrupt:
         print()
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> None:
+    """End a server, which ends its kernels; kill it when it does not within its seconds of grace.
+
+    JupyterLab 4.6 often stops its loop when it has ended its kernels, and then waits for a thread
+    that read files, which waits for more work from the loop.
+    """
+    process.terminate()
+    try:
+        process.wait(grace)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _address(process: subprocess.Popen[bytes]) -> str:
@@ -162,10 +176,21 @@ def _address(process: subprocess.Popen[bytes]) -> str:
         if process.poll() is not None:
             raise SystemExit("JupyterLab did not start, see above")
         for server in list_running_servers():
-            if server["pid"] == process.pid:
-                return str(server["url"])
+            if server["pid"] == process.pid and _listens(url := str(server["url"])):
+                return url
         time.sleep(0.2)
     raise SystemExit(f"JupyterLab did not answer within {PATIENCE} s")
+
+
+def _listens(url: str) -> bool:
+    """Whether a server answers: it writes where it will before it does."""
+    try:
+        with urllib.request.urlopen(f"{url}api", timeout=PATIENCE):  # noqa: S310
+            return True
+    except urllib.error.HTTPError:  # that one wants a token
+        return True
+    except urllib.error.URLError:
+        return False
 
 
 def run(server: Server, path: Path) -> str | None:

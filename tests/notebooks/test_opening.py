@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -42,6 +45,22 @@ def test_a_copy_follows_its_notebook_until_somebody_edits_it(tmp_path: Path) -> 
         nbformat.read(mine / name, 4).cells[1].source for name in ("00_a.ipynb", "01_b.ipynb")
     ]
     assert sources == ["2 + 2", "my_own()"]
+
+
+def test_a_server_that_does_not_end_is_killed() -> None:
+    stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
+    with subprocess.Popen([sys.executable, "-c", stubborn], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"\n"
+        lab.end(server, grace=0.5)
+        assert server.returncode == -signal.SIGKILL
+
+
+def test_a_server_that_has_ended_is_ended() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as server:
+        server.wait()
+        lab.end(server)
+        assert server.returncode == 0
 
 
 def test_the_first_notebook_opens_with_answers_and_its_dashboard_works(

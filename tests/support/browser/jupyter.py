@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import tempfile
@@ -22,6 +21,7 @@ import nbformat
 from playwright.sync_api import Page
 
 from tests.support.browser.desk import BIN, ROOT, Watched
+from tools import lab
 
 #: The kernel of the notebook in sight has nothing to do.
 IDLE = (
@@ -163,12 +163,7 @@ def jupyter_server(
             _wait_for(ready, server, log)
             yield
         finally:
-            os.killpg(server.pid, signal.SIGTERM)
-            try:
-                server.wait(15)
-            except subprocess.TimeoutExpired:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait()
+            lab.end(server)
 
 
 def _settings(folder: Path) -> None:
