@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import AcknowledgeType, KafkaException, Message, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from tests.support.kafka import oracles
+from tests.support.kafka import class_data, oracles
 from tests.support.kafka.broker import KafkaBroker, parse_describe
 from tests.support.kafka.jars import KAFKA_VERSION, build_once
 from tests.support.kafka.jvm import RigError, find_java
@@ -42,6 +44,25 @@ def test_a_build_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(RigError, match="no network"):
         build_once(tmp_path / "cache" / "libs", fail)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["libs.lock"]
+
+
+def test_jvms_of_kafka_map_the_archive_of_its_classes(
+    broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = Path(class_data.options()[0].partition("=")[2])
+    with oracles.combiner() as oracle:
+        assert "combined" in oracle.ask({"existing": [], "new": [], "startOffset": -1})
+        for number in (*broker.process_ids(), oracle.process_id):
+            maps = psutil.Process(number).memory_maps()
+            assert str(archive) in {one.path for one in maps}
+    # Jars at another place or of another time, and another Java, have an archive of their own.
+    monkeypatch.setattr(class_data, "kafka_jars", lambda: tmp_path)
+    folders = [archive.parent, class_data.folder("17.0.1"), class_data.folder("17.0.2")]
+    (tmp_path / "kafka.jar").touch()
+    folders.append(class_data.folder("17.0.1"))
+    os.utime(tmp_path / "kafka.jar", (0, 0))
+    folders.append(class_data.folder("17.0.1"))
+    assert len(set(folders)) == 5
 
 
 def test_missing_java_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

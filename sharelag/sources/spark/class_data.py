@@ -38,18 +38,25 @@ def options() -> list[str]:
 
 def archive() -> Path | None:
     """Return the path of the archive for this Spark and Java; None if either is unknown."""
+    java = java_build()
+    try:
+        spark = version("pyspark")
+    except PackageNotFoundError:
+        return None
+    return Path(sys.prefix, "share", "sharelag", f"spark-{spark}-java-{java}.jsa") if java else None
+
+
+def java_build() -> str | None:
+    """Return the exact version of the Java in use, which alone can read what it archived.
+
+    None if there is no Java, or its folder does not state the version.
+    """
     java = _java()
     release = java.parent.parent / "release" if java else None
     if release is None or not release.is_file():
         return None
     said = re.search(r'^JAVA_(?:RUNTIME_)?VERSION="([^"]+)"', release.read_text(), re.MULTILINE)
-    try:
-        spark = version("pyspark")
-    except PackageNotFoundError:
-        return None
-    return (
-        Path(sys.prefix, "share", "sharelag", f"spark-{spark}-java-{said[1]}.jsa") if said else None
-    )
+    return said[1] if said else None
 
 
 def record(*question: str) -> Path | None:

@@ -25,6 +25,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from tests.support.kafka import class_data as archived
 from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, server_properties
 from tests.support.kafka.describe import DescribedOffset, parse_describe
 from tests.support.kafka.jars import KAFKA_VERSION, kafka_jars
@@ -59,6 +60,8 @@ class KafkaBroker:
         Open its MBeans to Kafka's JmxTool; see `jmx`.
     jvm_flags
         Options of its JVM, such as an agent.
+    class_data
+        Options of all its JVMs; by default those that use the archive of Kafka's classes.
     version
         Of Kafka; `upgrade` changes it.
     """
@@ -75,6 +78,7 @@ class KafkaBroker:
         log_requests: bool = False,
         jmx: bool = False,
         jvm_flags: Sequence[str] = (),
+        class_data: Sequence[str] | None = None,
         version: str = KAFKA_VERSION,
     ) -> None:
         self._libs = kafka_jars(version)
@@ -85,6 +89,7 @@ class KafkaBroker:
         self._log_requests = log_requests
         self._jmx_port = free_ports(1)[0] if jmx else None
         self._jvm_flags = (*jvm_flags, *_jmx_flags(self._jmx_port))
+        self._class_data = archived.options() if class_data is None else class_data
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
         self._commands: Oracle | None = None
@@ -158,7 +163,7 @@ class KafkaBroker:
             str(self._config),
             heap=self._heap,
             requests=self.request_log if self._log_requests else None,
-            flags=(*FAST_JVM, *self._jvm_flags),
+            flags=(*FAST_JVM, *self._class_data, *self._jvm_flags),
         )
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -258,7 +263,8 @@ class KafkaBroker:
         self, main_class: str, *args: str, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's programs, in a separate JVM; the caller checks the exit code."""
-        return run_java([self._libs / "*"], main_class, *args, timeout=timeout)
+        flags = (*FAST_JVM, *self._class_data)
+        return run_java([self._libs / "*"], main_class, *args, timeout=timeout, flags=flags)
 
     def jmx(self, *args: str) -> str:
         """Return what Kafka's JmxTool printed of ``KafkaBroker(jmx=True)``.

@@ -79,10 +79,14 @@ def java_command(
 
 
 def run_java(
-    class_path: Sequence[str | Path], main_class: str, *args: str, timeout: float = 120
+    class_path: Sequence[str | Path],
+    main_class: str,
+    *args: str,
+    timeout: float = 120,
+    flags: Sequence[str] = FAST_JVM,
 ) -> subprocess.CompletedProcess[str]:
     """Run a Java program to its end and return its output; the caller checks the exit code."""
-    command = java_command(class_path, main_class, *args)
+    command = java_command(class_path, main_class, *args, flags=flags)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.support.kafka import jars
+from tests.support.kafka import class_data, jars
 from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, TIMED_JVM, RigError, find_java, java_command
 
@@ -49,11 +49,11 @@ class Oracle:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the process)
         self._process = subprocess.Popen(
             java_command(
-                [oracle_classes(), *before, kafka_jars() / "*"],
+                [*before, kafka_jars() / "*", oracle_classes()],
                 program,
                 *args,
                 heap=heap,
-                flags=flags,
+                flags=(*flags, *([] if before else class_data.options())),
             ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -62,6 +62,11 @@ class Oracle:
             encoding="utf-8",
             start_new_session=True,
         )
+
+    @property
+    def process_id(self) -> int:
+        """Id of its process."""
+        return self._process.pid
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Ask one question. What Kafka refuses comes back as ``{"error": ...}``.

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 from uuid import uuid4
 
+from tests.support.kafka import class_data
 from tests.support.kafka.jars import kafka_jars
-from tests.support.kafka.jvm import RigError, java_command
+from tests.support.kafka.jvm import FAST_JVM, RigError, java_command
 from tests.support.kafka.oracles import oracle_classes
 from tests.support.kafka.workload import set_group_config
 
@@ -150,7 +151,12 @@ class Members:
 
     def _start(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            java_command([oracle_classes(), kafka_jars() / "*"], "ShareMembers", heap="512m"),
+            java_command(
+                [kafka_jars() / "*", oracle_classes()],
+                "ShareMembers",
+                heap="512m",
+                flags=(*FAST_JVM, *class_data.options()),
+            ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
