@@ -88,7 +88,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
             running = session("sharelag-tests")
         else:
             # Compiling a query costs more than a test's few rows take without.
-            plain = {"spark_sql_codegen_wholeStage": "false"}
+            plain = {
+                "spark_sql_codegen_wholeStage": "false",
+                "spark_sql_codegen_factoryMode": "NO_CODEGEN",
+            }
             running = session("sharelag-tests", spark_master="local[2]", **plain)
         ends.callback(running.stop)
         yield running
@@ -108,7 +111,7 @@ def browser() -> Iterator[Browser]:
     """One Chromium for the tests of a module."""
     from tests.support.browser.chromium import running_browser
 
-    with running_browser() as running:
+    with running_browser(sharing=True) as running:
         yield running
 
 

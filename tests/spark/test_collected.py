@@ -160,22 +160,20 @@ def _of_frames(bench: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "asked",
     [
-        questions,
-        pytest.param(report, marks=pytest.mark.exhaustive),
-        pytest.param(check, marks=pytest.mark.exhaustive),
-        exports,
-        own_frames,
-        pytest.param(all_of_own_frames, marks=pytest.mark.exhaustive),
+        [exports, questions, own_frames],
+        pytest.param([report], marks=pytest.mark.exhaustive),
+        pytest.param([check], marks=pytest.mark.exhaustive),
+        pytest.param([all_of_own_frames], marks=pytest.mark.exhaustive),
     ],
-    ids=lambda ask: ask.__name__,
+    ids=lambda asked: " ".join(ask.__name__ for ask in asked),
 )
 def test_what_is_collected_does_not_grow_with_the_records(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    ask: Callable[[Any, Path], None],
+    asked: list[Callable[[Any, Path], None]],
 ) -> None:
     """Eight times the records of as many share partitions: the same queries, bytes and calls."""
     for limit in (
@@ -183,21 +181,27 @@ def test_what_is_collected_does_not_grow_with_the_records(
         "sharelag.pipeline.past._FEW_TIMES",
     ):
         monkeypatch.setattr(limit, 500)
-    few, many = map(partial(_cost, spark, monkeypatch, tmp_path, ask), (60, 480))
-    assert few.calls <= many.calls <= few.calls + 2
-    assert many.bytes < 1.5 * few.bytes
+    costs = map(partial(_costs, spark, monkeypatch, tmp_path, asked), (60, 480))
+    for ask, few, many in zip(asked, *costs, strict=True):
+        assert few.calls <= many.calls <= few.calls + 2, ask.__name__
+        assert many.bytes < 1.5 * few.bytes, ask.__name__
 
 
-def _cost(
+def _costs(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     folder: Path,
-    ask: Callable[[Any, Path], None],
+    asked: list[Callable[[Any, Path], None]],
     records: int,
-) -> Counted:
+) -> list[Counted]:
+    """What each collects of one workbench, beside what those before it have collected."""
     mine = folder / str(records)
     source = capture_of(mine / "capture", groups=3, partitions=4, per_partition=records)
     assert source.size() == 12 * records
-    with counting(spark, monkeypatch) as counted:
-        ask(sharelag.open(source, spark=spark, over=OVER), mine)
-    return counted
+    bench = sharelag.open(source, spark=spark, over=OVER)
+    costs = []
+    for ask in asked:
+        with counting(spark, monkeypatch) as counted:
+            ask(bench, mine)
+        costs.append(counted)
+    return costs

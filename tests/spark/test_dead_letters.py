@@ -62,7 +62,7 @@ def test_both_engines_say_the_same(spark: SparkSession, queue: pa.Table) -> None
         assert found.engine == "spark"
         assert rows(found.table) == rows(local.table)
         assert found.notes == local.notes
-        assert rows(found.to_spark().toArrow()) == rows(local.table)
+    assert rows(found.to_spark().toArrow()) == rows(local.table)
     every = bench.dead_letters(queue=queue)
     assert "other" in every.table.column("group_id").to_pylist()
 

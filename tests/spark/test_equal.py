@@ -104,13 +104,13 @@ def test_random_topics_are_the_same_at_random_moments(
             ours, theirs = (
                 engine.read(RawInput(str(path)), name, moment) for name in ("local", "spark")
             )
-            found = tables(theirs)
-            # Only the clock says when an input without offsets was read.
-            assert found["history"] == tables(ours)["history"]
+            # Only the clock says when an input without offsets was read, so not all is the same.
+            assert theirs.history().table.to_pylist() == ours.history().table.to_pylist()
             for name in ("windows", "gaps", "lag"):
-                assert found[name] == tables(ours)[name], (number, moment, name)
+                found, wanted = (read.table(name).to_pylist() for read in (theirs, ours))
+                assert found == wanted, (number, moment, name)
             assert theirs.counted == ours.counted
-            rows += len(found["windows"])
+            rows += theirs.table("windows").num_rows
             theirs.close()
     assert rows
 
@@ -126,13 +126,14 @@ def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
     for number, place in enumerate(places):
         mine = [pc.equal(demo.column(name), value) for name, value in place.items()]
         path = tmp_path / f"{number:02d}.parquet"
-        pq.write_table(demo.filter(pc.and_(*mine)), path, row_group_size=50)
+        pq.write_table(demo.filter(pc.and_(*mine)), path, row_group_size=200)
     source = RawInput(str(tmp_path))
     planned = pieces.plan(source.parquet_files(STATE_TOPIC) or [], STATE_TOPIC)
     assert planned.whole == bool(largest)
     assert len(planned.tasks) > (1 if largest else 5)
     written = sorted(demo.column("timestamp").to_pylist())
-    for moment in (None, {0: 200, 1: 200}, written[len(written) // 2]):
+    then = written[len(written) // 2]
+    for moment in [then] if largest else [None, {0: 200, 1: 200}, then]:
         ours, theirs = (engine.read(source, name, moment) for name in ("local", "spark"))
         assert theirs.table("windows").to_pylist() == ours.table("windows").to_pylist()
         assert theirs.counted == ours.counted

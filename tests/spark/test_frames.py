@@ -73,6 +73,18 @@ def rows(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
+@pytest.fixture(scope="module")
+def bench(spark: SparkSession) -> sharelag.Workbench:
+    """The demo on Spark, as of its end, for all tests that leave its limits alone."""
+    return sharelag.open("chapters", spark=spark)
+
+
+@pytest.fixture(scope="module")
+def wanted() -> pa.Table:
+    """Lag of the demo, found in one process."""
+    return sharelag.open("chapters", engine="local").reading.table("lag")
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -81,10 +93,13 @@ def rows(table: pa.Table) -> list[str]:
         pytest.param(dict.fromkeys(range(4), 200), id="offsets", marks=pytest.mark.exhaustive),
     ],
 )
-def benches(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Any, Any]:
+def benches(
+    request: pytest.FixtureRequest, spark: SparkSession, bench: sharelag.Workbench
+) -> tuple[Any, Any]:
     """The demo on Spark, and in one process."""
+    then = request.param
     return (
-        sharelag.open("chapters", as_of=request.param, spark=spark),
+        sharelag.open("chapters", as_of=then, spark=spark) if then else bench,
         sharelag.open("chapters", as_of=request.param, engine="local"),
     )
 
@@ -106,8 +121,8 @@ def test_every_answer_is_the_same_row_for_row(benches: tuple[Any, Any], question
     assert on_spark.num_rows or benches[0].as_of is not None or "member" in question
 
 
-def test_raw_is_records_and_rejects_and_what_is_skipped(spark: SparkSession) -> None:
-    frames = sharelag.open("chapters", spark=spark).frames
+def test_raw_is_records_and_rejects_and_what_is_skipped(bench: sharelag.Workbench) -> None:
+    frames = bench.frames
     assert (
         frames.raw.count()
         == frames.records.count() + frames.group_records.count() + frames.rejects.count()
@@ -115,13 +130,14 @@ def test_raw_is_records_and_rejects_and_what_is_skipped(spark: SparkSession) -> 
     assert frames.health.agg(F.sum("records")).collect()[0][0] == frames.records.count()
 
 
-def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: SparkSession) -> None:
+def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(
+    spark: SparkSession, bench: sharelag.Workbench
+) -> None:
     spark.createDataFrame([("mine", 1)], "group_id string, lag int").createOrReplaceTempView("lag")
     spark.createDataFrame(
         [("billing", "Ada"), ("fraud-check", "Bob")], "group_id string, owner string"
     ).createOrReplaceTempView("owners")
     try:
-        bench = sharelag.open("chapters", spark=spark)
         sums = {
             row.group_id: row.total
             for row in bench.sql("select group_id, sum(lag) as total from lag group by 1").collect()
@@ -147,23 +163,26 @@ def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(spark: Spark
         spark.catalog.dropTempView("owners")
 
 
-def test_an_unknown_table_is_named_with_those_there_are(spark: SparkSession) -> None:
+def test_an_unknown_table_is_named_with_those_there_are(bench: sharelag.Workbench) -> None:
     with pytest.raises(InputError, match=r"unknown table 'lags': choose one of raw, records"):
-        sharelag.open("chapters", spark=spark).frames["lags"]
+        bench.frames["lags"]
 
 
 # ---- DataFrames of the user's own ----------------------------------------------------------------
 
 
 def own(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+    """As somebody's lake would hold it: more columns, in another order, of other tasks."""
     raw = spark.read.parquet(str(CAPTURE / "records")).withColumn("headers", F.lit("x"))
-    return raw.repartition(5), spark.read.parquet(str(CAPTURE / "offsets.parquet"))
+    columns = reversed(raw.columns)
+    return raw.select(*columns).repartition(3), spark.read.parquet(str(CAPTURE / "offsets.parquet"))
 
 
-def test_dataframes_of_ones_own_give_the_lag_of_the_capture(spark: SparkSession) -> None:
+def test_dataframes_of_ones_own_give_the_lag_of_the_capture(
+    spark: SparkSession, wanted: pa.Table
+) -> None:
     raw, ends = own(spark)
     bench = sharelag.open(raw=raw, offsets=ends)
-    wanted = sharelag.open("chapters", engine="local").reading.table("lag")
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
     assert bench.lag().engine == "spark"
     assert "a DataFrame of raw records" in repr(bench)
@@ -174,12 +193,11 @@ def test_dataframes_of_ones_own_give_the_lag_of_the_capture(spark: SparkSession)
 
 @pytest.mark.parametrize("kind", ["pandas", pytest.param("arrow", marks=pytest.mark.exhaustive)])
 def test_tables_of_this_process_are_taken_like_those_of_spark(
-    kind: str, spark: SparkSession
+    kind: str, spark: SparkSession, wanted: pa.Table
 ) -> None:
     raw, ends = (pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet"))
     given = [raw.to_pandas(), ends.to_pandas()] if kind == "pandas" else [raw, ends]
     bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
-    wanted = sharelag.open("chapters", engine="local").reading.table("lag")
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
     with pytest.raises(InputError, match="cannot read raw records from a list: give a DataFrame"):
         sharelag.open(raw=[1, 2])  # type: ignore[arg-type]
@@ -230,8 +248,7 @@ def test_tables_that_do_not_fit_are_named_with_their_columns(spark: SparkSession
     assert sharelag.decode(raw.slice(0, 0)).records.count() == 0
 
 
-def test_a_query_that_cannot_be_run_is_a_sentence(spark: SparkSession) -> None:
-    bench = sharelag.open("chapters", spark=spark)
+def test_a_query_that_cannot_be_run_is_a_sentence(bench: sharelag.Workbench) -> None:
     for query, said in (
         ("select * from lagg", "`lagg`.*; the tables here are raw, "),
         ("selec lag", "selec.*; the tables here are"),
@@ -254,7 +271,7 @@ def test_offsets_of_several_moments_are_taken_as_of_each(spark: SparkSession) ->
 
 
 def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
-    spark: SparkSession,
+    spark: SparkSession, wanted: pa.Table
 ) -> None:
     """Spark's ``current_timestamp()`` has microseconds; appended tables have many rows a key."""
     raw, ends = own(spark)
@@ -263,7 +280,6 @@ def test_times_of_offsets_may_have_microseconds_and_the_latest_row_counts(
         "end_offset", F.lit(0)
     )
     both = older.unionByName(later).unionByName(older)
-    wanted = sharelag.open("chapters", engine="local").reading.table("lag")
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), both)
     assert rows(collected(lag, schemas.LAG)) == rows(wanted)

