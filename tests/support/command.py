@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import pty
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from threading import Thread
 from unittest.mock import patch
 
 
@@ -16,12 +18,54 @@ def sharelag(
     *arguments: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run ``sharelag`` with these arguments in this process, without the start of another one."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    code = _run(arguments, out, err, env or {})
+    for stream in (out, err):
+        stream.flush()
+    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
+    return subprocess.CompletedProcess(["sharelag", *arguments], code, *texts)
+
+
+def sharelag_on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:
+    """Return what a terminal of this width gets from the command's standard output.
+
+    The command runs in this process; its standard error is no terminal.
+    """
+    reader, writer = pty.openpty()
+    pieces: list[bytes] = []
+    # A terminal that nobody reads from makes the command wait.
+    reading = Thread(target=lambda: pieces.extend(_read(reader)), daemon=True)
+    reading.start()
+    err = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with os.fdopen(writer, "w", encoding="utf-8") as out:
+        code = _run(arguments, out, err, {"COLUMNS": str(columns), "TERM": "xterm"})
+    reading.join(60)
+    assert not reading.is_alive(), "the command's end of the terminal is still open"
+    os.close(reader)
+    err.flush()
+    assert code == status, err.buffer.getvalue().decode()
+    return b"".join(pieces).decode().replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> Iterator[bytes]:
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # a terminal whose other end is closed
+            return
+        if not piece:
+            return
+        yield piece
+
+
+def _run(
+    arguments: Sequence[str], out: io.TextIOWrapper, err: io.TextIOWrapper, env: Mapping[str, str]
+) -> int:
     from sharelag.cli import main
 
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
     with (
         patch.object(sys, "argv", ["sharelag", *arguments]),
-        patch.dict(os.environ, env or {}),
+        patch.dict(os.environ, env),
         patch("sharelag.cli.leave", sys.exit),  # else it would end this process at once
         patch("sharelag.cli.output.leave", sys.exit),
         redirect_stdout(out),
@@ -35,11 +79,7 @@ def sharelag(
             status: object = 0
         except SystemExit as end:
             status = end.code
-    for stream in (out, err):
-        stream.flush()
-    code = status if isinstance(status, int) else int(status is not None)
-    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
-    return subprocess.CompletedProcess(["sharelag", *arguments], code, *texts)
+    return status if isinstance(status, int) else int(status is not None)
 
 
 def sharelag_process(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import subprocess
 import sys
 from pathlib import Path
 from shutil import copytree
@@ -23,40 +21,8 @@ from sharelag.tables.fitting import fitted, widest
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import sharelag as command
+from tests.support.command import sharelag_on_a_terminal
 from tests.support.records import raw, row
-
-
-def shown_on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:
-    """Return what a terminal of this width gets from the command's standard output."""
-    main = "from sharelag.cli import main; main()"
-    return on_a_terminal(columns, "-c", main, *arguments, status=status)
-
-
-def on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:
-    """Return the same of a Python with these arguments."""
-    reader, writer = pty.openpty()
-    run = [sys.executable, *arguments]
-    running = subprocess.Popen(
-        run,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": str(columns), "TERM": "xterm"},
-    )
-    os.close(writer)
-    text = b""
-    while True:  # a terminal that nobody reads from makes the command wait
-        try:
-            piece = os.read(reader, 65536)
-        except OSError:  # a terminal whose other end is closed
-            piece = b""
-        if not piece:
-            break
-        text += piece
-    os.close(reader)
-    _, said = running.communicate(timeout=120)
-    assert running.returncode == status, said
-    return text.decode().replace("\r\n", "\n")
 
 
 def test_the_largest_lag_comes_first_and_numbers_are_aligned() -> None:
@@ -93,13 +59,13 @@ def test_the_order_and_the_number_of_rows_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("columns", [80, 60])
 def test_eighty_columns_hold(columns: int) -> None:
-    lines = shown_on_a_terminal(columns, "lag", "--capture", "chapters").splitlines()
+    lines = sharelag_on_a_terminal(columns, "lag", "--capture", "chapters").splitlines()
     assert "LEADER-EPOCH" not in lines[0]
     assert " LAG " in lines[0]
     assert max(map(len, lines)) <= columns
     if columns == 60:
         assert any(line.startswith("notific\u2026 ") for line in lines)
-    wide = shown_on_a_terminal(200, "lag", "--capture", "chapters").splitlines()
+    wide = sharelag_on_a_terminal(200, "lag", "--capture", "chapters").splitlines()
     assert "LEADER-EPOCH" in wide[0]
     assert any(line.startswith("notifications ") for line in wide)
 
@@ -122,19 +88,12 @@ TABLES = {
     "reconcile": "DIFFERENCES",
     "plan-reset --group billing --to-latest": "SKIPPED",
 }
-_ALL_OF_THEM = """
-import sys
-from sharelag.cli import cli
-for words in sys.argv[1:]:
-    print(f"==== {words}", flush=True)
-    cli([*words.split(), "--capture", "demo"], standalone_mode=False)
-"""
 
 
 def test_every_table_fits_eighty_columns() -> None:
-    shown = on_a_terminal(80, "-c", _ALL_OF_THEM, *TABLES)
-    tables = dict(part.split("\n", 1) for part in shown.split("==== ")[1:])
-    assert tables.keys() == TABLES.keys()
+    tables = {
+        words: sharelag_on_a_terminal(80, *words.split(), "--capture", "demo") for words in TABLES
+    }
     for words, table in tables.items():
         assert TABLES[words] in table, words
         rows = [line for line in table.splitlines() if ": " not in line]  # else a sentence
@@ -154,7 +113,7 @@ def test_what_a_rule_is_about_is_whole_in_eighty_columns(
         "- {name: lag, measure: lag, warn: 900, for: 1m}\n"
     )
     asked = ("check", "--rules", str(rules), "--capture", "demo")
-    said = shown_on_a_terminal(80, *asked, status=1)
+    said = sharelag_on_a_terminal(80, *asked, status=1)
     assert max(map(len, said.splitlines())) <= 80
     assert "\u2026" not in said
     assert re.search(r"no working members search-index +catalogue:1 +age 7m 15s, since", said)
@@ -199,7 +158,7 @@ def test_a_sentence_is_wrapped_and_never_cut() -> None:
 
 def test_columns_without_a_place_are_named() -> None:
     narrow, wide = (
-        shown_on_a_terminal(width, "brokers", "--capture", "demo", "--top", "2")
+        sharelag_on_a_terminal(width, "brokers", "--capture", "demo", "--top", "2")
         for width in (80, 300)
     )
     gone = set(wide.split("\n")[0].split()) - set(narrow.split("\n")[0].split())
@@ -210,7 +169,7 @@ def test_columns_without_a_place_are_named() -> None:
 
 
 def test_settings_say_what_a_narrow_terminal_has_no_place_for() -> None:
-    narrow = shown_on_a_terminal(80, "settings", "--capture", "demo", "--group", "billing")
+    narrow = sharelag_on_a_terminal(80, "settings", "--capture", "demo", "--group", "billing")
     *rows, last = narrow.splitlines()
     assert rows[0].split() == ["GROUP", "NAME", "VALUE", "SOURCE"]
     assert last == "(too narrow for DEFAULT, RANGE: -o json has all)"
@@ -263,7 +222,7 @@ def test_names_that_are_longer_than_a_line_break_behind_dots() -> None:
 
 
 def test_thousands_stand_apart_where_people_look_and_not_in_a_pipe() -> None:
-    looked_at = shown_on_a_terminal(80, "lag", "--capture", "demo", "--top", "1")
+    looked_at = sharelag_on_a_terminal(80, "lag", "--capture", "demo", "--top", "1")
     piped = command("lag", "--capture", "demo", "--top", "1").stdout
     assert looked_at.splitlines()[1].split()[3:5] == ["7093", "10,510"]  # offsets are copied
     assert piped.splitlines()[1].split()[4:6] == ["7093", "10510"]
@@ -276,11 +235,11 @@ def test_levels_have_colours_on_a_terminal_alone(
     rules.write_text("version: 1\nrules: [{name: old, measure: age, critical: 1m}]\n")
     asked = ("check", "--rules", str(rules), "--capture", "demo")
     red = "\x1b[1;31mcritical\x1b[0m old"
-    assert red in shown_on_a_terminal(80, *asked, status=2)
+    assert red in sharelag_on_a_terminal(80, *asked, status=2)
     assert "\x1b" not in command(*asked).stdout
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\ncritical old" in shown_on_a_terminal(80, *asked, status=2)
-    assert "\x1b[31m" not in shown_on_a_terminal(80, "explain", "--capture", "poison")
+    assert "\ncritical old" in sharelag_on_a_terminal(80, *asked, status=2)
+    assert "\x1b[31m" not in sharelag_on_a_terminal(80, "explain", "--capture", "poison")
 
 
 def test_the_worst_group_is_explained_first() -> None:
@@ -346,7 +305,7 @@ def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
 
 def test_a_comparison_names_measures_and_variants_whole_on_a_narrow_terminal() -> None:
     given = ("--members", "2,6", "--compare", "--duration", "5s", "--seeds", "2")
-    narrow = shown_on_a_terminal(80, "simulate", "--capture", "slow", *given)
+    narrow = sharelag_on_a_terminal(80, "simulate", "--capture", "slow", *given)
     rows = [line for line in narrow.splitlines() if re.match(r"[a-z]\w* +[26] members ", line)]
     assert len(rows) == len({row.split()[0] for row in rows}) * 2 >= 20
     assert "\u2026" not in narrow

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import cache
 from typing import Any, get_args
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver import MCPServer
 
 import sharelag
 from sharelag.errors import InputError, SetupError
@@ -34,11 +36,17 @@ NAMES = [
 ]
 
 
+@cache
+def server(name: str) -> MCPServer:
+    """Return the server of a sample: each question looks at the sample anew."""
+    return server_of(sharelag.open(name, engine="local"))
+
+
 def asked(name: str, tool: str, **given: Any) -> dict[str, Any]:
     """Return the JSON of a tool's answer about a sample; its sentence where it is an error."""
 
     async def ask() -> dict[str, Any]:
-        async with Client(server_of(sharelag.open(name, engine="local"))) as client:
+        async with Client(server(name)) as client:
             answer = await client.call_tool(tool, given)
             text = answer.content[0].text  # type: ignore[union-attr]
             return {"error": text} if answer.is_error else json.loads(text)

@@ -67,7 +67,7 @@ def test_random_histories_have_the_same_windows_and_effective_lag_in_every_gener
     cases: Any,
 ) -> None:
     random = Random("generations")
-    left = cases(150, 10_000)
+    left = cases(50, 10_000)
     while left:
         some = [
             (

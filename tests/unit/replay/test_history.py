@@ -53,7 +53,7 @@ def column(history: pa.RecordBatch, name: str) -> list[Any]:
 
 def test_each_row_is_the_state_that_replay_leaves_then(cases: Any) -> None:
     random = Random("history")
-    for _ in range(cases(60, 600)):
+    for _ in range(cases(20, 600)):
         records = decode(generators.sequence(random))
         for line in history_arrow(records).to_pylist():
             then = replay_arrow(
@@ -96,7 +96,7 @@ def per_offset(window: Window) -> dict[int, tuple[int, int]]:
 def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
     """The witness compares two replayed states offset by offset."""
     random, seen = Random("changes"), 0
-    for _ in range(cases(80, 800)):
+    for _ in range(cases(30, 800)):
         raw_records = generators.sequence(random, keys=1, length=14)
         numbered = [(100 + n, *record) for n, record in enumerate(raw_records)]
         history = {
@@ -127,7 +127,7 @@ def test_what_changed_is_what_two_states_differ_in(cases: Any) -> None:
             assert line["redelivered"] == sum(
                 c - max(earlier, 1) for _, c, earlier in rises.values()
             )
-    assert seen > cases(40, 400)
+    assert seen > cases(15, 400)
 
 
 def test_deliveries_are_distinguished() -> None:

@@ -41,7 +41,7 @@ def one_by_one(records: pa.RecordBatch, moments: list[int]) -> pa.Table:
 @pytest.mark.parametrize("clock", ["goes on", "goes back", "is not known"])
 def test_states_at_many_moments_are_those_of_a_replay_each(clock: str, cases: Any) -> None:
     random, rows = Random(clock), 0
-    for _ in range(cases(60, 600)):
+    for _ in range(cases(20, 600)):
         records = decode_arrow(raw(generators.sequence(random, keys=4, length=24))).records
         ordered = sorted(random.randrange(1, 60) for _ in range(records.num_rows))
         times: list[int | None] = [*ordered]
@@ -54,7 +54,7 @@ def test_states_at_many_moments_are_those_of_a_replay_each(clock: str, cases: An
         found = replay_at(records, np.array(moments, np.int64))
         assert found.equals(one_by_one(records, moments))
         rows += found.num_rows
-    assert rows > 500
+    assert rows > 200
 
 
 def test_of_nothing_and_at_no_moment_there_is_nothing() -> None:

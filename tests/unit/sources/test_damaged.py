@@ -185,7 +185,7 @@ def test_mutations_of_a_capture_are_answers_or_sentences(
     tmp_path: Path, cases: Any, injected: Inject
 ) -> None:
     files = sorted(path.relative_to(CAPTURE) for path in CAPTURE.rglob("*") if path.is_file())
-    count, refused = cases(300, 5000), 0
+    count, refused = cases(100, 5000), 0
     for seed in range(count):
         chance = random.Random(seed)
         folder = Path(shutil.copytree(CAPTURE, tmp_path / str(seed)))

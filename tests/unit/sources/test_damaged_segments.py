@@ -83,7 +83,7 @@ def test_damaged_segments_are_read_or_refused(codec: str, tmp_path: Path, cases:
     segment = tmp_path / f"{'orders' if is_control else STATE_TOPIC}-0" / SEGMENT
     segment.parent.mkdir()
     read = refused = 0
-    for seed in range(cases(200, 5000)):
+    for seed in range(cases(120, 5000)):
         chance = random.Random(f"{codec} {seed}")
         damaged = _damaged(log, chance)
         segment.write_bytes(damaged if chance.random() < 0.4 else _with_checksums(damaged))
