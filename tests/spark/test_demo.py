@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import sharelag
 from sharelag.cli.demo import CAPTURE
 from tests.support import chapters
 from tests.support.command import sharelag as command
 from tests.support.kafka.describe import parse_describe
 
+#: The commands that need Spark find that of this process.
+pytestmark = pytest.mark.usefixtures("spark")
 HEADINGS = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
 Place = tuple[str, str, int]
 

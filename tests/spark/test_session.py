@@ -178,29 +178,6 @@ def test_nothing_says_where_spark_connect_is() -> None:
     assert "set SPARK_REMOTE" in done.stderr
 
 
-def test_workers_are_forked_from_one_thread_and_have_imported_what_they_need() -> None:
-    code = """
-from sharelag.sources.spark import session
-
-def told(batches):
-    import os, sys, time
-    import numpy as np, pyarrow as pa
-    for _ in batches:
-        time.sleep(1)  # so that the other task gets another worker
-        threads = open(f"/proc/{os.getppid()}/status").read().partition("Threads:")[2].split()[0]
-        random, there = float(np.random.random()), "sharelag.wire.decode" in sys.modules
-        yield pa.RecordBatch.from_pylist([{"pid": os.getpid(), "threads": threads, "random": random, "there": there}])
-
-spark = session(spark_master="local[2]")
-frame = spark.range(0, 2, 1, 2).mapInArrow(told, "pid long, threads string, random double, there boolean")
-rows = frame.collect()
-print({row.threads for row in rows}, {row.there for row in rows}, len({row.pid for row in rows}),
-      len({row.random for row in rows}))
-"""
-    done = run(code, {})
-    assert done.stdout == "{'1'} {True} 2 2\n", done.stderr[-2000:]
-
-
 @pytest.mark.parametrize("trouble", ["a thread", "an import"])
 def test_what_cannot_be_forked_becomes_sparks_own_daemon(
     trouble: str, monkeypatch: pytest.MonkeyPatch
@@ -264,9 +241,26 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     assert said < done.stderr.index("SetupError: Spark does not start")
 
 
-_LIMITED = """
+_WORKERS = """
 import os, time
 import pyarrow as pa
+
+def told(batches):
+    import os, sys, time
+    import numpy as np, pyarrow as pa
+    for _ in batches:
+        time.sleep(1)  # so that the other task gets another worker
+        threads = open(f"/proc/{os.getppid()}/status").read().partition("Threads:")[2].split()[0]
+        random, there = float(np.random.random()), "sharelag.wire.decode" in sys.modules
+        yield pa.RecordBatch.from_pylist(
+            [{"pid": os.getpid(), "threads": threads, "random": random, "there": there}]
+        )
+
+made = session(spark_master="local[2]")
+kinds = "pid long, threads string, random double, there boolean"
+rows = made.range(0, 2, 1, 2).mapInArrow(told, kinds).collect()
+print({row.threads for row in rows}, {row.there for row in rows}, len({row.pid for row in rows}),
+      len({row.random for row in rows}))
 
 def endless(batches):
     for _ in batches:
@@ -276,18 +270,31 @@ def endless(batches):
 (row,) = made.range(1).mapInArrow(endless, "pid long").limit(1).collect()
 while os.path.exists(f"/proc/{row.pid}"):
     time.sleep(0.1)
+made._jvm.java.lang.System.err.println("a line of Java")
+made.stop()
 """
 
 
-def test_nothing_is_written_but_what_is_wrong() -> None:
+@pytest.fixture(scope="module")
+def workers() -> subprocess.CompletedProcess[str]:
+    """A process that asks its workers what they are, and takes one row of a worker's many."""
+    done = run(f"from sharelag.sources.spark import session\n{_WORKERS}", {})
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_workers_are_forked_from_one_thread_and_have_imported_what_they_need(
+    workers: subprocess.CompletedProcess[str],
+) -> None:
+    assert workers.stdout == "{'1'} {True} 2 2\n", workers.stderr[-2000:]
+
+
+def test_nothing_is_written_but_what_is_wrong(workers: subprocess.CompletedProcess[str]) -> None:
     """Java's warning of incubator modules is left out; the rest of its words are passed on.
 
     So is the traceback of a worker that had more rows than its query needed.
     """
-    said = 'made._jvm.java.lang.System.err.println("a line of Java")'
-    done = run(SCRIPT.replace("made.stop()", f"{_LIMITED}\n{said}\nmade.stop()"), {})
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == "a line of Java\n"
+    assert workers.stderr == "a line of Java\n"
 
 
 def test_a_worker_that_starts_too_late_prints_nothing() -> None:
