@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from pyspark.sql import SparkSession
 
 from sharelag.sources.kafka.brokers import leaders
 from sharelag.sources.kafka.config import ClientConfig, client_config
@@ -197,7 +198,7 @@ def test_who_may_not_read_the_topics_may_ask_kafkas_command(
 
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_without_the_groups_records_there_is_all_that_needs_no_members(
-    secured: KafkaBroker, tmp_path: Path, engine: str
+    secured: KafkaBroker, spark: SparkSession, tmp_path: Path, engine: str
 ) -> None:
     """carol has the same rights as alice, but for `__consumer_offsets`."""
     cluster = ("--bootstrap-server", secured.secure_bootstrap_servers)
@@ -205,8 +206,9 @@ def test_without_the_groups_records_there_is_all_that_needs_no_members(
     for user in ("alice", "carol"):
         file = str(_file(tmp_path, user, USERS[user]))
         for command in ("explain", "progress", "reconcile"):
+            of = engine if user == "carol" else "local"
             done = sharelag(
-                *(command, *cluster, "--command-config", file, "-o", "json", "--engine", engine)
+                *(command, *cluster, "--command-config", file, "-o", "json", "--engine", of)
             )
             assert done.returncode == 0, done.stderr
             answers[user, command] = [json.loads(line) for line in done.stdout.splitlines()]

@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.errors import DataLossError
+from sharelag.errors import DataLossError, ShareLagError
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.spark import is_connect
-from sharelag.sources.spark.data_source import read_kafka, register
+from sharelag.sources.spark.data_source import ShareLagKafka, read_kafka, register
 from sharelag.sources.spark.data_source_options import read_options
 from sharelag.sources.spark.data_source_ranges import OffsetRange
 from sharelag.sources.spark.data_source_stream import StreamReader
@@ -68,6 +68,17 @@ def _offsets(frame: DataFrame) -> dict[int, list[int]]:
         p: sorted(row.offset for row in rows if row.partition == p)
         for p in {row.partition for row in rows}
     }
+
+
+def _task_offsets(broker: KafkaBroker, **options: str) -> list[tuple[int, list[int]]]:
+    """Partition and offsets of each task that the source plans, all of them in this process."""
+    source = ShareLagKafka({"kafka.bootstrap.servers": broker.bootstrap_servers, **options})
+    reader = source.reader(source.schema())
+    return [
+        (task.partition, [row["offset"] for rows in reader.read(task) for row in rows.to_pylist()])
+        for task in reader.partitions()
+        if isinstance(task, OffsetRange)
+    ]
 
 
 def _as_lists(ranges: dict[int, range]) -> dict[int, list[int]]:
@@ -119,22 +130,18 @@ def test_nothing_to_read(spark: SparkSession, broker: KafkaBroker, topic: str) -
     assert _frame(spark, broker, subscribe=f"{topic}-empty").collect() == []
 
 
-def test_subscribe_pattern_is_of_the_whole_name(
-    spark: SparkSession, broker: KafkaBroker, topic: str
-) -> None:
-    found = (
-        _frame(spark, broker, subscribePattern=f"{topic}(-o.*)?")
-        .select("topic")
-        .distinct()
-        .collect()
+def test_subscribe_pattern_is_of_the_whole_name(broker: KafkaBroker, topic: str) -> None:
+    source = ShareLagKafka(
+        {
+            "kafka.bootstrap.servers": broker.bootstrap_servers,
+            "subscribePattern": f"{topic}(-o.*)?",
+        }
     )
-    assert {row.topic for row in found} == {topic, f"{topic}-other"}
-
-
-def test_assign(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
-    assert _offsets(_frame(spark, broker, assign=json.dumps({topic: [1]}))) == _as_lists(
-        {1: KEPT[1]}
-    )
+    tasks = source.reader(source.schema()).partitions()
+    assert {task.topic for task in tasks if isinstance(task, OffsetRange)} == {
+        topic,
+        f"{topic}-other",
+    }
 
 
 _OPTIONS = [
@@ -176,7 +183,6 @@ _OPTIONS = [
 
 @pytest.mark.parametrize(("options", "kept"), _OPTIONS, ids=lambda given: ",".join(map(str, given)))
 def test_offsets(
-    spark: SparkSession,
     broker: KafkaBroker,
     topic: str,
     options: dict[str, str | dict[str, int]],
@@ -185,17 +191,31 @@ def test_offsets(
     texts = {
         name: it if isinstance(it, str) else json.dumps({topic: it}) for name, it in options.items()
     }
-    assert _offsets(_frame(spark, broker, subscribe=topic, **texts)) == _as_lists(kept)
+    assert _task_offsets(broker, subscribe=topic, **texts) == list(_as_lists(kept).items())
+
+
+def test_spark_passes_options_on(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:
+    """It hands their names over in lower case."""
+    frame = _frame(
+        spark,
+        broker,
+        assign=json.dumps({topic: [0, 1]}),
+        startingOffsets=json.dumps({topic: {"0": 90, "1": -2}}),
+        endingOffsetsByTimestamp=json.dumps({topic: {"0": BEGUN + 10**9, "1": BEGUN + 20_000}}),
+        failOnDataLoss="true",
+        minPartitions="6",
+        **{"kafka.client.id": "me", "kafka.key.deserializer": "any.Java"},
+    )
+    assert _offsets(frame) == _as_lists({0: range(90, 100), 1: range(10, 20)})
+    assert 6 <= frame.select(F.spark_partition_id()).distinct().count() <= 7
 
 
 @pytest.mark.parametrize(("at_least", "tasks"), [("1", 2), ("2", 2), ("6", 6)])
-def test_min_partitions(
-    spark: SparkSession, broker: KafkaBroker, topic: str, at_least: str, tasks: int
-) -> None:
-    frame = _frame(spark, broker, subscribe=topic, minPartitions=at_least)
-    read_by = frame.select(F.spark_partition_id()).distinct().count()
-    assert tasks <= read_by <= tasks + 1
-    assert _offsets(frame) == _as_lists(KEPT)
+def test_min_partitions(broker: KafkaBroker, topic: str, at_least: str, tasks: int) -> None:
+    found = _task_offsets(broker, subscribe=topic, minPartitions=at_least)
+    assert tasks <= len(found) <= tasks + 1
+    read = {p: [n for q, offsets in found if q == p for n in offsets] for p in KEPT}
+    assert read == _as_lists(KEPT)
 
 
 _REFUSED = [
@@ -232,12 +252,23 @@ _REFUSED = [
 
 @pytest.mark.parametrize(("options", "words"), _REFUSED, ids=[words for _, words in _REFUSED])
 def test_what_cannot_be_read_says_so(
-    spark: SparkSession, broker: KafkaBroker, topic: str, options: dict[str, str], words: str
+    broker: KafkaBroker, topic: str, options: dict[str, str], words: str
 ) -> None:
+    given = {name: text.replace("TOPIC", topic) for name, text in options.items()}
+    with pytest.raises(ShareLagError) as refusal:
+        _task_offsets(broker, **given)
+    assert words in str(refusal.value)
+    assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("words", ["lack partition 1", "sasl.jaas.config cannot be parsed"])
+def test_what_cannot_be_read_says_so_on_spark(
+    spark: SparkSession, broker: KafkaBroker, topic: str, words: str
+) -> None:
+    (options,) = [options for options, said in _REFUSED if said == words]
+    given = {name: text.replace("TOPIC", topic) for name, text in options.items()}
     with pytest.raises(Exception, match=r"sharelag\.errors\.\w+: ") as refusal:
-        _frame(
-            spark, broker, **{name: text.replace("TOPIC", topic) for name, text in options.items()}
-        ).collect()
+        _frame(spark, broker, **given).collect()
     assert words in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
 
