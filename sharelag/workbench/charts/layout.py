@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from sharelag.errors import SetupError
@@ -99,10 +100,9 @@ def figure(
         + 8
     )
     bottom = 64
-    drawn = plotly().Figure(data=list(traces))
-    drawn.update_layout(
-        template=template(theme),
-        title={
+    look = {
+        "template": _whole_template(theme),
+        "title": {
             "text": "<br>".join(f"<b>{line}</b>" for line in title),
             "subtitle": {
                 "text": "<br>".join(facts),
@@ -112,22 +112,39 @@ def figure(
             "y": 1 - 20 / (top + height + bottom),
             "yanchor": "top",
         },
-        margin={"t": top, "b": bottom, "l": 60, "r": 24},
-        height=top + height + bottom,
-        showlegend=legend,
+        "margin": {"t": top, "b": bottom, "l": 60, "r": 24},
+        "height": top + height + bottom,
+        "showlegend": legend,
         # Also where a page brings its own template: at the right it would lie on a colour bar.
-        legend=template(theme)["layout"]["legend"],
-        separators=f".{THIN_SPACE}",
-        meta={
+        "legend": template(theme)["layout"]["legend"],
+        "separators": f".{THIN_SPACE}",
+        "meta": {
             "title": story.title,
             "facts": list(story.lines),
             "as_of": None if story.as_of is None else story.as_of.timestamp() * 1000,
             "reading": list(story.reading),
             "unknown": story.unknown,
         },
-    )
-    drawn.update_layout(**layout)
-    return drawn
+    }
+    # At once: plotly takes ten times as long to update a layout that is there.
+    return plotly().Figure(data=list(traces), layout=_merged(look, layout))
+
+
+@cache
+def _whole_template(theme: Theme) -> Any:
+    """Our template over plotly's own one, which has what ours leaves open."""
+    drawn = plotly().Figure(layout={"template": "plotly"})
+    drawn.update_layout(template=template(theme))
+    return drawn.layout.template
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, with the values of the other where they differ."""
+    found = {**one, **other}
+    for name in one.keys() & other.keys():
+        if isinstance(one[name], Mapping) and isinstance(other[name], Mapping):
+            found[name] = _merged(one[name], other[name])
+    return found
 
 
 def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
