@@ -131,10 +131,10 @@ def test_an_answer_in_part_says_so_while_leaders_move(
         assert "broker 3 at " in answer.stderr
         assert "though other brokers did" in answer.stderr
     assert not (tmp_path / "capture").exists()
-    with ThreadPoolExecutor(6) as askers:
+    with ThreadPoolExecutor(4) as askers:
         answers = [
             askers.submit(sharelag_process, *asked, str((3 * SESSION + 20) * 1000))
-            for _ in range(9)
+            for _ in range(4)
         ]
     assert [lags(answer.result()) for answer in answers] == [whole] * len(answers)
     assert led_by(cluster, 3) == set()

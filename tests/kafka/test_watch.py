@@ -153,7 +153,7 @@ def test_records_pruned_unread_are_no_loss(
             said.append(self.stale)
             return super()._start()
 
-    with Noted(client_config(servers), spark, frozenset(), 0.2, heed, tmp_path, topic) as live:
+    with Noted(client_config(servers), spark, frozenset(), 0.5, heed, tmp_path, topic) as live:
         live.wait()
         assert _partitions(live) == [0, 1]
         produce(servers, topic, [(0, *records[2])])
@@ -190,7 +190,7 @@ def test_a_topic_without_records_has_no_lag_until_one_comes(
 ) -> None:
     servers, topic = broker.bootstrap_servers, f"{uuid4().hex[:8]}{STATE_TOPIC}"
     create_topics(servers, {topic: 1})
-    with stream.Live(client_config(servers), spark, frozenset(), 0.2, None, None, topic) as live:
+    with stream.Live(client_config(servers), spark, frozenset(), 0.5, None, None, topic) as live:
         live.wait()
         assert live.lag.num_rows == 0
         produce(servers, topic, [(0, *encode_record(SHARE_SNAPSHOT, row(7, [])))])
@@ -227,7 +227,7 @@ def test_why_lag_cannot_be_computed_is_said_as_long_as_that_holds(
 
     real = KafkaInput.offsets
     monkeypatch.setattr(KafkaInput, "offsets", offsets)
-    with stream.Live(client_config(servers), spark, frozenset(), 0.2, heed, None, topic) as live:
+    with stream.Live(client_config(servers), spark, frozenset(), 0.5, heed, None, topic) as live:
         number = live.wait()
         for error, why in reasons:
             wrong.append(error)

@@ -91,8 +91,8 @@ def test_lag_and_windows_after_every_micro_batch(spark: SparkSession, tmp_path: 
         .records.column("topic_id")
         .to_pylist()
     )
-    # Each partition's log in six pieces, at different offsets.
-    log = _Log(tmp_path, spark, _pieces(records, 6, Random("micro-batches")))
+    # Each partition's log in four pieces, at different offsets.
+    log = _Log(tmp_path, spark, _pieces(records, 4, Random("micro-batches")))
     lag, rows = schemas.LAG.empty_table(), []
 
     def heed(changes: pa.Table, number: int) -> None:
@@ -104,7 +104,7 @@ def test_lag_and_windows_after_every_micro_batch(spark: SparkSession, tmp_path: 
 
     static = spark.createDataFrame(ends)
     log.run(lambda decoded: stream.lag(stream.windows(decoded), static), heed)
-    assert len(rows) == 6
+    assert len(rows) == 4
     assert lag.num_rows >= 24
     assert min(rows[1:]) < lag.num_rows  # only what changed
     on_spark = sharelag.lag(
