@@ -43,7 +43,7 @@ def kafka_4_1() -> Iterator[Oracle]:
 
 
 def test_simple_answers_what_kafka_answers(kafka: Oracle, cases: Any) -> None:
-    seen = [live(kafka, "simple", Random(f"simple {number}")) for number in range(cases(300, 5000))]
+    seen = [live(kafka, "simple", Random(f"simple {number}")) for number in range(cases(100, 5000))]
     # Not all of these groups are worth the same: several steps, several partitions a member,
     # Kafka's own failure.
     assert sum(life.steps > 1 for life in seen) > len(seen) / 2
@@ -53,17 +53,17 @@ def test_simple_answers_what_kafka_answers(kafka: Oracle, cases: Any) -> None:
 
 def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: Oracle, cases: Any) -> None:
     seen = [
-        live(kafka_4_1, "simple-4.1", Random(f"4.1 {number}")) for number in range(cases(150, 3000))
+        live(kafka_4_1, "simple-4.1", Random(f"4.1 {number}")) for number in range(cases(60, 3000))
     ]
     assert sum(life.moved for life in seen) > len(seen) / 3
     assert sum(life.failed for life in seen) > len(seen) / 100
 
 
 def test_overfull_bins_are_walked_through_as_java_does(kafka: Oracle, cases: Any) -> None:
-    requested = [random_walk(Random(f"walk {number}")) for number in range(cases(300, 5000))]
+    requested = [random_walk(Random(f"walk {number}")) for number in range(cases(100, 5000))]
     for question, answer in zip(requested, kafka.ask_many(requested), strict=True):
         assert walked(question) == answer["keys"], question
-    for number in range(cases(10, 100)):  # and where the assignor meets them
+    for number in range(cases(4, 100)):  # and where the assignor meets them
         live(kafka, "simple", Random(f"crowd {number}"), crowd=True)
 
 

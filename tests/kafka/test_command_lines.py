@@ -62,7 +62,7 @@ def random_line(random: Random, tool: Tool) -> list[str]:
 @pytest.mark.parametrize("tool", [SHARE_GROUPS, CONSOLE], ids=lambda tool: tool.name)
 def test_random_command_lines(kafka: Oracle, tool: Tool, cases: Any) -> None:
     random = Random(tool.name)
-    lines = [random_line(random, tool) for _ in range(cases(1500, 20_000))]
+    lines = [random_line(random, tool) for _ in range(cases(600, 20_000))]
     kind = "groups" if tool is SHARE_GROUPS else "console"
     answers = kafka.ask_many([{"tool": kind, "args": line} for line in lines])
     seen = set()

@@ -42,7 +42,7 @@ def test_needed_from_is_what_kafkas_coordinator_counts(
     oracle_replayer: Oracle, cases: Cases
 ) -> None:
     random = Random("pruning")
-    logs = [log(random) for _ in range(cases(300, 5000))]
+    logs = [log(random) for _ in range(cases(100, 5000))]
     requested = [
         [
             {

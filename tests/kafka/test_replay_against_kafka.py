@@ -32,7 +32,7 @@ def test_combine_gives_kafkas_batches(oracle_combiner: Oracle, cases: Any) -> No
             "new": generators.state_batches(random),
             "startOffset": random.choice([-1, random.randint(0, 50)]),
         }
-        for _ in range(cases(3000, 20_000))
+        for _ in range(cases(1200, 20_000))
     ]
     answers = [answer["combined"] for answer in oracle_combiner.ask_many(questions)]
     for question, theirs in zip(questions, answers, strict=True):
@@ -56,7 +56,7 @@ def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:
 
 def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any) -> None:
     random = Random("replay")
-    sequences = [generators.sequence(random) for _ in range(cases(300, 1000))]
+    sequences = [generators.sequence(random) for _ in range(cases(120, 1000))]
     for records, theirs in zip(
         sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True
     ):
@@ -69,7 +69,7 @@ def test_long_sequences_of_ordered_batches_give_the_coordinators_state(
 ) -> None:
     random = Random("ordered")
     sequences = [
-        state_records(generators.ordered_sequence(random)) for _ in range(cases(300, 3000))
+        state_records(generators.ordered_sequence(random)) for _ in range(cases(100, 3000))
     ]
     answers = oracle_replayer.ask_many(map(_question, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
@@ -80,7 +80,7 @@ def test_history_gives_the_coordinators_state_after_every_record(
     oracle_replayer: Oracle, cases: Any
 ) -> None:
     random = Random("history")
-    sequences = [generators.sequence(random) for _ in range(cases(80, 600))]
+    sequences = [generators.sequence(random) for _ in range(cases(60, 600))]
     prefixes = [records[: n + 1] for records in sequences for n in range(len(records))]
     answers = iter(oracle_replayer.ask_many(map(_question, prefixes)))
     for records in sequences:
@@ -120,7 +120,7 @@ def test_strict_fails_where_kafkas_load_fails(oracle_replayer: Oracle, cases: An
     random = Random("strict")
     failed = 0
     sequences = []
-    for _ in range(cases(150, 500)):
+    for _ in range(cases(80, 500)):
         records = generators.sequence(random)
         if random.random() < 0.5:
             at = random.randrange(len(records))
@@ -154,7 +154,7 @@ def test_the_default_goes_on_after_a_bad_record(
 ) -> None:
     random = Random("default")
     sequences = []
-    for _ in range(cases(150, 500)):
+    for _ in range(cases(80, 500)):
         records = generators.sequence(random)
         at = random.randrange(len(records))
         records[at] = random.choice([(records[at][0], b"\0"), (b"\0\1" + records[at][0][2:], None)])

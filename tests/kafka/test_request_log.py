@@ -14,6 +14,7 @@ import pytest
 
 from sharelag.quick import QuickReading
 from sharelag.replay.holds import held_at
+from sharelag.schemas.requests import INSTANT
 from sharelag.sources.files.request_log import RequestLog
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import client_config
@@ -80,10 +81,18 @@ def test_every_acquisition_of_a_run_is_found(run: Run) -> None:
 
 def test_who_holds_what_at_random_moments_is_what_the_members_say(run: Run) -> None:
     requests = Requests(RequestLog(run.log))
+    acquired = requests.table("acquisitions")
     moments = run.ledger.moments
     assert len(moments) >= 10
+    told = 0
     for one in moments:
-        assert by_member(requests, held_at(requests.holds, one.at)) == one.held
+        # A broker that is very busy writes a line long after its client was answered.
+        later = pc.greater(acquired.column("timestamp"), pa.scalar(one.at).cast(INSTANT))
+        late = by_member(requests, acquired.filter(later))
+        if not any(late.get(name, set()) & held for name, held in one.held.items()):
+            assert by_member(requests, held_at(requests.holds, one.at)) == one.held
+            told += 1
+    assert told >= 5
     ends = set(requests.holds.column("ended_by").to_pylist())
     assert ends >= {"accept", "release", "reject"}
     # The broker writes that a lock has expired, by its own clock: that may come first in the log.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
@@ -32,36 +33,75 @@ from tests.support.kafka.workload import (
 )
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, pa.Table, Path]:
-    """A broker's answers and its files: records of the state topic, lag, log directory."""
-    with KafkaBroker() as broker:
+@dataclass
+class Files:
+    """A broker's answers and its files."""
+
+    #: Records of the state topic, while it ran.
+    raw: pa.Table
+    lag: pa.Table
+    #: The log directory of the broker, which was stopped in good order.
+    folder: Path
+    #: Copies of some of it from before, while the broker wrote.
+    copies: list[Path]
+
+
+@pytest.fixture(scope="module", name="files")
+def files_of_a_broker(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    folder = tmp_path_factory.mktemp("files")
+    with KafkaBroker(properties={"log.segment.bytes": "1048576"}) as broker:
         servers = broker.bootstrap_servers
         create_topics(servers, {"files": 3})
         produce(servers, "files", numbered(300, 3))
         set_group_config(servers, "files", **{"share.auto.offset.reset": "earliest"})
         share_consume(servers, "files", ["files"], accept, until=150)
+        copies = copied_at_work(broker, folder)
         source = KafkaInput(client_config(servers))
         raw = pa.Table.from_batches(kafka.read_topic(source.config, STATE_TOPIC), schemas.RAW)
         lag = engine.lag(source, "local").table
         broker.stop()  # in good order: the checkpoints are written
-        return (
-            raw,
-            lag,
-            Path(shutil.copytree(broker.log_dir, tmp_path_factory.mktemp("files") / "log")),
-        )
+        return Files(raw, lag, Path(shutil.copytree(broker.log_dir, folder / "log")), copies)
 
 
-def test_the_records_are_the_brokers(stopped: tuple[pa.Table, pa.Table, Path]) -> None:
-    raw, _, folder = stopped
+def copied_at_work(broker: KafkaBroker, to: Path) -> list[Path]:
+    """Copy the files again and again while the broker writes, until some have states."""
+    servers, records = broker.bootstrap_servers, numbered(30_000, 2)
+    create_topics(servers, {"copied": 2})
+    set_group_config(servers, "copied", **{"share.auto.offset.reset": "earliest"})
+    copies: list[Path] = []
+    enough, done = Event(), Event()
+
+    def work() -> None:
+        try:
+            for begin in range(0, len(records), 300):
+                # However fast this is: until it was copied several times meanwhile.
+                if begin >= 1_500 and enough.is_set():
+                    break
+                produce(servers, "copied", records[begin : begin + 300], batch=20)
+                share_consume(servers, "copied", ["copied"], accept, until=300)
+        finally:
+            done.set()
+
+    worker = Thread(target=work)
+    worker.start()
+    while not done.wait(0.5):
+        copies.append(copied(broker.log_dir, to / f"copy-{len(copies)}"))
+        if sum(map(has_state, copies)) > 2:
+            enough.set()
+    worker.join()
+    return copies
+
+
+def test_the_records_are_the_brokers(files: Files) -> None:
+    raw, folder = files.raw, files.folder
     order = [("partition", "ascending"), ("offset", "ascending")]
-    files = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW)
-    assert files.sort_by(order).equals(raw.sort_by(order))
-    assert files.num_rows > 3
+    ours = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW)
+    assert ours.sort_by(order).equals(raw.sort_by(order))
+    assert ours.num_rows > 3
 
 
-def test_the_lag_is_the_brokers(stopped: tuple[pa.Table, pa.Table, Path]) -> None:
-    _, lag, folder = stopped
+def test_the_lag_is_the_brokers(files: Files) -> None:
+    lag, folder = files.lag, files.folder
     ours = engine.lag(SegmentsInput(folder), "local").table
     apart = ["as_of"]
     assert ours.drop(apart).to_pylist() == lag.drop(apart).to_pylist()
@@ -73,9 +113,9 @@ def test_the_lag_is_the_brokers(stopped: tuple[pa.Table, pa.Table, Path]) -> Non
 
 
 def test_a_half_written_batch_ends_a_partition_and_a_damaged_one_is_an_error(
-    stopped: tuple[pa.Table, pa.Table, Path], tmp_path: Path
+    files: Files, tmp_path: Path
 ) -> None:
-    folder = Path(shutil.copytree(stopped[2], tmp_path / "log"))
+    folder = Path(shutil.copytree(files.folder, tmp_path / "log"))
     segment = max(folder.glob(f"{STATE_TOPIC}-*/*.log"), key=lambda path: path.stat().st_size)
     whole = segment.read_bytes()
     count = pa.Table.from_batches(read_segments(folder, STATE_TOPIC), schemas.RAW).num_rows
@@ -100,41 +140,14 @@ def test_other_folders_than_log_directories_are_an_error(tmp_path: Path) -> None
         assert message in answer.stderr
 
 
-def test_a_directory_that_is_copied_while_the_broker_writes(tmp_path: Path) -> None:
+def test_a_directory_that_is_copied_while_the_broker_writes(files: Files) -> None:
     """Each copy has the first records of the log, and at most one reject a partition: a tail."""
-    with KafkaBroker(properties={"log.segment.bytes": "1048576"}) as broker:
-        servers = broker.bootstrap_servers
-        create_topics(servers, {"copied": 2})
-        set_group_config(servers, "copied", **{"share.auto.offset.reset": "earliest"})
-        records = numbered(30_000, 2)
-        copies: list[Path] = []
-        enough, done = Event(), Event()
-
-        def work() -> None:
-            try:
-                for begin in range(0, len(records), 300):
-                    # However fast this is: until it was copied several times meanwhile.
-                    if begin >= 3_000 and enough.is_set():
-                        break
-                    produce(servers, "copied", records[begin : begin + 300], batch=20)
-                    share_consume(servers, "copied", ["copied"], accept, until=300)
-            finally:
-                done.set()
-
-        worker = Thread(target=work)
-        worker.start()
-        while not done.wait(0.5):
-            copies.append(copied(broker.log_dir, tmp_path / f"copy-{len(copies)}"))
-            if sum(map(has_state, copies)) > 2:
-                enough.set()
-        worker.join()
-        source = KafkaInput(client_config(servers))
-        live = pa.Table.from_batches(kafka.read_topic(source.config, STATE_TOPIC), schemas.RAW)
     by_place = {
-        (row["partition"], row["offset"]): (row["key"], row["value"]) for row in live.to_pylist()
+        (row["partition"], row["offset"]): (row["key"], row["value"])
+        for row in files.raw.to_pylist()
     }
     seen = 0
-    for copy in copies:
+    for copy in files.copies:
         if not any(copy.glob(f"{STATE_TOPIC}-*/*.log")):
             continue
         raw = pa.Table.from_batches(read_segments(copy, STATE_TOPIC), schemas.RAW)

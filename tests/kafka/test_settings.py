@@ -76,7 +76,7 @@ def ranged(setting: Setting) -> str | None:
 
 def test_what_we_accept_is_what_kafka_accepts(oracle: Oracle, cases: Cases) -> None:
     random = Random("accepts")
-    requests = [(some(random, "group"), some(random, "broker")) for _ in range(cases(1500, 20_000))]
+    requests = [(some(random, "group"), some(random, "broker")) for _ in range(cases(600, 20_000))]
     answers = oracle.ask_many({"validate": group, "broker": broker} for group, broker in requests)
     outcomes = []
     for (group, broker), answer in zip(requests, answers, strict=True):
@@ -216,7 +216,7 @@ def test_values_that_share_consumers_refuse_are_found(oracle: Oracle, cases: Cas
     random = Random("consumers")
     checked = [name for name, one in CONSUMER.items() if one.kind in {*NUMBERS, "boolean"}]
     checked += [name for name, one in CONSUMER.items() if one.choices]
-    names = [random.choice(checked) for _ in range(cases(1500, 20_000))]
+    names = [random.choice(checked) for _ in range(cases(600, 20_000))]
     drawn = [(name, a_text(random, CONSUMER[name])) for name in names]
     answers = oracle.ask_many({"client": {name: text}} for name, text in drawn)
     refused = [answer["refused"] is not None for answer in answers]

@@ -37,7 +37,7 @@ def oracle() -> Iterator[Oracle]:
 def test_a_share_partition_does_what_kafkas_does(oracle: Oracle, cases: Any, steady: bool) -> None:
     played = [
         (seed, life)
-        for seed in range(cases(150, 1600))
+        for seed in range(cases(80, 1600))
         for _, life in lives(Random(f"schedule {steady} {seed}"), steady=steady)
     ]
     answers = oracle.ask_many([life.question for _, life in played])
@@ -116,7 +116,7 @@ def test_partitions_rotate_as_kafka_rotates_them(oracle: Oracle) -> None:
 @pytest.mark.row("PSC-17")
 def test_the_coordinator_writes_what_kafkas_writes(oracle_coordinator: Oracle, cases: Any) -> None:
     random = Random("coordinator")
-    for _ in range(cases(60, 600)):
+    for _ in range(cases(40, 600)):
         limit = random.choice([0, 1, 3, 500])
         ops = _requests(random)
         theirs = oracle_coordinator.ask(

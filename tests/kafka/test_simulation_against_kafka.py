@@ -29,8 +29,8 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(
     oracle_replayer: Oracle, cases: Any
 ) -> None:
     """After each run it holds the states of the simulation's coordinator and of our replay."""
-    runs = [simulate(EVERYTHING, seed) for seed in range(cases(2, 20))]
-    runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(40, 600))]
+    runs = [simulate(EVERYTHING, seed) for seed in range(cases(1, 20))]
+    runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(16, 600))]
     requested = [(run, question) for run in runs for question in _by_partition(run)]
     answers = oracle_replayer.ask_many([question for _, question in requested])
     loaded: dict[int, dict[str, Any]] = {}
@@ -52,7 +52,7 @@ def test_kafkas_coordinator_would_have_written_the_same(
     oracle_coordinator: Oracle, cases: Any
 ) -> None:
     """Given the simulated brokers' requests, it writes the same bytes, one partition at a time."""
-    for n in range(cases(15, 200)):
+    for n in range(cases(10, 200)):
         scenario = _new_group(random_scenario(Random(1000 + n), n % 2 == 0))
         with _requests() as requested:
             records = simulate(scenario, n).records().to_pylist()

@@ -92,7 +92,7 @@ def test_valid_records_read_as_kafka_reads_them(
     topic: str, oracle_record_json: Oracle, cases: Any
 ) -> None:
     random = Random(f"valid {topic}")
-    records = [generators.record(random) for _ in range(cases(1500, 10_000))]
+    records = [generators.record(random) for _ in range(cases(600, 10_000))]
     theirs = kafkas(oracle_record_json, topic, records)
     assert ours(topic, records) == theirs
     assert sum(isinstance(answer, dict) for answer in theirs) > len(records) // 10
@@ -104,7 +104,7 @@ def test_damaged_records_are_refused_where_kafka_refuses(
 ) -> None:
     random = Random(f"damaged {topic}")
     records = [
-        generators.damaged(random, generators.record(random)) for _ in range(cases(1500, 10_000))
+        generators.damaged(random, generators.record(random)) for _ in range(cases(600, 10_000))
     ]
     theirs = kafkas(oracle_record_json, topic, records)
     mine = ours(topic, records)
@@ -167,7 +167,7 @@ def test_records_are_written_as_kafka_writes_them(
 ) -> None:
     random = Random(f"written {topic}")
     kinds = GROUP_KINDS if topic == GROUP_TOPIC else STATE_KINDS
-    records = [generators.record(random, random.choice(kinds)) for _ in range(cases(500, 5000))]
+    records = [generators.record(random, random.choice(kinds)) for _ in range(cases(250, 5000))]
     again = encode(decode_arrow(raw(topic, records), topic).records, topic)
     ours = zip(again.column("key").to_pylist(), again.column("value").to_pylist(), strict=True)
     questions = [
