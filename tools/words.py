@@ -9,7 +9,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,9 +72,9 @@ def texts() -> Iterator[Text]:
     yield from _notebooks()
 
 
-def found() -> Iterator[tuple[str, str, str]]:
-    """Place, phrase and what to write instead."""
-    for text in texts():
+def found(some: Iterable[Text]) -> Iterator[tuple[str, str, str]]:
+    """Yield place, phrase and what to write instead of all phrases in some texts."""
+    for text in some:
         words = " ".join(text.words.split())
         for pattern, instead in PHRASES.items():
             for hit in re.finditer(pattern, words, re.IGNORECASE):
@@ -177,7 +177,7 @@ def _notebooks() -> Iterator[Text]:
 
 def main() -> int:
     """Print what was found."""
-    hits = list(found())
+    hits = list(found(texts()))
     for place, phrase, instead in hits:
         print(f"{place}: {phrase}\n    write: {instead}")
     return int(bool(hits))

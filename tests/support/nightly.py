@@ -1,4 +1,4 @@
-"""Thirty nights of two share groups, and notebook runs without a kernel, for many fast runs."""
+"""Sixteen nights of two share groups, and notebook runs without a kernel, for many fast runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 
-NIGHTS = 30
+NIGHTS = 16
 FIRST = datetime(2026, 6, 1, 3, 0, tzinfo=UTC)
 TOPIC, TOPIC_ID = "orders", "A" * 22
 #: From and to which night one offset of `billing` holds the start offset back.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -24,9 +25,10 @@ sys.meta_path.insert(0, Blocked())
 _COMMAND = "from sharelag.cli import main; main()"
 
 
-def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", _BLOCKED + code, *arguments],
+        input=given,
         capture_output=True,
         text=True,
         check=False,
@@ -40,35 +42,45 @@ def test_the_package_is_imported() -> None:
     ).stdout.endswith(" {}\n")
 
 
-@pytest.mark.parametrize(
-    ("command", "shown"),
-    [
-        (["--help"], "Usage"),
-        (["lag", "--capture", str(CAPTURE), "--engine", "local"], "billing"),
-        (["lag", "--capture", str(CAPTURE)], "billing"),
-        (["explain", "--capture", str(CAPTURE), "--group", "billing"], "billing"),
-        (["simulate", "--scenario", "idle-members", "--duration", "5s"], "idle-members"),
-    ],
-)
-def test_the_command_line_answers(command: list[str], shown: str) -> None:
-    done = run(_COMMAND, *command)
+#: Commands that need no Spark, and what their answers have.
+ANSWERED = [
+    (["--help"], "Usage"),
+    (["lag", "--capture", str(CAPTURE), "--engine", "local"], "billing"),
+    (["lag", "--capture", str(CAPTURE)], "billing"),
+    (["explain", "--capture", str(CAPTURE), "--group", "billing"], "billing"),
+    (["simulate", "--scenario", "idle-members", "--duration", "5s"], "idle-members"),
+]
+REFUSED = [
+    ["lag", "--capture", str(CAPTURE), "--engine", "spark"],
+    ["capture", "--follow", "--bootstrap-server", "127.0.0.1:1", "out/never"],
+    ["simulate", "--scenario", "idle-members", "--duration", "5s", "--sweep", "out/never"],
+]
+#: Runs all commands of standard input in one process.
+_COMMANDS = """
+import json
+from tests.support.command import sharelag
+done = [sharelag(*command) for command in json.load(sys.stdin)]
+print(json.dumps([[one.returncode, one.stdout, one.stderr] for one in done]))
+"""
+
+
+def test_the_command_line_answers_or_says_what_to_install() -> None:
+    commands = [*(command for command, _ in ANSWERED), *REFUSED]
+    found = json.loads(run(_COMMANDS, given=json.dumps(commands)).stdout)
+    assert len(found) == len(commands)
+    for (_, shown), (status, out, err) in zip(ANSWERED, found, strict=False):
+        assert status == 0, err
+        assert shown in out
+    for status, _, err in found[len(ANSWERED) :]:
+        assert status == 1
+        assert "Spark is not installed here: pip install 'sharelag[spark]'" in err
+        assert "unexpected" not in err
+
+
+def test_a_small_answer_comes_in_a_process_alone() -> None:
+    done = run(_COMMAND, "lag", "--capture", str(CAPTURE))
     assert done.returncode == 0, done.stderr
-    assert shown in done.stdout
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["lag", "--capture", str(CAPTURE), "--engine", "spark"],
-        ["capture", "--follow", "--bootstrap-server", "127.0.0.1:1", "out/never"],
-        ["simulate", "--scenario", "idle-members", "--duration", "5s", "--sweep", "out/never"],
-    ],
-)
-def test_a_command_on_spark_says_what_to_install(command: list[str]) -> None:
-    done = run(_COMMAND, *command)
-    assert done.returncode == 1
-    assert "Spark is not installed here: pip install 'sharelag[spark]'" in done.stderr
-    assert "unexpected" not in done.stderr
+    assert "billing" in done.stdout
 
 
 def test_whatever_is_on_spark_says_what_to_install() -> None:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 
-from tools.words import PHRASES, found, texts
+import pytest
+
+from tools.words import PHRASES, Text, found, texts
 
 
-def test_no_text_has_one() -> None:
-    assert list(found()) == []
+@pytest.fixture(scope="module", name="every_text")
+def _every_text() -> list[Text]:
+    return list(texts())
 
 
-def test_every_kind_of_text_is_read() -> None:
-    places = " ".join(text.place for text in texts())
+def test_no_text_has_one(every_text: list[Text]) -> None:
+    assert list(found(every_text)) == []
+    assert [instead for _, _, instead in found([Text("here", "'x' is no engine")])] == [
+        "is not a ..."
+    ]
+
+
+def test_every_kind_of_text_is_read(every_text: list[Text]) -> None:
+    places = " ".join(text.place for text in every_text)
     for place in ("README.md", "docs/glossary.md", "sharelag lag --help", "sharelag lag --group"):
         assert place in places
     assert "data/README.md" in places
@@ -31,7 +41,7 @@ def test_every_kind_of_text_is_read() -> None:
         "scenarios_of_records.py:",
     ):
         assert module in places
-    words = " ".join(text.words for text in texts())
+    words = " ".join(text.words for text in every_text)
     assert "A cluster, or what was recorded of one, at a moment." in words
     assert "From this many records on Spark's start-up is worth its price." in words
     assert "notebooks/00_start_here.ipynb" in places

@@ -1,4 +1,4 @@
-"""Reports of thirty nights: ledger, retention, index, and what changed."""
+"""Reports of many nights: ledger, retention, index, and what changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _five_past(number: int) -> datetime:
 
 @pytest.fixture(scope="module")
 def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """Where the reports of thirty nights on a growing archive lie, and what each of them was."""
+    """Where the reports of many nights on a growing archive lie, and what each of them was."""
     folder = tmp_path_factory.mktemp("month")
     archive, out, made = nightly.begin_archive(folder / "archive"), folder / "reports", []
     for number in range(NIGHTS):
