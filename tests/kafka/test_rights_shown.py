@@ -38,6 +38,13 @@ def oracle() -> Iterator[Oracle]:
         yield asked
 
 
+@pytest.fixture(scope="module")
+def command() -> Iterator[Oracle]:
+    """Kafka's command about share groups, as who asks it says."""
+    with oracles.share_groups() as asked:
+        yield asked
+
+
 def _told(secured: KafkaBroker, tmp_path: Path, *options: str) -> dict[str, dict[str, Any]]:
     """What the command line prints about billing and orders, by operation and resource."""
     done = sharelag(
@@ -60,7 +67,7 @@ def _needed(told: dict[str, dict[str, Any]], command: str) -> dict[str, str]:
 @pytest.mark.row("SEC-02")
 @pytest.mark.row("SEC-03")
 def test_a_group_that_may_only_be_described(
-    secured: KafkaBroker, oracle: Oracle, tmp_path: Path
+    secured: KafkaBroker, oracle: Oracle, command: Oracle, tmp_path: Path
 ) -> None:
     """Describing it goes well; consuming would fail, and so it does; brokers' requests are theirs."""
     set_rules(secured, [rule("GROUP {} DESCRIBE", "billing"), rule("TOPIC orders DESCRIBE", "")])
@@ -73,16 +80,15 @@ def test_a_group_that_may_only_be_described(
     assert describe == {"DESCRIBE TOPIC orders": YES, "DESCRIBE GROUP billing": YES}
     assert consume == describe | {"READ TOPIC orders": NO, "READ GROUP billing": NO}
     alice = java_settings(secured, "alice")
-    with oracles.share_groups() as command:
-        described = command.ask(
-            {
-                "args": [
-                    *("--bootstrap-server", secured.secure_bootstrap_servers),
-                    *("--command-config", settings_file(tmp_path, alice)),
-                    *("--describe", "--group", "billing", "--offsets"),
-                ]
-            }
-        )
+    described = command.ask(
+        {
+            "args": [
+                *("--bootstrap-server", secured.secure_bootstrap_servers),
+                *("--command-config", settings_file(tmp_path, alice)),
+                *("--describe", "--group", "billing", "--offsets"),
+            ]
+        }
+    )
     assert described["code"] == 0
     assert "billing" in described["out"]
     assert not oracle.ask({"config": alice, "topics": [], "topic": "orders", "group": "billing"})[
@@ -217,7 +223,7 @@ def test_the_rules_may_be_listed_by_who_may_describe_the_cluster(
 @pytest.mark.row("SEC-06")
 @pytest.mark.parametrize("how", [[], ["--brief"]])
 def test_a_topic_that_may_not_be_described_is_hidden(
-    secured: KafkaBroker, tmp_path: Path, how: list[str]
+    secured: KafkaBroker, command: Oracle, tmp_path: Path, how: list[str]
 ) -> None:
     """Two of three topics of a group have their lag, as Kafka's command says; one is hidden."""
     servers, group, topics = secured.bootstrap_servers, f"three{len(how)}", ["h1", "h2", "h3"]
@@ -239,8 +245,7 @@ def test_a_topic_that_may_not_be_described_is_hidden(
     (hidden,) = (row for row in rows if not row["topic"])
     assert (hidden["lag"], hidden["end_offset"]) == (None, None)
     assert "not known: lag and ends where 1 topic is hidden (DESCRIBE is missing)" in done.stderr
-    with oracles.share_groups() as command:
-        described = command.ask({"args": [*cluster, "--describe", "--group", group, *VERBOSE]})
+    described = command.ask({"args": [*cluster, "--describe", "--group", group, *VERBOSE]})
     kafkas = {one["topic"]: one["lag"] for one in parse_describe(described["out"])}
     assert kafkas == lags
     told = sharelag("doctor", "--rights", *cluster, "--group", group)
