@@ -60,6 +60,21 @@ def test_two_builds_are_equal_byte_by_byte(wheels: list[Path]) -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_it_holds_both_packages_and_their_data(wheels: list[Path]) -> None:
+    names = set(zipfile.ZipFile(wheels[0]).namelist())
+    assert {
+        "sharelag/__init__.py",
+        "sharelag/py.typed",
+        "sharelag/captures/demo/records/part-0.parquet",
+        "sharelag/examples/rules.yaml",
+        "sharelag/reports/notebooks/daily.ipynb",
+        "sharelag_widgets/__init__.py",
+        "sharelag_widgets/py.typed",
+    } <= names
+    assert not [name for name in names if name.startswith(("tests/", "data/", "widgets/"))]
+    assert wheels[0].stat().st_size < 5_000_000
+
+
 def test_what_others_wrote_has_its_licence_beside_it(wheels: list[Path]) -> None:
     foreign = [name for name in tracked() if FOREIGN.search(name)]
     assert foreign

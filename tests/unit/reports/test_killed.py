@@ -118,7 +118,7 @@ def test_killed_at_random_moments(runner: Runner) -> None:
     chance = random.Random(932)
     longest = (runner.run(), runner.run())[1]  # the first one finds nothing ready
     old, outcomes = runner.latest(), set()
-    for _ in range(20):
+    for _ in range(12):
         runner.run(chance.uniform(0, longest))
         new = runner.latest()
         outcomes.add("old" if new == old else "new")

@@ -15,13 +15,13 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from sharelag import reports
 from sharelag.errors import SetupError
 from sharelag.reports import ledger, report
 from sharelag.reports.blocks import PLOTLY_MIME, VERDICT_MIME
-from sharelag.reports.execute import execute
+from sharelag.reports.execute import Executed, execute
 from sharelag.reports.job import absolute
 from sharelag.reports.notebooks import notebook
 from sharelag.sources.recorded import folder_of
@@ -249,12 +249,15 @@ def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
 )
 def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
     """A user's notebook may show anything: the report says so and keeps the notebook."""
-    path = own(
-        tmp_path,
-        "a = 1",
-        f"from IPython.display import display; display({{{mime!r}: {shown!r}}}, raw=True)",
-    )
-    made = report(path, out=tmp_path / "out", figures=False)
+
+    def run(path: Path, out: Path, *_: Any) -> Executed:
+        ran = nbformat.read(path, as_version=4)
+        ran.cells[-1].outputs = [new_output("display_data", {mime: shown})]
+        nbformat.write(ran, out)
+        return Executed(ran, None)
+
+    path = own(tmp_path, "a = 1", "display(shown)")
+    made = report(path, out=tmp_path / "out", figures=False, run=run)
     assert mime in (made.folder / "notebook.ipynb").read_text()
     if mime == "application/json":
         assert made.run.error is None

@@ -185,51 +185,25 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_of_two_at_once_one_says_so(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    command = (
-        "report",
-        "daily",
-        "--capture",
-        str(tmp_path / "capture"),
-        "--out",
-        str(tmp_path / "out"),
-    )
+def test_while_a_report_is_under_way(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    """The same one fails or waits, as is chosen; another one does neither."""
+    capture, out = tmp_path / "capture", tmp_path / "out"
+    command = ("report", "daily", "--capture", str(capture), "--out", str(out))
     done = sharelag(*command, "--overlap", "fail")
     assert done.returncode == 1
     assert "another run of report 'daily' is under way" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_of_two_at_once_one_waits(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    given: dict[str, Any] = {"capture": str(capture), "engine": "local"}
+    other = report("incident", given, out, figures=False, run=without_kernel, wait=False)
+    assert other.run.error is None
     said: list[str] = []
 
     def tell(words: str) -> None:
         said.append(words)
         holder.communicate("go on\n")
 
-    made = report(
-        "daily",
-        {"capture": str(tmp_path / "capture"), "engine": "local"},
-        tmp_path / "out",
-        figures=False,
-        run=without_kernel,
-        tell=tell,
-    )
-    assert said == [
-        f"waiting for another run of report 'daily', which is under way in {tmp_path / 'out'}"
-    ]
-    runs = ledger.read(tmp_path / "out")
-    assert len(runs) == 2
-    assert runs[1] == made.run
-
-
-def test_another_report_need_not_wait(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    made = report(
-        "incident",
-        {"capture": str(tmp_path / "capture"), "engine": "local"},
-        tmp_path / "out",
-        figures=False,
-        run=without_kernel,
-        wait=False,
-    )
-    assert made.run.error is None
+    made = report("daily", given, out, figures=False, run=without_kernel, tell=tell)
+    assert said == [f"waiting for another run of report 'daily', which is under way in {out}"]
+    runs = ledger.read(out)
+    assert [run.report for run in runs] == ["incident", "daily", "daily"]
+    assert runs[2] == made.run
