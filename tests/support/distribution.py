@@ -28,9 +28,8 @@ LONGEST = (
     "tests/spark/test_equal.py",
     "tests/kafka/test_report_live.py",
     "tests/widgets/test_dashboards_kept.py",
+    "tests/unit/test_agreement.py",
     "tests/unit/whatif/test_compiled.py",
-    "tests/unit/whatif/test_simulate.py",
-    "tests/unit/reports/test_reports.py",
 )
 #: Those that take long begin here, too; unit tests need nothing and fill what is left.
 ROOMS = ("notebooks", "spark", "kafka and spark", "kafka", "browser", "widgets", "unit")

@@ -251,7 +251,7 @@ for name in names:
 def test_rows_that_crash_or_hang_cost_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "LIMIT", 6.0)
+    monkeypatch.setattr(supervisor, "LIMIT", 20.0)  # also on a busy machine
     file, started = tmp_path / "found.json", []
 
     def start(rows: Sequence[Row]) -> Popen[bytes]:
@@ -267,7 +267,7 @@ def test_rows_that_crash_or_hang_cost_one_row(
         "P1": "",
         "P2": "the process of this row ended with code -9",
         "P3": "",
-        "P4": "no result within 6 s",
+        "P4": "no result within 20 s",
     }
     assert not psutil.pid_exists(int((tmp_path / "broker").read_text()))  # it outlived its parent
 
