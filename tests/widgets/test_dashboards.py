@@ -90,7 +90,7 @@ def going_on(**changes: Any) -> tuple[Workbench, GoesOn]:
     source = GoesOn([Write(60, 10), Write(5, 30, ((40, 44, 0, 2),))])
     vars(source).update(changes)
     # The dashboards read the same input again, so that a test can change what happens to it.
-    return SameBench(source), source
+    return SameBench(source, engine="local"), source
 
 
 class SameBench(Workbench):

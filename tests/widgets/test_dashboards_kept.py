@@ -31,7 +31,7 @@ def demo() -> Workbench:
 def looking(kind: Any) -> tuple[Any, Any, WrittenInput]:
     """A dashboard, its strip as somebody left it, and what it reads."""
     source = WrittenInput(WRITES, partitions_of_topic=2)
-    board = kind(Workbench(source))
+    board = kind(Workbench(source, engine="local"))
     strip = board.strip.view
     strip.shown = 1
     strip.moment, strip.fit, strip.span, strip.cursor = 30, "fixed", [40.0, 52.0], 43.0
@@ -104,7 +104,7 @@ def test_what_failed_is_filled_when_it_is_drawn_again(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt, GroupView])
 def test_what_takes_long_is_computed_by_the_thread_that_reads(kind: type[Dashboard]) -> None:
-    board = kind(Workbench(WrittenInput(WRITES)))
+    board = kind(Workbench(WrittenInput(WRITES), engine="local"))
     fresh = board._read(lambda: False, lambda *_: None)
     assert isinstance(fresh.source, WrittenInput)
     asked = list(fresh.source.asked)

@@ -102,6 +102,7 @@ class GroupView(GroupDashboard):
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
         bench.timeline(group, self.step.value or None)
+        bench.members(group)
 
     def _is_reported(self, group: str) -> bool:
         """Whether the group's own records are there; without them nobody knows its members."""
