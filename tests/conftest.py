@@ -18,7 +18,6 @@ from tests.support.cases import Cases
 from tests.support.reliability import FaultRecorder, Inject, noting
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
     from tests.support.packages import Packages
@@ -104,15 +103,6 @@ def remote() -> Iterator[str]:
 
     with connect_server(settings=QUICK) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One Chromium for the tests of a module."""
-    from tests.support.browser.chromium import running_browser
-
-    with running_browser(sharing=True) as running:
-        yield running
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.support.browser.jupyter import Lab, jupyter_lab
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """One Chromium for as long as tests of this folder follow each other."""
-    with running_browser() as running:
+    with running_browser(sharing=True) as running:
         yield running
 
 

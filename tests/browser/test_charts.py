@@ -87,7 +87,7 @@ def drawn(
     folder = tmp_path_factory.mktemp("charts")
     seen = _draw(browser, folder, figures, theme=request.param)
     yield Drawn(request.param, figures, seen.page)
-    seen.page.context.close()
+    seen.page.close()
 
 
 def figures_of(name: str, theme: palette.Theme, rename: str | None = None) -> list[Any]:

@@ -42,14 +42,14 @@ CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     """The notebook after a full run."""
     lab.write("dashboards", CELLS)
-    watched = Watched(browser, timezone_id="Europe/Berlin")
+    watched = lab.page(browser)
     page = lab.open(watched, "dashboards.ipynb")
     page.set_default_timeout(90_000)
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     page.wait_for_function("document.querySelectorAll('.sl-level-2[data-loaded]').length === 15")
     page.wait_for_function(IDLE)
     yield watched
-    watched.context.close()
+    watched.page.close()
 
 
 def cell(page: Page, number: int) -> Locator:

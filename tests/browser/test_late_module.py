@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser.desk import Watched
 from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, Lab
 
 #: A view of each kind: of rows, small ones, and those with a life of their own.
@@ -47,7 +46,7 @@ TOO_LATE = """() => new Promise((done) => {
 def late(lab: Lab, browser: Browser) -> Iterator[Page]:
     """The notebook after its second cell; anywidget has given up each of the four modules."""
     lab.write("late", CELLS)
-    watched = Watched(browser)
+    watched = lab.page(browser)
     watched.page.add_init_script(f"({HOLD})()")
     page = lab.open(watched, "late.ipynb")
     run(page, 0)

@@ -24,7 +24,7 @@ CELLS = [
 def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     """The notebook after a full run."""
     lab.write("now", CELLS)
-    watched = Watched(browser, timezone_id="Europe/Berlin")
+    watched = lab.page(browser)
     page = lab.open(watched, "now.ipynb")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
@@ -32,7 +32,7 @@ def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     page.wait_for_selector(".sl-chart[data-drawn]")
     page.wait_for_function(IDLE)
     yield watched
-    watched.context.close()
+    watched.page.close()
 
 
 def board_of(page: Page) -> Locator:
@@ -343,13 +343,23 @@ def test_wide_pages_have_two_columns_and_narrow_ones_a_sheet(opened: Watched) ->
     opened.assert_quiet()
 
 
-@pytest.mark.parametrize("width", [768, 1440, 1920])
-def test_nothing_is_hidden_from_who_cannot_see_it(opened: Watched, width: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [
+        # A sheet and two columns; each theme once.
+        (768, "Dark"),
+        (1440, "Light"),
+        *(
+            pytest.param(width, theme, marks=pytest.mark.exhaustive)
+            for width, theme in ((768, "Light"), (1440, "Dark"), (1920, "Dark"), (1920, "Light"))
+        ),
+    ],
+)
+def test_nothing_is_hidden_from_who_cannot_see_it(opened: Watched, width: int, theme: str) -> None:
     page = opened.page
     dark = "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)"
     page.set_viewport_size({"width": width, "height": 900})
-    for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        change_theme(page, theme, dark, theme.endswith("Dark"))
-        page.wait_for_function(IDLE)
-        assert axe_violations(page, ".sharelag-now") == []
+    change_theme(page, f"JupyterLab {theme}", dark, theme == "Dark")
+    page.wait_for_function(IDLE)
+    assert axe_violations(page, ".sharelag-now") == []
     opened.assert_quiet()

@@ -14,21 +14,19 @@ CELL = """import sharelag
 from sharelag_widgets.dashboards import WhatIfLab
 lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))
 lab"""
-#: Wide enough for a notebook beside nothing, and for a whole screen.
-WIDTHS = (768, 1440)
 
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     """The notebook after a full run."""
     lab.write("what-if", [CELL])
-    watched = Watched(browser)
+    watched = lab.page(browser)
     page = lab.open(watched, "what-if.ipynb")
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     page.locator(".sl-verdict[data-loaded]").wait_for()
     page.wait_for_function(IDLE)
     yield watched
-    watched.context.close()
+    watched.page.close()
 
 
 def test_a_field_says_what_is_wrong_with_it(opened: Watched) -> None:
@@ -91,16 +89,23 @@ def test_by_keys_alone_from_a_change_to_its_verdict_and_all_measures(opened: Wat
     opened.assert_quiet()
 
 
-def test_it_is_readable_at_any_width_in_any_theme(opened: Watched) -> None:
+@pytest.mark.parametrize(
+    ("width", "theme"),  # a notebook beside nothing, and a whole screen
+    [
+        (768, "Dark"),
+        (1440, "Light"),
+        pytest.param(768, "Light", marks=pytest.mark.exhaustive),
+        pytest.param(1440, "Dark", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_it_is_readable_at_any_width_in_any_theme(opened: Watched, width: int, theme: str) -> None:
     page, board = opened.page, opened.page.locator(".sharelag-dashboard")
     shown = "dark => [...document.querySelectorAll('.sl')].every(one => (one.dataset.theme === 'dark') === dark)"
-    for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        change_theme(page, theme, shown, theme.endswith("Dark"))
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 1200})
-            page.wait_for_function(
-                "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
-            )
-            assert axe_violations(page, ".sharelag-dashboard") == []
-            assert board.evaluate("board => board.scrollWidth - board.clientWidth") <= 0
+    change_theme(page, f"JupyterLab {theme}", shown, theme == "Dark")
+    page.set_viewport_size({"width": width, "height": 1200})
+    page.wait_for_function(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+    )
+    assert axe_violations(page, ".sharelag-dashboard") == []
+    assert board.evaluate("board => board.scrollWidth - board.clientWidth") <= 0
     opened.assert_quiet()

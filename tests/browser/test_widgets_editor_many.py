@@ -8,7 +8,7 @@ import pyarrow as pa
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, Selection
-from tests.support.browser.desk import Desk, Watched, axe_violations
+from tests.support.browser.desk import Desk, axe_violations
 from tests.support.browser.editor_page import LIST, chip, line
 from tests.support.browser.jupyter import IDLE, Lab
 from tests.support.widgets.editors import editor, partitions
@@ -161,7 +161,7 @@ DONE = "() => document.querySelector('.sl-status')?.textContent === 'Done.'"
 
 def test_in_a_lab_the_simulator_answers_from_its_thread(lab: Lab, browser: Browser) -> None:
     lab.write("what_if", CELLS)
-    watched = Watched(browser)
+    watched = lab.page(browser)
     page = lab.open(watched, "what_if.ipynb")
     page.evaluate(RUN_CELL, 0)
     go = page.get_by_role("button", name="Run the what-if")

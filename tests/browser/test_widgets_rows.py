@@ -239,13 +239,13 @@ def test_the_filter_looks_into_every_text_column(browser: Browser, tmp_path: Pat
     desk.assert_quiet()
 
 
-@pytest.mark.parametrize("width", [320, 1600])
-def test_they_fit_any_width(width: int, browser: Browser, tmp_path: Path) -> None:
+def test_they_fit_any_width(browser: Browser, tmp_path: Path) -> None:
     desk = Desk(browser, tmp_path, PartitionGrid.of(lag()), LagTable.of(lag()))
-    desk.page.set_viewport_size({"width": width, "height": 800})
-    desk.settle()
-    assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert desk.data("cells", 0) == 400
+    for width in (1600, 320):
+        desk.page.set_viewport_size({"width": width, "height": 800})
+        desk.settle()
+        assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        assert desk.data("cells", 0) == 400
 
 
 def test_headings_take_more_lines_before_a_column_is_out_of_sight(
@@ -285,7 +285,8 @@ def test_headings_take_more_lines_before_a_column_is_out_of_sight(
 
 @pytest.mark.parametrize("width", [1000, 1600])
 def test_a_result_wraps_its_sentences_and_nothing_else(width: int, browser: Browser) -> None:
-    page = open_page(browser, viewport={"width": width, "height": 800})
+    page = open_page(browser, viewport={"width": 1000, "height": 900})
+    page.set_viewport_size({"width": width, "height": 800})
     page.set_content(sharelag.open("demo", engine="local").overview()._repr_html_())
     table = page.locator(".sharelag-result .scroll")
     assert table.evaluate("one => one.scrollWidth <= one.clientWidth")

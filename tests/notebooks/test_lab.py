@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
-from tests.support.notebooks.running import SAVE, Ran, Running, empty_views
+from tests.support.notebooks.running import SAVE, Ran, Running, assert_whole
 from tests.support.notebooks.shipped import NAMES, complaints, copy_of, read
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import NOW, Write, WrittenInput
@@ -23,9 +23,9 @@ WITH_NAMES = ("02_inside_a_window", "00_start_here")
 TAG = "<img src=x onerror=alert("
 #: It stays open after its run, to be saved, closed and opened again.
 OPENED_AGAIN = "02_inside_a_window"
-#: Charts, strips and dashboards are in these; tests/spark/test_notebooks.py and test_live.py run
-#: the code of all others, where nobody looks on.
-LOOKED_AT = ("00_start_here", "02_inside_a_window", "03_back_in_time")
+#: Charts, a strip and a dashboard are in this one, and test_opening.py looks at the first;
+#: tests/spark/test_notebooks.py and test_live.py run the code of all others, where nobody looks on.
+LOOKED_AT = ("02_inside_a_window",)
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +68,11 @@ def _notebook(item: pytest.Item) -> str | None:
 )
 def test_it_runs_as_it_is(ran: Ran) -> None:
     print(f"{ran.name}: {ran.seconds:.1f} s, {ran.size / 1000:,.0f} kB")
-    assert complaints(ran.saved) == []
-    code = [cell for cell in ran.saved.cells if cell.cell_type == "code"]
-    assert all(cell.execution_count for cell in code)
+    assert assert_whole(ran.page, ran.saved) or ran.name[:2] in ("08", "11")
     assert [cell.source for cell in ran.saved.cells] == [
         cell.source for cell in read(ran.name).cells
     ]
     assert ran.size < 1_000_000
-    # Ours say in HTML, too, what they show; a bar that shows how far Spark is does not.
-    widgets = [
-        output
-        for cell in code
-        for output in cell.outputs
-        if {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(output.get("data", {}))
-    ]
-    assert ran.page.locator(".jp-OutputArea .sl").count() >= len(widgets)
-    assert widgets or ran.name[:2] in ("08", "11")
-    assert empty_views(ran.page) == []
-    assert ran.page.locator(".sl-failure:visible").count() == 0
     ran.watched.assert_quiet()
 
 
@@ -127,7 +114,8 @@ def _renamed(table: pa.Table) -> pa.Table:
 )
 def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Browser) -> None:
     (lab.folder / "hostile").mkdir(exist_ok=True)
-    copy_of(name, lab.folder / "hostile", where=str(named), group=HOSTILE)
+    # Names look alike whoever computes what is shown with them, and Spark would take ten seconds.
+    copy_of(name, lab.folder / "hostile", engine="local", where=str(named), group=HOSTILE)
     hostile = Running(lab, browser, [f"hostile/{name}"])
     ran = hostile.finished(f"hostile/{name}")
     assert complaints(ran.saved) == []

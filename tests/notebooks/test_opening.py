@@ -13,7 +13,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser.desk import Watched
-from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, on_spark
+from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, on_spark, show_all_cells
+from tests.support.notebooks.running import DRAWN, READ, SHOWN, assert_whole
 from tools import lab
 
 
@@ -73,6 +74,8 @@ def test_the_first_notebook_opens_with_answers_and_its_dashboard_works(
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     for name, value in on_spark(remote).items():
         monkeypatch.setenv(name, value)
+    show_all_cells(tmp_path / "settings")
+    monkeypatch.setenv("JUPYTERLAB_SETTINGS_DIR", str(tmp_path / "settings"))
     folder = tmp_path / "lab"
     assert lab.copies(folder) == set()
     with lab.started(tmp_path, "--allow-root", "--ServerApp.ip=127.0.0.1") as server:
@@ -82,15 +85,16 @@ def test_the_first_notebook_opens_with_answers_and_its_dashboard_works(
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
         assert all(cell.outputs for cell in code[1:])
-        watched = Watched(
-            browser,
-        )
+        assert (folder / lab.FIRST).stat().st_size < 1_000_000
+        watched = Watched(browser)
         page = watched.page
         url = server.url.replace("localhost", "127.0.0.1")
         page.goto(f"{url}lab/tree/{server.place(folder / lab.FIRST)}?token={server.token}")
         worst = page.get_by_role("button", name="Show the worst")
         worst.scroll_into_view_if_needed()
+        page.wait_for_function(f"{READ} && {SHOWN} && {DRAWN}", polling=NOW_AND_THEN)
         page.wait_for_function(IDLE, polling=NOW_AND_THEN)
+        assert assert_whole(page, notebook) == 3  # a dashboard, a chart, a strip
         picked = page.locator("tr[aria-selected=true]").first
         expect(picked).to_contain_text("returns-desk")  # what the verdict is about
         picked.locator("xpath=following-sibling::tr").first.click()
@@ -103,3 +107,4 @@ def test_the_first_notebook_opens_with_answers_and_its_dashboard_works(
         asked = page.evaluate("async url => (await fetch(url)).json()", settings)
         assert asked["schema"]["properties"]["fetchNews"]["default"] == "false"
         watched.assert_quiet()
+        page.close()

@@ -27,7 +27,6 @@ LONGEST = (
     "tests/browser/test_widgets_lab.py",
     "tests/spark/test_equal.py",
     "tests/kafka/test_report_live.py",
-    "tests/widgets/test_dashboards_kept.py",
     "tests/unit/test_agreement.py",
     "tests/unit/whatif/test_compiled.py",
 )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from tests.support.browser.desk import BIN, ROOT, Watched
 from tools import lab
@@ -39,6 +39,14 @@ class Lab(NamedTuple):
     url: str
     token: str
     folder: Path
+
+    def page(self, browser: Browser) -> Watched:
+        """Open an empty page for a notebook, in the context of all of them.
+
+        JupyterLab is loaded from its cache then, and compiled once. People are in Berlin there, so
+        that their time is not UTC.
+        """
+        return Watched(browser, site=f"{self.url}/api", timezone_id="Europe/Berlin")
 
     def open(self, watched: Watched, notebook: str) -> Page:
         """Open a notebook and wait for its kernel."""
@@ -166,10 +174,14 @@ def jupyter_server(
             lab.end(server)
 
 
+def show_all_cells(settings: Path) -> None:
+    """Have all cells of a notebook in the page: by default those out of sight are not."""
+    _write(settings, {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}})
+
+
 def _settings(folder: Path) -> None:
+    show_all_cells(folder)
     wanted = {
-        # Cells out of sight would not be in the page.
-        "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
         "@jupyterlab/apputils-extension/notification": {
             "checkForUpdates": False,
             "doNotDisturbMode": True,
@@ -178,6 +190,10 @@ def _settings(folder: Path) -> None:
     }
     # What a view holds is saved with the notebook.
     wanted["@jupyter-widgets/jupyterlab-manager/plugin"] = {"saveState": True}
+    _write(folder, wanted)
+
+
+def _write(folder: Path, wanted: Mapping[str, Any]) -> None:
     for name, setting in wanted.items():
         path = folder / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,11 +12,13 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.browser.desk import Watched
 from tests.support.browser.jupyter import NOW_AND_THEN, Lab
+from tests.support.notebooks.shipped import complaints
 
 _RUN = """() => { const begun = performance.now();
     window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => {
         window.ran = (performance.now() - begun) / 1000; }); }"""
-_SHOWN = "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || view.dataset.failed)"
+#: Where every view has what it shows, or says why not.
+SHOWN = "[...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || view.dataset.failed)"
 #: Where every chart is drawn; one without traces is a sentence, and its stage is hidden.
 DRAWN = "[...document.querySelectorAll('.sl-chart .sl-stage')].every(stage => stage.closest('.sl-chart').dataset.drawn || !stage.checkVisibility())"
 #: Where no dashboard shows a part of what it is about to show.
@@ -50,18 +52,20 @@ class Running:
     browser: Browser
     names: Sequence[str]
     _open: dict[str, Watched] = field(default_factory=dict)
+    _begun: set[str] = field(default_factory=set)
 
     def finished(self, name: str) -> Ran:
         """A notebook after its run."""
         after = self.names[self.names.index(name) + 1 :]
         for one in (name, *after[:1]):
-            if one not in self._open:
+            if one not in self._begun:
+                self._begun.add(one)
                 self._open[one] = self._start(one)
         watched = self._open[name]
         page = watched.page
         page.set_default_timeout(_PATIENCE)
         page.wait_for_function("window.ran !== undefined", polling=NOW_AND_THEN)
-        page.wait_for_function(f"{READ} && {_SHOWN} && {DRAWN}", polling=NOW_AND_THEN)
+        page.wait_for_function(f"{READ} && {SHOWN} && {DRAWN}", polling=NOW_AND_THEN)
         page.evaluate(SAVE)
         path = self.lab.folder / f"{name}.ipynb"
         return Ran(
@@ -79,6 +83,30 @@ class Running:
         page = self.lab.open(watched, f"{name}.ipynb")
         page.evaluate(_RUN)
         return watched
+
+
+def assert_whole(page: Page, notebook: NotebookNode) -> int:
+    """Assert that a page shows all that a notebook's cells gave out, and that nothing failed.
+
+    Returns
+    -------
+    int
+        How many views of ours the notebook has.
+    """
+    assert complaints(notebook) == []
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in code)
+    # Ours say in HTML, too, what they show; a bar that shows how far Spark is does not.
+    widgets = [
+        output
+        for cell in code
+        for output in cell.outputs
+        if {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(output.get("data", {}))
+    ]
+    assert page.locator(".jp-OutputArea .sl").count() >= len(widgets)
+    assert empty_views(page) == []
+    assert page.locator(".sl-failure:visible").count() == 0
+    return len(widgets)
 
 
 def empty_views(page: Page) -> list[str]:

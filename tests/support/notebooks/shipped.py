@@ -16,6 +16,7 @@ from papermill.parameterize import parameterize_notebook
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "notebooks"
+_OPENS = "sharelag.open(where, "
 NAMES = sorted(path.stem for path in FOLDER.glob("[0-9]*.ipynb"))
 
 
@@ -25,11 +26,18 @@ def read(name: str) -> NotebookNode:
     return notebook
 
 
-def copy_of(name: str, folder: Path, **parameters: Any) -> Path:
-    """A copy to be run, with these parameters in place of the shipped ones."""
+def copy_of(name: str, folder: Path, engine: str = "", **parameters: Any) -> Path:
+    """A copy to be run, with these parameters in place of the shipped ones, on Spark or ``engine``."""
     path = folder / f"{name}.ipynb"
     shipped = load_notebook_node(str(FOLDER / f"{name}.ipynb"))
-    nbformat.write(parameterize_notebook(shipped, parameters) if parameters else read(name), path)
+    notebook = parameterize_notebook(shipped, parameters) if parameters else read(name)
+    if engine:
+        opens = [cell for cell in notebook.cells if _OPENS in cell.source]
+        if not opens:
+            raise ValueError(f"{name} opens nothing whose engine could be chosen")
+        for cell in opens:
+            cell.source = cell.source.replace(_OPENS, f"{_OPENS}engine={engine!r}, ")
+    nbformat.write(notebook, path)
     return path
 
 
