@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import DataSourceReader
 
 from sharelag import schemas
 from sharelag.errors import DataLossError, ShareLagError
@@ -75,10 +78,16 @@ def _task_offsets(broker: KafkaBroker, **options: str) -> list[tuple[int, list[i
     source = ShareLagKafka({"kafka.bootstrap.servers": broker.bootstrap_servers, **options})
     reader = source.reader(source.schema())
     return [
-        (task.partition, [row["offset"] for rows in reader.read(task) for row in rows.to_pylist()])
+        (task.partition, [n for rows in _batches(reader, task) for n in rows["offset"].to_pylist()])
         for task in reader.partitions()
         if isinstance(task, OffsetRange)
     ]
+
+
+def _batches(reader: DataSourceReader, task: OffsetRange) -> Iterator[pa.RecordBatch]:
+    for rows in reader.read(task):
+        assert isinstance(rows, pa.RecordBatch)
+        yield rows
 
 
 def _as_lists(ranges: dict[int, range]) -> dict[int, list[int]]:
