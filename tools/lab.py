@@ -189,7 +189,7 @@ def _listens(url: str) -> bool:
             return True
     except urllib.error.HTTPError:  # that one wants a token
         return True
-    except urllib.error.URLError:
+    except OSError:
         return False
 
 
