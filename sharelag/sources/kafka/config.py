@@ -187,6 +187,8 @@ def _require_known(settings: Mapping[str, str]) -> None:
         AdminClient(requested | {"log_level": 0})
     except KafkaException as error:
         why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
+        # A value may be a password that somebody wrote into the wrong line.
+        why = re.sub('^Invalid value ".*" for', "Invalid value for", why, flags=re.DOTALL)
         why = why.replace("configuration property", "client setting")
         raise ConfigError(
             f"{why}: check its spelling and value in --command-config, or remove it"

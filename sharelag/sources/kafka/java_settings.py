@@ -220,8 +220,7 @@ def _sasl(left: dict[str, str]) -> dict[str, str]:
         )
     if mechanism and mechanism not in _MECHANISMS:
         raise ConfigError(
-            f"unknown sasl.mechanism={mechanism}: use {', '.join(_MECHANISMS)}; "
-            "check --command-config"
+            f"unknown sasl.mechanism: use one of {', '.join(_MECHANISMS)}; check --command-config"
         )
     done = _login(mechanism, left.pop("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":

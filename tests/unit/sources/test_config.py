@@ -567,6 +567,16 @@ def test_secrets_stay_out_of_the_clients_own_refusals() -> None:
     assert SECRET not in _refusal({"security.protocol": "SSL", "ssl.keystore.key": key})
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["ssl.endpoint.identification.algorithm", "check.crcs", "security.protocol", "sasl.mechanism"],
+)
+def test_a_password_in_the_wrong_line_is_not_shown(name: str) -> None:
+    said = _refusal({name: f'"{SECRET}\n"'})
+    assert name in said
+    assert SECRET.lower() not in said.lower()
+
+
 # ---- the reader ----------------------------------------------------------------------------------
 
 
