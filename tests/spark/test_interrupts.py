@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from sharelag.pipeline.collecting import collected
@@ -65,6 +66,20 @@ def test_an_interrupt_cancels_the_jobs_of_a_spark_that_a_thread_started(
         started_aside.range(1).mapInArrow(endless, "id long").collect()
     wait_until(lambda: not tasks.getActiveStageIds(), "the job is cancelled")
     assert started_aside.range(3).count() == 3
+
+
+def test_a_connection_that_java_gave_up_is_no_excuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [Py4JNetworkError("Answer from Java side is empty"), ConnectionResetError(), None]
+
+    class Context:
+        def cancelAllJobs(self) -> None:
+            if answer := answers.pop(0):
+                raise answer
+
+    monkeypatch.setattr(interrupts, "_context", Context)
+    with pytest.raises(KeyboardInterrupt):
+        interrupts._cancel(signal.SIGINT, None)
+    wait_until(lambda: not answers, "all jobs are cancelled")
 
 
 def test_each_question_of_a_later_cell_sees_to_it(started_aside: SparkSession) -> None:

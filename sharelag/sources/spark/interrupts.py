@@ -8,10 +8,13 @@ dashboard starts Spark in a thread. So each question of the main thread sees to 
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from threading import Thread, current_thread, main_thread
 from types import FrameType
 from typing import Any
 
+#: How often to ask before the jobs are left alone.
+_ATTEMPTS = 10
 #: The context that we made.
 _OURS: list[Any] = []
 
@@ -36,8 +39,19 @@ def _cancel(number: int, frame: FrameType | None) -> None:
     context = _context()
     if context is not None:
         # The main thread's own connection to Java may be busy with the very job.
-        Thread(target=context.cancelAllJobs, name="sharelag-cancel", daemon=True).start()
+        Thread(target=_ask, args=(context,), name="sharelag-cancel", daemon=True).start()
     signal.default_int_handler(number, frame)
+
+
+def _ask(context: Any) -> None:
+    """Ask Java to cancel all jobs; a Java that has gone has none."""
+    from py4j.protocol import Py4JNetworkError
+
+    for _ in range(_ATTEMPTS):
+        # On a busy machine Java gives up a new connection that says nothing for a second.
+        with suppress(Py4JNetworkError, OSError):
+            context.cancelAllJobs()
+            return
 
 
 def _context() -> Any:
