@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.sources.kafka import topics
@@ -281,6 +280,8 @@ def test_where_a_stream_begins(options: dict[str, str], orders: dict[str, int]) 
 
 @pytest.mark.usefixtures("cluster")
 def test_what_a_stream_says_about_itself() -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
     reader = _stream(subscribePattern="orders.*", maxOffsetsPerTrigger="9", includeGaps="TRUE")
     assert reader.getDefaultReadLimit() == ReadMaxRows(9)
     assert _stream(subscribe="orders").getDefaultReadLimit() == ReadAllAvailable()
@@ -293,9 +294,11 @@ def test_what_a_stream_says_about_itself() -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_is_written_after_its_start_is_beyond_a_query_until_now(
+def test_what_comes_after_the_start_of_a_stream_is_beyond_a_query_until_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
     reader = _stream(subscribe="orders", startingOffsets="earliest")
     start = reader.initialOffset()
     reader.prepareForTriggerAvailableNow()
