@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 PARTITIONS, STATE_PARTITIONS = 24, 12
 SESSION = 10  # seconds until a broker that was killed leads no more
+#: Seconds in which the one broker that is left answers on a busy machine, too; less than a session.
+TIMEOUT = 6
 
 
 @pytest.fixture(scope="module")
@@ -161,15 +163,15 @@ def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
     assert whole.returncode == 0, whole.stderr
     number = next(number for number in (2, 1) if led_by(cluster, number))
     with frozen(cluster.brokers[number - 1]):
-        answer, took = timed(lambda: sharelag(*asked, "3000"))
+        answer, took = timed(lambda: sharelag(*asked, str(TIMEOUT * 1000)))
     print(f"{command}: exit {answer.returncode} after {took:.1f} s, alone {undisturbed:.1f} s")
-    assert took < 3 + 2 + undisturbed
+    assert took < TIMEOUT + 2 + undisturbed
     happened, silent = "whole answers", led_by(cluster, number)
     if answer.returncode == 0:
         assert len(answer.stdout.splitlines()) == len(whole.stdout.splitlines())
     else:
         assert answer.returncode == 3, answer.stderr
-        assert "did not answer within 3 s" in answer.stderr
+        assert f"did not answer within {TIMEOUT} s" in answer.stderr
         happened = "refused, with what is missing"
         if command in ("lag", "windows"):
             happened = "answers that say which part is missing"
@@ -181,7 +183,7 @@ def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
         "a broker is stopped (SIGSTOP)",
         1,
         {happened: 1},
-        measured={"seconds after the timeout": round(max(took - 3, 0), 1)},
+        measured={"seconds after the timeout": round(max(took - TIMEOUT, 0), 1)},
     )
 
 

@@ -57,14 +57,25 @@ def test_an_interrupt_cancels_the_jobs_of_a_spark_that_a_thread_started(
         return
     tasks = started_aside.sparkContext.statusTracker()
 
+    def runs() -> bool:
+        return bool(tasks.getActiveStageIds())
+
+    def has_ended() -> bool:
+        try:
+            return not runs()
+        except Py4JNetworkError:  # once, see below
+            return False
+
     def interrupt() -> None:
-        wait_until(lambda: bool(tasks.getActiveStageIds()), "a job runs")
+        wait_until(runs, "a job runs")
         os.kill(os.getpid(), signal.SIGINT)
 
     Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
+    # On its way out pyspark asks Java something, whose first connection after an interrupt fails
+    # in one of ten tries on a busy machine.
+    with pytest.raises((KeyboardInterrupt, Py4JNetworkError)):
         started_aside.range(1).mapInArrow(endless, "id long").collect()
-    wait_until(lambda: not tasks.getActiveStageIds(), "the job is cancelled")
+    wait_until(has_ended, "the job is cancelled")
     assert started_aside.range(3).count() == 3
 
 
