@@ -30,7 +30,7 @@ def read(place: Path) -> list[dict[str, Any]]:
     Raises
     ------
     SystemExit
-        There are none, or a file is not JSON.
+        No advisories were found, or a file is not valid JSON.
     """
     try:
         found = [json.loads(text) for text in _texts(place)]

@@ -71,7 +71,7 @@ def test_it_fits_any_width_and_axe_agrees(browser: Browser, tmp_path: Path) -> N
         desk.settle()
         assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
         assert desk.page.eval_on_selector(LIST, beyond) == 0, width
-    assert axe_violations(desk.page) == []
+        assert axe_violations(desk.page) == [], width
 
 
 def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:

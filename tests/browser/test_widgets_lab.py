@@ -179,7 +179,7 @@ def test_views_survive_a_second_run_and_a_second_place(opened: Watched) -> None:
 
 @pytest.fixture(scope="module")
 def again(lab: Lab, browser: Browser) -> Iterator[Watched]:
-    """The same notebook in another page and process, whose memory is measured, with another kernel."""
+    """The same notebook with another kernel, in a page and process whose memory is measured."""
     lab.write("again", CELLS)
     watched = Watched(browser)
     lab.open(watched, "again.ipynb").evaluate(RUN_AGAIN, 1)

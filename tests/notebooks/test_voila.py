@@ -17,7 +17,8 @@ from tests.support.notebooks.shipped import NAMES, copy_of, read
 
 ALIVE = "02_inside_a_window"
 FAILS = "00_start_here"
-#: All on Spark, but for the one that fails, and those that simulate for half a minute, or show next to no view.
+#: All on Spark, but for the one that fails, and those that simulate for half a minute, or show next
+#: to no view.
 OTHERS = [name for name in NAMES if name[:2] not in ("00", "07", "08", "11")]
 #: A kernel starts and a notebook runs, which takes minutes where the machine is busy.
 PATIENCE = 480_000

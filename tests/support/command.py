@@ -29,7 +29,7 @@ def sharelag(
 def sharelag_on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:
     """Return what a terminal of this width gets from the command's standard output.
 
-    The command runs in this process; its standard error is no terminal.
+    The command runs in this process; its standard error is not a terminal.
     """
     reader, writer = pty.openpty()
     pieces: list[bytes] = []

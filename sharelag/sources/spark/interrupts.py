@@ -48,7 +48,7 @@ def _ask(context: Any) -> None:
     from py4j.protocol import Py4JNetworkError
 
     for _ in range(_ATTEMPTS):
-        # On a busy machine Java gives up a new connection that says nothing for a second.
+        # On a busy machine the first connection after an interrupt may fail: the next one is new.
         with suppress(Py4JNetworkError, OSError):
             context.cancelAllJobs()
             return

@@ -127,7 +127,7 @@ def figure(
         },
     }
     # At once: plotly takes ten times as long to update a layout that is there.
-    return plotly().Figure(data=list(traces), layout=_merged(look, layout))
+    return plotly().Figure(data=list(traces), layout=merged(look, layout))
 
 
 @cache
@@ -138,13 +138,13 @@ def _whole_template(theme: Theme) -> Any:
     return drawn.layout.template
 
 
-def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, with the values of the other where they differ."""
-    found = {**one, **other}
-    for name in one.keys() & other.keys():
-        if isinstance(one[name], Mapping) and isinstance(other[name], Mapping):
-            found[name] = _merged(one[name], other[name])
-    return found
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both of two layouts, with what the second says where both say something."""
+    both = dict(below)
+    for name, value in above.items():
+        is_deep = isinstance(value, Mapping) and isinstance(both.get(name), Mapping)
+        both[name] = merged(both[name], value) if is_deep else value
+    return both
 
 
 def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:

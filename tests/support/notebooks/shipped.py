@@ -27,7 +27,7 @@ def read(name: str) -> NotebookNode:
 
 
 def copy_of(name: str, folder: Path, engine: str = "", **parameters: Any) -> Path:
-    """A copy to be run, with these parameters in place of the shipped ones, on Spark or ``engine``."""
+    """Write a copy to be run with these parameters, on Spark or an ``engine``, and return it."""
     path = folder / f"{name}.ipynb"
     shipped = load_notebook_node(str(FOLDER / f"{name}.ipynb"))
     notebook = parameterize_notebook(shipped, parameters) if parameters else read(name)

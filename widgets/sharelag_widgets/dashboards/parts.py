@@ -14,7 +14,7 @@ from sharelag import schemas
 from sharelag.errors import ShareLagError
 from sharelag.tables.columns import meanings_of, units_in_words
 from sharelag.workbench import Result
-from sharelag.workbench.charts.layout import FACT_LINE, TITLE_LINE
+from sharelag.workbench.charts.layout import FACT_LINE, TITLE_LINE, merged
 
 from ..lag_table import LagTable
 from ..plot_view import PlotView
@@ -87,7 +87,7 @@ class ChartPart(Part):
         _without_words(layout)
         below = {"legend": layout["template"]["layout"]["legend"]}
         below |= {name: _AXIS for name in layout if name.startswith(("xaxis", "yaxis"))}
-        self.view.figure = given | {"layout": _merged(below, layout)}
+        self.view.figure = given | {"layout": merged(below, layout)}
         # What has nothing to draw is a sentence, and no empty chart.
         self.view.layout.display = None if figure.data else "none"
         if not figure.data:
@@ -210,15 +210,6 @@ def _without_words(layout: dict[str, Any]) -> None:
     for side, pixels in spared.items():
         layout["margin"][side] -= pixels
         layout["height"] -= pixels
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, the second winning where both say something."""
-    both = dict(below)
-    for name, value in above.items():
-        is_deep = isinstance(value, Mapping) and isinstance(both.get(name), Mapping)
-        both[name] = _merged(both[name], value) if is_deep else value
-    return both
 
 
 def put(slot: W.Box, view: W.Widget) -> None:
