@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +12,14 @@ from pathlib import Path
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
+#: Where pip was told to look for packages: uv's options of the same meaning.
+PLACES = {
+    "index-url": "--default-index",
+    "extra-index-url": "--index",
+    "find-links": "--find-links",
+}
+#: How pip was told to get there: what uv reads from the environment.
+WAYS = {"proxy": "ALL_PROXY", "cert": "SSL_CERT_FILE"}
 BYTECODE = """
 import compileall, sysconfig
 compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2)
@@ -38,24 +48,9 @@ def main(folder: Path) -> int:
     if java < OLDEST_JAVA:
         return _fail(f"Java >= 17 is needed, `java` is {java}. Put a newer one first on the PATH.")
     print(f"installing the pinned packages into {folder} ...", flush=True)
+    if advice := _install(folder):
+        return _fail(advice)
     python = str(folder / "bin" / "python")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    no_network = (
-        "pip could not install the packages, see above. Without a network, point pip at a mirror "
-        "(PIP_INDEX_URL) or a folder of wheels (PIP_FIND_LINKS). Where it says that hashes do not "
-        "match, a file is another than the one that was locked: do not install it."
-    )
-    steps = [
-        (
-            [sys.executable, "-m", "venv", str(folder)],
-            "Python has no venv. On Debian: apt install python3-venv",
-        ),
-        ([*pip, "--require-hashes", "-r", "requirements.lock"], no_network),
-        ([*pip, "--no-deps", "--no-build-isolation", "--editable", "."], no_network),
-    ]
-    for command, advice in steps:
-        if subprocess.run(command, check=False).returncode:
-            return _fail(advice)
     print("compiling the kernels ...", flush=True)
     # Once and for all: numba keeps what it compiled beside the sources.
     warm = [
@@ -86,6 +81,64 @@ def main(folder: Path) -> int:
             file=sys.stderr,
         )
     return 0
+
+
+def _install(folder: Path) -> str | None:
+    """Install the pinned packages and this checkout; advice where that fails."""
+    python = folder / "bin" / "python"
+    if subprocess.run([sys.executable, "-m", "venv", str(folder)], check=False).returncode:
+        return "Python has no venv. On Debian: apt install python3-venv"
+    # pip takes 90 seconds for what uv does in 10, and it is pip that people have set up.
+    pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
+    (folder / "uv.txt").write_text("\n".join(pin for pin in pins if pin.startswith("uv==")))
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    uv = installing(python)
+    places, ways = as_pip_was_told(python)
+    steps = [
+        [*pip, *locked(folder / "uv.txt")],
+        [*uv, *locked(Path("requirements.lock")), *places],
+        [*uv, *places, "--no-deps", "--no-build-isolation", "--editable", "."],
+    ]
+    for command in steps:
+        if subprocess.run(command, env=ways, check=False).returncode:
+            return (
+                "the packages could not be installed, see above. Without a network, point pip at "
+                "a mirror (PIP_INDEX_URL) or a folder of wheels (PIP_FIND_LINKS with "
+                "PIP_NO_INDEX=1). Where it says that hashes do not match, a file is another than "
+                "the one that was locked: do not install it."
+            )
+    return None
+
+
+def installing(python: Path) -> list[str]:
+    """Say how uv installs into the environment of a Python."""
+    return [str(python.with_name("uv")), "pip", "install", "--quiet", "--python", str(python)]
+
+
+def locked(lock: Path) -> list[str]:
+    """Say that only files whose hashes are in a lock are installed."""
+    return ["--require-hashes", "--requirement", str(lock)]
+
+
+def as_pip_was_told(python: Path) -> tuple[list[str], dict[str, str]]:
+    """Tell uv what pip was told, in its files or the environment: options, and an environment."""
+    asked = [str(python), "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    # Such as "global.cert='...'" and ":env:.find-links='...'"; the later kind counts more.
+    told: dict[str, str] = {}
+    for kind in ("global", "install", ":env:"):
+        for name, value in re.findall(rf"(?m)^{kind}\.([\w-]+)=('.*'|\".*\")$", listed):
+            told[name] = ast.literal_eval(value)
+    places = [
+        part
+        for name, option in PLACES.items()
+        for place in told.get(name, "").split()
+        for part in (option, place)
+    ]
+    if told.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+        places.append("--no-index")
+    ways = {variable: told[name] for name, variable in WAYS.items() if name in told}
+    return places, {**ways, **os.environ}
 
 
 def _java_version() -> int | None:
