@@ -8,7 +8,7 @@ from typing import Any
 
 import traitlets
 
-from sharelag.errors import InputError, ShareLagError
+from sharelag.errors import InputError, ShareLagError, first_line
 
 from .difference import Difference, difference_of, difference_state
 from .rows_view import RowsView
@@ -143,12 +143,12 @@ class RunView(RowsView):
                         difference_state(found, of),
                         "done",
                     )
-                else:
+                elif error is not None:
                     self.error, self.failure, self.state = error, words_of(error), "failed"
 
 
-def words_of(error: BaseException | None) -> str:
-    """An exception in one line; our own are written for people."""
+def words_of(error: BaseException) -> str:
+    """What went wrong, in a line; it may be what somebody's own assignor raised."""
     if isinstance(error, ShareLagError):
         return str(error)
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{type(error).__name__}: {first_line(error)}" if str(error) else first_line(error)

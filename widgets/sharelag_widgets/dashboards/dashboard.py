@@ -263,10 +263,10 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         with self._lock:
             if run is not self._run:
                 return
-            if fresh is None:
+            if error is not None:
                 self._trouble = f"Not refreshed; the earlier state is shown: {words_of(error)}"
                 self.header.failure = self._trouble
-            else:
+            elif fresh is not None:
                 self._trouble = ""
                 self.bench = fresh
             self.header.busy = self._is_busy()  # not before all of it is there

@@ -11,7 +11,7 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import ShareLagError
+from sharelag.errors import ShareLagError, first_line
 from sharelag.tables.columns import meanings_of, units_in_words
 from sharelag.workbench import Result
 from sharelag.workbench.charts.layout import FACT_LINE, TITLE_LINE, merged
@@ -219,12 +219,11 @@ def put(slot: W.Box, view: W.Widget) -> None:
         one.close()
 
 
-def words_of(error: BaseException | None) -> str:
+def words_of(error: BaseException) -> str:
     """What went wrong, in a line and without a stack trace."""
     if isinstance(error, ShareLagError):
         return str(error)
-    first = (str(error).strip().splitlines() or [""])[0]
-    return f"unexpected {type(error).__name__}: {first}; please report it"
+    return f"unexpected {type(error).__name__}: {first_line(error)}; please report it"
 
 
 def choice(

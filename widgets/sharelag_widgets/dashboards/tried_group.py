@@ -40,9 +40,11 @@ FITTING = {
 class TriedGroup(GroupDashboard):
     """A dashboard of one group with what-ifs of one click."""
 
+    #: Not there yet where a dashboard is closed because it could not be made.
+    _trial: Run | None = None
+
     def _make_trials(self) -> Verdict:
         """The buttons, and what the last what-if found."""
-        self._trial: Run | None = None
         self._tried: tuple[str, str] | None = None
         self._assumed: tuple[str, ...] = ()
         self.comparison: Comparison | None = None
@@ -107,7 +109,7 @@ class TriedGroup(GroupDashboard):
                 self.comparison = found
                 self._show_trial()
                 self.redraw()
-            elif not isinstance(error, CancelledError):
+            elif error is not None and not isinstance(error, CancelledError):
                 self.what_if.sentence = words_of(error)
 
     def _is_busy(self) -> bool:
