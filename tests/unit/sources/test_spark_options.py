@@ -391,7 +391,9 @@ def test_a_first_micro_batch_whose_beginning_has_moved(caplog: pytest.LogCapture
 
 
 @pytest.mark.usefixtures("cluster")
-def test_pruned_records_of_a_stream_are_an_error_unless_allowed(caplog: pytest.LogCaptureFixture) -> None:
+def test_pruned_records_of_a_stream_are_an_error_unless_allowed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     start, end = {"orders": {"0": 0, "1": 0}}, {"orders": {"0": 100, "1": 40}}
     with pytest.raises(
         DataLossError, match=r"orders partition 0: offsets 0 to 5 .* were pruned before"
