@@ -1,12 +1,14 @@
 """Write ``docs/reliability.md``: faults that tests injected, and what came of them.
 
 ``python -m tools.reliability_page`` takes over what test runs wrote (``out/reliability.json``) into
-``docs/reliability.json``, test by test, and makes the tables of the page of that.
+``docs/reliability.json``, test by test, and makes the tables of the page of that. A run of fewer
+faults does not replace one of more.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ AREAS = {
     "clients": "Clients of the exporter",
     "load": "Load and endurance",
 }
+#: The first noun of what was counted.
+_PLURAL = re.compile(r"(\w{3,}[^s\W])s\b")
 _HEAD = (
     "| fault | times | what happened | records lost | wrong answers |",
     "|---|---|---|---|---|",
@@ -46,7 +50,7 @@ def _lines(kept: Mapping[str, Any]) -> Iterator[str]:
             continue
         yield from (f"## {heading}", "", *_HEAD)
         for row in of_area:
-            numbers = f"{row['lost']:,} | {row['wrong']:,}"
+            numbers = f"{_number(row['lost'])} | {_number(row['wrong'])}"
             fault = row["fault"].replace("|", bar)
             yield f"| {fault} | {row['times']:,} | {_happened(row)} | {numbers} |"
         yield ""
@@ -61,7 +65,7 @@ def _lines(kept: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _by_fault(kept: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Add up what several tests injected of the same kind."""
+    """Add up what several tests injected of the same kind; what one has not measured is unknown."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for _, test in sorted(kept.items()):
         for one in test["faults"]:
@@ -70,8 +74,10 @@ def _by_fault(kept: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
                 key,
                 {"fault": key[1], "times": 0, "lost": 0, "wrong": 0, "happened": {}, "most": {}},
             )
-            for name in ("times", "lost", "wrong"):
-                row[name] += one[name]
+            row["times"] += one["times"]
+            for name in ("lost", "wrong"):
+                is_unknown = row[name] is None or one[name] is None
+                row[name] = None if is_unknown else row[name] + one[name]
             for what, count in one["happened"].items():
                 row["happened"][what] = row["happened"].get(what, 0) + count
             for what, value in one["measured"].items():
@@ -79,10 +85,31 @@ def _by_fault(kept: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     return rows
 
 
+def _number(count: int | None) -> str:
+    return "–" if count is None else f"{count:,}"
+
+
 def _happened(row: Mapping[str, Any]) -> str:
-    counted = [f"{count:,} {what}" for what, count in row["happened"].items() if count]
-    measured = [f"at most {value:,g} {what}" for what, value in sorted(row["most"].items())]
+    counted = [counts(count, what) for what, count in row["happened"].items() if count]
+    measured = [_at_most(value, what) for what, value in sorted(row["most"].items())]
     return "; ".join([*counted, *measured]).replace("|", "\\|")
+
+
+def counts(value: float, what: str) -> str:
+    """Return a number with what it counts, which is in the plural.
+
+    >>> counts(1, "scrapes without numbers"), counts(1.5, "more threads")
+    ('1 scrape without numbers', '1.5 more threads')
+    """
+    if value == 1:
+        what = _PLURAL.sub(r"\1", what, count=1)
+    return f"{value:,g} {what}" if isinstance(value, float) else f"{value:,} {what}"
+
+
+def _at_most(value: float, what: str) -> str:
+    if what.startswith("more ") and value <= 0:
+        return f"no {what}"
+    return f"at most {counts(value, what)}"
 
 
 def written(page: str, kept: Mapping[str, Any]) -> str:
@@ -90,6 +117,26 @@ def written(page: str, kept: Mapping[str, Any]) -> str:
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{tables(kept)}\n{END}{after}"
+
+
+def with_new(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was kept of each test, with a later run of some of them.
+
+    A test that injected the same faults fewer times, as `make test` does, replaces nothing, unless
+    it failed or the longer run did.
+    """
+    shorter = {test for test, one in new.items() if test in before and _is_less(one, before[test])}
+    return {**before, **{test: one for test, one in new.items() if test not in shorter}}
+
+
+def _is_less(new: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    if not (new["passed"] and before["passed"]):
+        return False
+    now, then = (
+        {(one["area"], one["fault"]): one["times"] for one in test["faults"]}
+        for test in (new, before)
+    )
+    return now.keys() == then.keys() and sum(now.values()) < sum(then.values())
 
 
 def _is_there(test: str) -> bool:
@@ -103,7 +150,7 @@ def main() -> None:
     """Take over what the latest runs wrote, and write the page."""
     kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
     if WRITTEN.exists():
-        kept |= json.loads(WRITTEN.read_text("utf-8"))
+        kept = with_new(kept, json.loads(WRITTEN.read_text("utf-8")))
     # Tests that are no more, or have another name now, show nothing.
     kept = {test: one for test, one in kept.items() if _is_there(test)}
     KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", "utf-8")

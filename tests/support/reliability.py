@@ -16,8 +16,10 @@ from typing import Any, Protocol
 
 import pytest
 
+from tools.reliability_page import with_new
+
 WRITTEN = Path("out/reliability.json")
-_NAME = "fault"
+_NAME, _INJECTS = "fault", "injects"
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,9 @@ class Fault:
     happened
         How many of what: ``{"whole answers": 30}``.
     lost
-        Records that were there and that no answer or archive has.
+        Records that were there and that no answer or archive has; null: the test counts none.
     wrong
-        Answers that were wrong, or that seemed whole and were not.
+        Answers that were wrong, or that seemed whole and were not; null: the test compares none.
     measured
         The largest of each, such as ``{"seconds after the timeout": 0.4}``.
     """
@@ -46,8 +48,8 @@ class Fault:
     fault: str
     times: int
     happened: Mapping[str, int] = field(default_factory=dict)
-    lost: int = 0
-    wrong: int = 0
+    lost: int | None = None
+    wrong: int | None = None
     measured: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -60,24 +62,27 @@ class Inject(Protocol):
         fault: str,
         times: int,
         happened: Mapping[str, int] = ...,
-        lost: int = 0,
-        wrong: int = 0,
+        lost: int | None = None,
+        wrong: int | None = None,
         measured: Mapping[str, float] = ...,
     ) -> None: ...
 
 
 def noting(item: Any) -> Inject:
     """Return what writes down faults of a test, whichever process runs it."""
+    item.user_properties.append((_INJECTS, "yes"))  # one that fails first is to be seen, too
 
     def inject(
         area: str,
         fault: str,
         times: int,
         happened: Mapping[str, int] | None = None,
-        lost: int = 0,
-        wrong: int = 0,
+        lost: int | None = None,
+        wrong: int | None = None,
         measured: Mapping[str, float] | None = None,
     ) -> None:
+        if not happened and not measured:
+            raise ValueError(f"nothing is said to have happened: {fault}")
         one = Fault(area, fault, times, dict(happened or {}), lost, wrong, dict(measured or {}))
         item.user_properties.append((_NAME, json.dumps(asdict(one))))
 
@@ -91,10 +96,10 @@ class FaultRecorder:
         self._by_test: dict[str, dict[str, Any]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when != "call":
+        if report.when != "call" and report.passed:
             return
         faults = [json.loads(str(value)) for name, value in report.user_properties if name == _NAME]
-        if faults:
+        if (_INJECTS, "yes") in map(tuple, report.user_properties):
             self._by_test[report.nodeid] = {
                 "as_of": datetime.now(UTC).date().isoformat(),
                 "passed": report.passed,
@@ -107,5 +112,6 @@ class FaultRecorder:
         before = json.loads(WRITTEN.read_text("utf-8")) if WRITTEN.exists() else {}
         WRITTEN.parent.mkdir(exist_ok=True)
         draft = WRITTEN.with_suffix(".draft")
-        draft.write_text(json.dumps(before | self._by_test, indent=1, sort_keys=True) + "\n")
+        kept = with_new(before, self._by_test)
+        draft.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
         draft.rename(WRITTEN)

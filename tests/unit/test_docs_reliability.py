@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support import reliability
 from tools import reliability_page
 
 
@@ -16,7 +19,7 @@ def test_the_page_is_made_of_what_was_kept() -> None:
     assert reliability_page.written(page, kept) == page, "run `python -m tools.reliability_page`"
     assert not [name for name, one in kept.items() if not one["passed"]]
     faults = [fault for one in kept.values() for fault in one["faults"]]
-    assert sum(fault["lost"] + fault["wrong"] for fault in faults) == 0
+    assert [fault for fault in faults if fault["lost"] or fault["wrong"]] == []
     assert all(map(reliability_page._is_there, kept)), "run `python -m tools.reliability_page`"
     assert not reliability_page._is_there("tests/unit/test_docs_reliability.py::test_gone[1]")
 
@@ -44,5 +47,81 @@ def test_the_same_fault_of_two_tests_is_one_row() -> None:
     assert (
         "4 faults by 2 tests, which ran from 2026-11-23 to 2026-11-24; 1 of them failed: b." in text
     )
+    unknown = {"a": kept["a"] | {"faults": [fault(wrong=None), fault()]}}
+    assert "| a \\| b | 4 |  | 0 | – |" in reliability_page.tables(unknown)
     with pytest.raises(SystemExit, match="unknown area 'brokes': choose one of brokers"):
         reliability_page.tables({"a": kept["a"] | {"faults": [fault("brokes")]}})
+
+
+@pytest.mark.parametrize(
+    ("happened", "measured", "text"),
+    [
+        ({"scrapes without numbers": 1}, {}, "1 scrape without numbers"),
+        ({"whole answers": 1}, {}, "1 whole answer"),
+        ({"answers like Kafka's": 1}, {}, "1 answer like Kafka's"),
+        ({"refusals with what is missing": 2}, {}, "2 refusals with what is missing"),
+        ({}, {"seconds after the timeout": 1}, "at most 1 second after the timeout"),
+        ({}, {"seconds after the timeout": 1.2}, "at most 1.2 seconds after the timeout"),
+        ({}, {"more threads": -8}, "no more threads"),
+        ({}, {"more handles": 1}, "at most 1 more handle"),
+        ({}, {"more KiB of memory": 0.5}, "at most 0.5 more KiB of memory"),
+    ],
+)
+def test_counts_are_plain_english(
+    happened: dict[str, int], measured: dict[str, float], text: str
+) -> None:
+    one = {"as_of": "2026-11-23", "passed": True}
+    one |= {"faults": [fault(happened=happened, measured=measured)]}
+    assert f"| 2 | {text} | 0 |" in reliability_page.tables({"a": one})
+
+
+def ran(times: int, passed: bool = True, name: str = "a") -> dict[str, Any]:
+    return {"as_of": "2026-11-23", "passed": passed, "faults": [fault(fault=name, times=times)]}
+
+
+def test_a_shorter_run_replaces_no_longer_one() -> None:
+    before = {"long": ran(30), "short": ran(4), "failed": ran(30, passed=False), "other": ran(30)}
+    new = {"long": ran(4), "short": ran(30), "failed": ran(4), "other": ran(4, name="b")}
+    kept = reliability_page.with_new(before, new | {"new": ran(1)})
+    assert kept == new | {"long": before["long"], "new": ran(1)}
+    failed = {"long": ran(4, passed=False)}
+    assert reliability_page.with_new(before, failed)["long"] == failed["long"]
+    nothing = {"long": ran(4, passed=False) | {"faults": []}}
+    assert reliability_page.with_new(before, nothing)["long"] == nothing["long"]
+
+
+def test_a_run_writes_what_its_tests_injected_and_which_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reliability, "WRITTEN", tmp_path / "out" / "reliability.json")
+    recorder = reliability.FaultRecorder()
+
+    def report(name: str, item: Any, when: Any = "call", outcome: Any = "passed") -> None:
+        recorder.pytest_runtest_logreport(
+            pytest.TestReport(
+                *(name, ("", 0, ""), {}, outcome, None, when),
+                user_properties=[list(pair) for pair in item.user_properties],  # type: ignore[misc]
+            )
+        )
+
+    items = [SimpleNamespace(user_properties=[]) for _ in range(4)]
+    reliability.noting(items[0])("brokers", "a fault", 2, {"answers": 2}, wrong=0)
+    report("passes", items[0], "setup")
+    report("passes", items[0])
+    inject = reliability.noting(items[1])
+    with pytest.raises(ValueError, match="nothing is said to have happened: a fault"):
+        inject("brokers", "a fault", 2)
+    report("fails", items[1], outcome="failed")
+    reliability.noting(items[2])("brokers", "a fault", 1, measured={"seconds": 1})
+    report("ends badly", items[2])
+    report("ends badly", items[2], "teardown", "failed")
+    report("injects nothing", items[3])
+    recorder.pytest_sessionfinish(SimpleNamespace(config=SimpleNamespace()))  # type: ignore[arg-type]
+    wrote = json.loads(reliability.WRITTEN.read_text())
+    assert {test: (one["passed"], len(one["faults"])) for test, one in wrote.items()} == {
+        "passes": (True, 1),
+        "fails": (False, 0),
+        "ends badly": (False, 1),
+    }
+    (fault,) = wrote["passes"]["faults"]
+    assert (fault["lost"], fault["wrong"], fault["happened"]) == (None, 0, {"answers": 2})
