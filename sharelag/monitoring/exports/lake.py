@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.reading import Reading
 from sharelag.schemas import SCHEMA_VERSION
+from sharelag.sources.files import parquet
 from sharelag.version import __version__
 
 _MOMENT = pa.timestamp("us", "UTC")
@@ -140,7 +140,7 @@ def _write(run: Path, tables: dict[str, pa.Table], about: dict[str, str]) -> Non
         half = scratch / "new"
         half.mkdir(mode=0o755)
         for name, table in tables.items():
-            pq.write_table(table, half / f"{name}.parquet", compression="zstd")
+            parquet.write_table(table, half / f"{name}.parquet")
         (half / "run.json").write_text(
             json.dumps({"schema_version": SCHEMA_VERSION} | about, indent=2) + "\n",
             encoding="utf-8",

@@ -32,6 +32,7 @@ from sharelag.sources.files import samples, views
 from sharelag.sources.files.archive_info import ArchiveInfo, read_info
 from sharelag.sources.files.bounds import check_footer, read_table, rows_within
 from sharelag.sources.files.damage import check_values, reading_parquet
+from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened, whole, writer
 from sharelag.sources.inputs import RecordsOnly, of_topics
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -70,16 +71,19 @@ class ArchiveInput(RecordsOnly):
             file = _open(path)
             with reading_parquet(path):
                 rows = _AT_ONCE
+                schemas.require(file.schema_arrow, schemas.RAW, str(path))
                 for number in range(file.num_row_groups):
                     rows = rows_within(path, number, rows)
-                yield from file.iter_batches(rows, columns=schemas.RAW.names)
+                batches = file.iter_batches(rows, columns=schemas.RAW.names)
+                yield from whole(batches, file.metadata.num_rows)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the same records as a Spark DataFrame."""
         paths = self._files(f"{RECORDS}/source={topic}")
         if not paths:
             return spark.createDataFrame([], schemas.spark_schema(schemas.RAW))
-        return spark.read.parquet(*map(str, paths)).select(schemas.RAW.names)
+        reader = spark.read.options(**COMPARED_BY_SPARK)
+        return reader.parquet(*map(str, paths)).select(schemas.RAW.names)
 
     def parquet_files(self, topic: str) -> list[str]:
         """Return the files with the raw records of a topic, which tasks may read themselves."""
@@ -216,8 +220,6 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
     InputError
         When there is no archive, or it is not writable.
     """
-    import pyarrow.parquet as pq
-
     ArchiveInput(folder).info()
     with views.locked(folder / ".compacting"):
         view = views.current(folder)
@@ -229,7 +231,7 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
         for number, group in enumerate(_small_files(view, target_bytes)):
             first, last = group[0].stem.partition("-to-")[0], group[-1].stem.rpartition("-to-")[2]
             merged = scratch / f"{number}.parquet"
-            schema = pq.read_schema(group[0])
+            schema = _open(group[0]).schema_arrow
             write_parquet(
                 merged, schema, (b for path in group for b in _open(path).iter_batches(50_000))
             )
@@ -245,19 +247,17 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
 
 def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Write one file with at most one row group in memory."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with writer(path, schema) as file:
         gathered: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in batches:
             gathered.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(gathered, schema))
+                file.write_table(pa.Table.from_batches(gathered, schema))
                 gathered, rows, size = [], 0, 0
         if rows:
-            writer.write_table(pa.Table.from_batches(gathered, schema))
+            file.write_table(pa.Table.from_batches(gathered, schema))
 
 
 def _small_files(view: views.View, target_bytes: int) -> list[list[Path]]:
@@ -280,11 +280,9 @@ def _small_files(view: views.View, target_bytes: int) -> list[list[Path]]:
 
 
 def _open(path: Path) -> pq.ParquetFile:
-    import pyarrow.parquet as pq
-
     try:
         with reading_parquet(path):
-            file = pq.ParquetFile(path)
+            file = opened(path)
             check_footer(path, file.metadata)
             return file
     except FileNotFoundError as error:

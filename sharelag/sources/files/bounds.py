@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag.errors import InputError
+from sharelag.sources.files.parquet import opened, whole
 
 #: Rows and bytes without compression that any file may have.
 _SMALL_ROWS, _SMALL_BYTES = 1_000_000, 64 << 20
@@ -33,9 +34,13 @@ def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
     InputError
         When it claims more than 20 rows, or 1,000 bytes without compression, for each of its bytes,
         and more than a million rows, or 64 MiB.
+    pyarrow.ArrowInvalid
+        When it has other rows than its row groups have together.
     """
     size = Path(path).stat().st_size
-    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    if (rows := sum(group.num_rows for group in groups)) != footer.num_rows:
+        raise pa.ArrowInvalid(f"{footer.num_rows:,} rows, and {rows:,} in its row groups")
     octets = sum(group.total_byte_size for group in groups)
     if footer.num_rows > max(_SMALL_ROWS, _ROWS_A_BYTE * size):
         raise _too_much(path, size, f"{footer.num_rows:,} rows")
@@ -73,7 +78,7 @@ def rows_within(path: Path | str, number: int, rows: int) -> int:
     metadata = pq.read_metadata(path)
     paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
     texts = [name for name in _TEXTS if name in paths]
-    file = pq.ParquetFile(path, metadata=metadata, read_dictionary=texts)
+    file = opened(path, metadata=metadata, read_dictionary=texts)
     group = readable_group(file, number, texts)
     if not group.num_rows:
         return rows
@@ -106,10 +111,10 @@ def read_table(path: Path | str) -> pa.Table:
     InputError
         When it takes more than `TABLE_BYTES`.
     """
-    file = pq.ParquetFile(path)
+    file = opened(path)
     check_footer(path, file.metadata)
     batches, total = [], 0
-    for batch in file.iter_batches(1000, use_threads=False):
+    for batch in whole(file.iter_batches(1000, use_threads=False), file.metadata.num_rows):
         batches.append(batch)
         total += batch.nbytes
         if total > TABLE_BYTES:

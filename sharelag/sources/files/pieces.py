@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import schemas
@@ -18,6 +19,7 @@ from sharelag.errors import InputError
 from sharelag.sources.files.batches import rows_at_once
 from sharelag.sources.files.bounds import check_footer, readable_group, rows_within
 from sharelag.sources.files.damage import reading_parquet
+from sharelag.sources.files.parquet import opened, whole
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Records of a batch that is read at once, where they are small.
@@ -85,7 +87,18 @@ def read_pieces(
         with _as_planned(piece) as file:
             rows = rows_at_once(_BATCH_ROWS, piece.rows, piece.size)
             rows = rows_within(piece.path, piece.row_group, rows)
-            yield from file.iter_batches(rows, [piece.row_group], list(columns), use_threads=False)
+            batches = file.iter_batches(rows, [piece.row_group], list(columns), use_threads=False)
+            for batch in whole(batches, piece.rows):
+                _check_place(batch, piece)
+                yield batch
+
+
+def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
+    """Refuse partitions that the footer denies: another task would have others of their records."""
+    if "partition" in batch.schema.names:
+        span = pc.min_max(batch.column("partition")).as_py()
+        if span["min"] is not None and not piece.first <= span["min"] <= span["max"] <= piece.last:
+            raise pa.ArrowInvalid("its footer has other partitions than its records")
 
 
 @contextmanager
@@ -93,7 +106,7 @@ def _as_planned(piece: Piece) -> Iterator[pq.ParquetFile]:
     """Open the file of a piece, which must still be the one that was planned with."""
     changed = f"{piece.path} changed while it was being read: open the input again"
     try:
-        file = pq.ParquetFile(piece.path)
+        file = opened(piece.path)
     except FileNotFoundError:
         raise  # an archive's readers know why a file may be gone
     except (OSError, pa.ArrowException) as error:  # its footer could be read before
@@ -108,7 +121,7 @@ def _as_planned(piece: Piece) -> Iterator[pq.ParquetFile]:
 
 
 def _pieces(path: str, topic: str) -> Iterator[Piece]:
-    with reading_parquet(path), pq.ParquetFile(path) as file:
+    with reading_parquet(path), opened(path) as file:
         schemas.require(file.schema_arrow, schemas.RAW, path)
         check_footer(path, file.metadata)
         for number in range(file.num_row_groups):

@@ -12,6 +12,7 @@ from sharelag import schemas
 from sharelag.sources.files.batches import rows_at_once
 from sharelag.sources.files.bounds import check_footer, rows_within
 from sharelag.sources.files.damage import reading_parquet
+from sharelag.sources.files.parquet import COMPARED, whole
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -30,7 +31,8 @@ def parquet_dataset(paths: str | list[str]) -> ds.Dataset:
     """Open Parquet files, of which only footers are read yet."""
     import pyarrow.dataset as ds  # brings pandas along, which who reads a cluster need not wait for
 
-    options = ds.ParquetFragmentScanOptions(pre_buffer=False)  # else files stay in memory as read
+    # With pre_buffer files stay in memory as read.
+    options = ds.ParquetFragmentScanOptions(pre_buffer=False, **COMPARED)
     return ds.dataset(paths, format=ds.ParquetFileFormat(default_fragment_scan_options=options))
 
 
@@ -47,10 +49,11 @@ def parquet_batches(
             rows = rows_at_once(_BATCH_ROWS, fragment.metadata.num_rows, size)
             for group in fragment.row_groups:
                 rows = rows_within(fragment.path, group.id, rows)
-            yield from fragment.to_batches(
+            batches = fragment.to_batches(
                 schema=dataset.schema,
                 columns=names,
                 batch_size=rows,
                 batch_readahead=1,
                 use_threads=False,
             )
+            yield from whole(batches, fragment.metadata.num_rows)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,6 +14,7 @@ from sharelag.errors import InputError
 from sharelag.schemas.arrow import as_table, for_spark
 from sharelag.sources.files.control import control_segments, read_control_segment
 from sharelag.sources.files.damage import reading_parquet
+from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened, whole
 from sharelag.sources.files.segments import partitions, read_partition
 from sharelag.sources.spark.sessions import is_connect
 from sharelag.wire.fields import STATE_TOPIC
@@ -33,7 +33,7 @@ def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     InputError
         When they would have to be sent but are too large.
     """
-    frame = spark.read.parquet(*paths)
+    frame = spark.read.options(**COMPARED_BY_SPARK).parquet(*paths)
     try:
         frame.schema  # noqa: B018  # asks whether the paths are there
     except AnalysisException as error:
@@ -141,12 +141,12 @@ def _sent(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
             f"Spark cannot access {files[0].parent}, and its {size >> 20:,} MiB are too large to "
             "send: copy the folder to a place that Spark can read, and give that path"
         )
-    tables = []
-    for file in files:
-        with reading_parquet(file):
-            tables.append(pq.read_table(file, columns=schemas.RAW.names))
-    whole = pa.concat_tables([as_table(table).cast(schemas.RAW) for table in tables])
-    return sent(spark, whole.to_batches())
+    tables: list[pa.Table] = []
+    for path in files:
+        with reading_parquet(path), opened(path) as file:
+            batches = whole(file.iter_batches(columns=schemas.RAW.names), file.metadata.num_rows)
+            tables += [as_table(batch).cast(schemas.RAW) for batch in batches]
+    return sent(spark, pa.concat_tables([schemas.RAW.empty_table(), *tables]).to_batches())
 
 
 def sent(spark: SparkSession, batches: Iterable[pa.RecordBatch]) -> DataFrame:

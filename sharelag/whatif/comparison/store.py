@@ -12,10 +12,10 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from sharelag.errors import InputError
+from sharelag.sources.files import parquet
 from sharelag.whatif.comparison.tables import MADE
 
 _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
@@ -59,8 +59,8 @@ def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
             continue
         try:
             with system.open_input_file(info.path) as file:
-                table = pq.read_table(file)
-        except pa.ArrowInvalid:
+                table = parquet.opened(file).read()
+        except (pa.ArrowInvalid, OSError):
             continue
         if table.schema.equals(MADE) and table.num_rows == 1:
             (row,) = table.to_pylist()
@@ -74,7 +74,7 @@ def _write(out: str, name: str, table: pa.Table) -> None:
     aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
     try:
         with system.open_output_stream(aside) as file:
-            pq.write_table(table, file)
+            parquet.write_table(table, file)
         system.move(aside, path)
     except OSError as error:
         raise _refused(out, error) from error

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sharelag.sources.files import parquet
 from tests.support.kafka.fidelity.measure import STEP_MS, Run
 from tests.support.kafka.fidelity.script import PROPERTIES
 from tests.support.kafka.jars import KAFKA_VERSION
@@ -42,9 +43,7 @@ def write(folder: Path, runs: Mapping[tuple[str, int], tuple[str, Run]]) -> None
         for (name, seed), (result, run) in runs.items()
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(
-        pa.Table.from_pylist(rows, schema=_RUNS), folder / "runs.parquet", compression="zstd"
-    )
+    parquet.write_table(pa.Table.from_pylist(rows, schema=_RUNS), folder / "runs.parquet")
     about = {
         "kafka": KAFKA_VERSION,
         "java": java_version(),
