@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,49 @@ def test_the_image_gets_what_reports_need_and_no_tools_of_developers() -> None:
     assert lines.count("--hash=sha256:") > len(names)
     unknown = subprocess.run([*tool, "none"], cwd=ROOT, capture_output=True, check=False)
     assert unknown.returncode != 0
+
+
+def bill_of_materials() -> tuple[list[str], str]:
+    """The words of the command that lists what is in the image, and the file it writes."""
+    (run,) = [rest for word, rest in instructions() if word == "RUN" and "sbom" in rest]
+    (command,) = [shlex.split(part) for part in run.split("&&") if "sbom" in part]
+    return command, command[command.index("-o") + 1]
+
+
+def test_the_image_holds_its_bill_of_materials_where_it_is_promised() -> None:
+    command, written = bill_of_materials()
+    assert f"`{written}`" in (ROOT / "SECURITY.md").read_text()
+    (copied,) = [rest.split() for word, rest in instructions() if "--from=build" in rest]
+    assert Path(written).is_relative_to(copied[1])
+    assert copied[1] == copied[2] == str(Path(command[-1]).parents[1])  # of the Python it has
+    (made,) = [rest for word, rest in instructions() if word == "RUN" and "sbom" in rest]
+    assert made.index("pip install") < made.index("cyclonedx-py")  # when all is installed
+    tool = str(Path(sys.executable).with_name(Path(command[0]).name))
+    known = subprocess.run(
+        [tool, command[1], "--help"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert "(virtual) environment" in known
+    assert [word for word in command if word.startswith("--") and word not in known] == []
+
+
+@pytest.mark.exhaustive
+def test_a_bill_of_materials_has_all_that_is_installed(tmp_path: Path) -> None:
+    """By the image's own command, of the packages that this Python has."""
+    command, written = bill_of_materials()
+    places = {
+        command[0]: str(Path(sys.executable).with_name(Path(command[0]).name)),
+        command[-1]: sys.executable,
+        written: str(tmp_path / "sbom.json"),
+    }
+    subprocess.run(
+        [places.get(word, word) for word in command],
+        cwd=ROOT, check=True, capture_output=True, timeout=300,
+    )  # fmt: skip
+    told = json.loads((tmp_path / "sbom.json").read_text())
+    listed = [told["metadata"]["component"], *told["components"]]
+    installed = {(one.name, one.version) for one in distributions()}
+    assert {(one["name"], one["version"]) for one in listed} == installed
+    assert [one for one in told["components"] if one.get("licenses")] != []
 
 
 #: A root file system that nothing can be written to, but for one folder in the place of /tmp.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -95,13 +96,33 @@ def tool(name: str) -> str:
     return found
 
 
+def made_by_dist() -> list[str]:
+    """The words of the command by which `make dist` writes the bill of materials."""
+    said = subprocess.run(
+        ["make", "-n", "dist", "READY=", f"BIN={Path(sys.executable).parent}"],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    (line,) = [one for one in said.replace("\\\n", " ").splitlines() if "cyclonedx-py" in one]
+    return shlex.split(line)
+
+
+def test_make_dist_asks_for_what_the_tool_knows() -> None:
+    tool, kind, *rest = made_by_dist()
+    known = subprocess.run(
+        [tool, kind, "--help"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert "Pip requirements" in known
+    assert [word for word in rest if word.startswith("--") and word not in known] == []
+    assert rest[-1] == "requirements.lock"
+
+
 @pytest.mark.exhaustive
 def test_the_bill_of_materials_has_every_pin_with_its_hashes(tmp_path: Path) -> None:
+    command = made_by_dist()
     bills = [tmp_path / "one.json", tmp_path / "two.json"]
     for bill in bills:
-        make = [tool("cyclonedx-py"), "requirements", "--pyproject", "pyproject.toml",
-                "--output-reproducible", "--validate", "-o", str(bill), "requirements.lock"]  # fmt: skip
-        subprocess.run(make, cwd=ROOT, check=True, capture_output=True, timeout=120)
+        command[command.index("-o") + 1] = str(bill)
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
     assert bills[0].read_bytes() == bills[1].read_bytes()
     told = json.loads(bills[0].read_text())
     lock = (ROOT / "requirements.lock").read_text()
