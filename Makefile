@@ -13,7 +13,7 @@ PROCESSES ?= 4
 VERSIONS ?= lowest 4.0 4.3
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-parts test-exhaustive test-versions check rows capture-data screenshots lab pages docs bench lock dist audit clean
+.PHONY: help env demo test test-parts test-exhaustive reliability test-versions check rows capture-data screenshots lab pages docs bench lock dist audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -42,6 +42,12 @@ test: test-parts ## all tests, against a real Kafka, Spark and Chromium
 
 test-exhaustive: test-parts ## what make test leaves out, and the full numbers of random cases
 	@$(PYTEST) -n 2 $(SIDE_BY_SIDE) --exhaustive
+
+# One test at a time: each measures how long answers take while it breaks something.
+reliability: test-parts ## every fault in full numbers, half an hour of capture --follow among them, into docs/reliability.md: two hours
+	@rm -f out/reliability.json
+	@SHARELAG_ENDURANCE_MINUTES=30 $(PYTEST) --faults
+	@$(BIN)/python -m tools.reliability_page --anew
 
 test-versions: $(READY) ## fast tests at the lower ends of all ranges; the pipeline's on pyspark 4.0 and 4.3, classic and through Spark Connect: half an hour
 	@$(BIN)/python tools/versions.py $(VERSIONS)

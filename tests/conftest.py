@@ -33,6 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what a usual run leaves out, and the full number of random cases",
     )
     parser.addoption(
+        "--faults",
+        action="store_true",
+        help="the tests alone that inject faults, as often as --exhaustive does",
+    )
+    parser.addoption(
         "--spark",
         choices=["classic", "connect"],
         default="classic",
@@ -41,6 +46,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--faults"):
+        config.option.exhaustive = True
     exhaustive = config.getoption("--exhaustive")
     settings.load_profile("exhaustive" if exhaustive else "quick")
     if exhaustive:  # the full numbers take their time
@@ -139,6 +146,8 @@ class _Exhaustive:
             self.config.workeroutput["left"] = self.left
 
     def _belongs(self, item: pytest.Item) -> bool:
+        if self.config.getoption("--faults"):
+            return "injected" in getattr(item, "fixturenames", ())
         long = item.get_closest_marker("exhaustive") is not None
         if not self.exhaustive:
             return not long
@@ -152,7 +161,9 @@ class _Exhaustive:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if not self.left:
             return
-        if self.exhaustive:
+        if self.config.getoption("--faults"):
+            said = "make test and make test-exhaustive: they inject no faults"
+        elif self.exhaustive:
             said = "make test: they are the same there"
         else:
             said = "make test-exhaustive: they take long"

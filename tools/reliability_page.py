@@ -2,13 +2,14 @@
 
 ``python -m tools.reliability_page`` takes over what test runs wrote (``out/reliability.json``) into
 ``docs/reliability.json``, test by test, and makes the tables of the page of that. A run of fewer
-faults does not replace one of more.
+faults does not replace one of more; with ``--anew`` nothing that was kept stays.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ AREAS = {
     "rights": "Rights and logins",
     "records": "Records and files",
     "processes": "Our own processes",
-    "clients": "Clients of the exporter",
+    "clients": "Clients of the exporter and of the MCP server",
     "load": "Load and endurance",
 }
 #: The first noun of what was counted.
@@ -86,7 +87,7 @@ def _by_fault(kept: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _number(count: int | None) -> str:
-    return "–" if count is None else f"{count:,}"
+    return "not measured" if count is None else f"{count:,}"
 
 
 def _happened(row: Mapping[str, Any]) -> str:
@@ -148,7 +149,8 @@ def _is_there(test: str) -> bool:
 
 def main() -> None:
     """Take over what the latest runs wrote, and write the page."""
-    kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
+    anew = sys.argv[1:] == ["--anew"]
+    kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() and not anew else {}
     if WRITTEN.exists():
         kept = with_new(kept, json.loads(WRITTEN.read_text("utf-8")))
     # Tests that are no more, or have another name now, show nothing.

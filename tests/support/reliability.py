@@ -29,7 +29,7 @@ class Fault:
     Parameters
     ----------
     area
-        What it hits: ``brokers``, ``records``, ``files``, ``clients``, ``processes``, ``load``.
+        What it hits: ``brokers``, ``rights``, ``records``, ``processes``, ``clients``, ``load``.
     fault
         In words, such as ``a broker is killed (kill -9)``.
     times

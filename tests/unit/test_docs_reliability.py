@@ -48,7 +48,7 @@ def test_the_same_fault_of_two_tests_is_one_row() -> None:
         "4 faults by 2 tests, which ran from 2026-11-23 to 2026-11-24; 1 of them failed: b." in text
     )
     unknown = {"a": kept["a"] | {"faults": [fault(wrong=None), fault()]}}
-    assert "| a \\| b | 4 |  | 0 | – |" in reliability_page.tables(unknown)
+    assert "| a \\| b | 4 |  | 0 | not measured |" in reliability_page.tables(unknown)
     with pytest.raises(SystemExit, match="unknown area 'brokes': choose one of brokers"):
         reliability_page.tables({"a": kept["a"] | {"faults": [fault("brokes")]}})
 

@@ -16,6 +16,7 @@ import sharelag
 from sharelag.errors import ShareLagError
 from sharelag.monitoring.agents.tools import Tools
 from sharelag.sources.recorded import folder_of
+from tests.support.reliability import Inject
 from tests.support.widgets.samples import HOSTILE
 
 #: What any parameter may be given, besides what it has to be.
@@ -37,7 +38,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_odd_arguments_are_answered_or_refused(name: str, cases: Any) -> None:
+def test_odd_arguments_are_answered_or_refused(name: str, cases: Any, injected: Inject) -> None:
     """By types as the server checks them, and then by the tool."""
     bench = sharelag.open("poison", engine="local")
     tool = getattr(Tools(bench), name)
@@ -53,6 +54,7 @@ def test_odd_arguments_are_answered_or_refused(name: str, cases: Any) -> None:
     }
     chance = random.Random(name)
     taken: set[str] = set()
+    refused = 0
     for _ in range(cases(60, 2000)):
         given = {
             parameter: fits[parameter]
@@ -76,11 +78,14 @@ def test_odd_arguments_are_answered_or_refused(name: str, cases: Any) -> None:
             answer = tool(**checked)
         except ShareLagError as error:
             answer = {"error": str(error)}
+            refused += 1
         except Exception as error:
             pytest.fail(f"{given}: {type(error).__name__}: {error}")
         assert isinstance(answer, dict)
     assert taken
     assert get_args(types["return"])
+    happened = {"answers": len(taken) - refused, "refusals with the reason": refused}
+    injected("clients", "an odd request to the MCP server", len(taken), happened)
 
 
 #: What is no request of the protocol, or one that asks for nothing there is.
@@ -104,7 +109,7 @@ NONSENSE = [
 ]
 
 
-def test_lines_that_are_no_requests_stop_no_server() -> None:
+def test_lines_that_are_no_requests_stop_no_server(injected: Inject) -> None:
     """Over stdin and stdout; what the server says then is still the protocol."""
     begin: dict[str, Any] = {"protocolVersion": "2025-03-26", "capabilities": {}}
     begin["clientInfo"] = {"name": "test", "version": "1"}
@@ -136,3 +141,5 @@ def test_lines_that_are_no_requests_stop_no_server() -> None:
     assert "Unknown tool" in said[7]["result"]["content"][0]["text"]
     assert "error" in said[8]
     assert "error" in said[9]
+    happened = {"refusals with the reason": sum("error" in str(said[one]) for one in (7, 8, 9))}
+    injected("clients", "a line to the MCP server that is no request", len(NONSENSE), happened)

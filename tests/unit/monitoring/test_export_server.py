@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
+import json
 import random
 import socket
 import struct
 import threading
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection
 from typing import Any
 
@@ -67,6 +69,27 @@ def _threads() -> int:
     return sum("process_request_thread" in thread.name for thread in threading.enumerate())
 
 
+def _ask(port: int, sent: bytes) -> bytes:
+    """Return all that the server answers to some bytes; nothing if it drops them."""
+    answer = b""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=10) as client,
+        suppress(OSError),  # it was closed with bytes that nobody read
+    ):
+        client.sendall(sent)
+        client.shutdown(socket.SHUT_WR)
+        while piece := client.recv(1 << 16):
+            answer += piece
+    return answer
+
+
+def _numbers(answer: bytes) -> dict[str, Any]:
+    """Return a group's numbers of an answer; consumers depend on what was asked."""
+    numbers: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+    numbers.pop("consumers", None)
+    return numbers
+
+
 @pytest.fixture(name="now")
 def _now() -> Gathered:
     return gathered(WrittenInput([Write(600, 6600)]))
@@ -75,21 +98,25 @@ def _now() -> Gathered:
 def test_garbage_is_answered_or_dropped_and_logged_nowhere(
     now: Gathered, capfd: pytest.CaptureFixture[str], cases: Any, injected: Inject
 ) -> None:
+    count, happened, wrong = cases(100, 5000), Counter[str](), 0
     with running(lambda: now) as port:
-        for seed in range(cases(100, 5000)):
+        numbers = _numbers(_ask(port, REQUEST))
+        assert numbers["lag"] == 600
+        for seed in range(count):
             sent = damaged(REQUEST, random.Random(f"garbage {seed}"))
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
-                client.sendall(sent)
-                try:
-                    client.shutdown(socket.SHUT_WR)
-                    answer = client.recv(1 << 16)
-                except OSError:  # it was closed with bytes that nobody read
-                    answer = b""
+            answer = _ask(port, sent)
             assert b"Traceback" not in answer, seed
             assert b"500 " not in answer[:20], seed
+            if b"200 OK" in answer[:20]:
+                happened["answers"] += 1
+                wrong += _numbers(answer) != numbers
+            else:
+                happened["requests refused, or dropped"] += 1
         assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
     assert capfd.readouterr().err == ""
-    injected("clients", "a damaged request to the exporter", cases(100, 5000))
+    injected("clients", "a damaged request to the exporter", count, happened, wrong=wrong)
+    assert wrong == 0
+    assert happened["answers"] > 0
 
 
 def test_clients_that_misbehave_leave_nothing_in_memory(now: Gathered, injected: Inject) -> None:
@@ -122,9 +149,9 @@ def test_clients_that_misbehave_leave_nothing_in_memory(now: Gathered, injected:
     assert more < 128 << 10  # noise of this process; one request has more than half a kilobyte
     injected(
         "clients",
-        "a damaged request to the exporter",
+        "a damaged request to the exporter, and slow clients beside it",
         count,
-        measured={f"KiB more memory after {count} of them": round(more / 1024, 1)},
+        measured={"more KiB of memory after all of them": round(more / 1024, 1)},
     )
 
 
@@ -151,12 +178,23 @@ def test_clients_that_go_away_are_logged_nowhere(
 
 @pytest.mark.parametrize("sends", [b"", b"GET /met", REQUEST[:60], b"GET /metrics HTTP/1.1\r\nX: "])
 def test_200_slow_clients_slow_no_scrape(sends: bytes, now: Gathered, injected: Inject) -> None:
-    with running(lambda: now) as port, _clients(port, 200, sends):
-        seconds = _fastest(port)
-        assert seconds < MOST_SECONDS
-        assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
+    with running(lambda: now) as port:
+        alone = _scrape(port)[1]
+        with _clients(port, 200, sends):
+            seconds = _fastest(port)
+            wrong = int(_scrape(port)[1] != alone)
+    assert b"kafka_share_group_sum_lag" in alone
     took = {"seconds for a scrape": round(seconds, 3)}
-    injected("clients", "a client that sends slowly, beside 199 others", 200, measured=took)
+    injected(
+        "clients",
+        "a client that sends slowly, beside 199 others",
+        200,
+        {"scrapes like those without them": 1 - wrong},
+        wrong=wrong,
+        measured=took,
+    )
+    assert wrong == 0
+    assert seconds < MOST_SECONDS
 
 
 def test_clients_that_never_read_slow_no_scrape(now: Gathered) -> None:

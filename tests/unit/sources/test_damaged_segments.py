@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import struct
-import tracemalloc
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from sharelag.sources.files.unpacking import MOST_BYTES
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.log_directory import user_log
+from tests.support.memory import peak_of
 from tests.support.mutations import corpus
 from tests.support.older_records import control, raw
+from tests.support.reliability import Inject
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 SEGMENT = "00000000000000000000.log"
@@ -77,30 +79,60 @@ def _damaged(log: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [*CODECS, "control"])
-def test_damaged_segments_are_read_or_refused(codec: str, tmp_path: Path, cases: Any) -> None:
+def test_damaged_segments_are_read_or_refused(
+    codec: str, tmp_path: Path, cases: Any, injected: Inject
+) -> None:
+    """Records are those that were written, where the checksums are; behind others all may differ."""
     is_control = codec == "control"
     log = user_log(raw(control(0))) if is_control else _log(CODECS[codec])
     segment = tmp_path / f"{'orders' if is_control else STATE_TOPIC}-0" / SEGMENT
     segment.parent.mkdir()
-    read = refused = 0
-    for seed in range(cases(120, 5000)):
+
+    def read() -> tuple[set[tuple[Any, ...]], int]:
+        """Return the records that are no rejects, and how many are in no place."""
+        records: set[tuple[Any, ...]] = set()
+        lost = 0
+        for batch in read_control(tmp_path) if is_control else read_segments(tmp_path, STATE_TOPIC):
+            found = decode_arrow(batch)
+            rows = found.records.num_rows + found.rejects.num_rows + found.skipped
+            lost += abs(batch.num_rows - rows)
+            rejected = set(found.rejects.column("offset").to_pylist())
+            columns = (batch.column(name).to_pylist() for name in ("offset", "key", "value"))
+            records |= {row for row in zip(*columns, strict=True) if row[0] not in rejected}
+        return records, lost
+
+    segment.write_bytes(log)
+    whole, _ = read()
+    assert whole or is_control
+    count, happened = cases(120, 5000), {True: Counter[str](), False: Counter[str]()}
+    lost, wrong = {True: 0, False: 0}, 0
+    for seed in range(count):
         chance = random.Random(f"{codec} {seed}")
         damaged = _damaged(log, chance)
-        segment.write_bytes(damaged if chance.random() < 0.4 else _with_checksums(damaged))
+        is_told = chance.random() < 0.4
+        segment.write_bytes(damaged if is_told else _with_checksums(damaged))
         try:
-            source = read_control(tmp_path) if is_control else read_segments(tmp_path, STATE_TOPIC)
-            for batch in source:
-                found = decode_arrow(batch)
-                rows = found.records.num_rows + found.rejects.num_rows + found.skipped
-                assert rows == batch.num_rows
-            read += 1
+            found, more = read()
+            lost[is_told] += more
+            happened[is_told]["segments read"] += 1
+            wrong += len(found - whole) if is_told else 0
         except InputError as error:
-            refused += 1
+            happened[is_told]["refusals with the file"] += 1
             if str(segment) not in str(error):
                 pytest.fail(f"seed {seed}: {error}")
         except Exception as error:
             pytest.fail(f"seed {seed}: {type(error).__name__}: {error}")
-    assert min(read, refused) > 5
+    for is_told, fault in (
+        (True, "a segment of a broker is damaged"),
+        (False, "a segment of a broker is damaged, and its checksums made to fit"),
+    ):
+        injected(
+            *("records", fault, happened[is_told].total(), happened[is_told]),
+            lost=lost[is_told],
+            wrong=wrong if is_told else None,
+        )
+        assert min(happened[is_told].values()) > 1
+    assert (lost[True], lost[False], wrong) == (0, 0, 0)
 
 
 def _xerial(data: bytes) -> bytes:
@@ -130,14 +162,12 @@ def test_a_batch_that_would_fill_the_memory_is_refused(
     segment = tmp_path / f"{STATE_TOPIC}-0" / SEGMENT
     segment.parent.mkdir()
     segment.write_bytes(_with_checksums(bytes(head) + packed))
-    tracemalloc.start()
-    try:
+
+    def refused() -> None:
         with pytest.raises(InputError, match="more than 64 MiB without compression"):
             list(read_segments(tmp_path, STATE_TOPIC))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < MOST_BYTES // 2 + 4 * len(packed)
+
+    assert peak_of(refused) < MOST_BYTES // 2 + 4 * len(packed)
 
 
 def test_a_block_of_snappy_that_leads_back_ends(tmp_path: Path) -> None:

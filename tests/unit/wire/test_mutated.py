@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tracemalloc
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from sharelag.wire import Decoded, decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations import TODAY
 from sharelag.wire.interpreter import interpret
+from tests.support.memory import peak_of
 from tests.support.mutations import corpus, mutated
 from tests.support.reliability import Inject
 
@@ -58,21 +59,25 @@ def test_mutated_records_harm_no_others_and_none_is_lost(
     chance = np.random.default_rng(19)
     recorded = corpus(topic)
     left = most = cases(100_000, 2_500_000)
+    lost = wrong = 0
     counts = np.zeros(3, np.int64)
     while left > 0:
         batch, changed = mutated(recorded, chance, BATCH)
         left -= int(changed.sum())
         found = without_losses(batch, topic)
         counts += [found.records.num_rows, found.rejects.num_rows, found.skipped]
+        lost += batch.num_rows - found.records.num_rows - found.rejects.num_rows - found.skipped
         unchanged = batch.filter(pa.array(~changed))
         offsets = unchanged.column("offset")
         alone = decode_arrow(unchanged, topic)
-        assert of_today(found, offsets).equals(of_today(alone, offsets))
+        wrong += not of_today(found, offsets).equals(of_today(alone, offsets))
         if topic == STATE_TOPIC:
             replay_arrow(found.records)
     assert (counts > 0).all()
-    told = dict(zip(("records", "rejects", "skipped"), counts.tolist(), strict=True))
-    injected("records", f"bytes of a record of {topic} are changed", most - left, told)
+    told = dict(zip(("records", "rejects", "records of other kinds"), counts.tolist(), strict=True))
+    fault = f"bytes of a record of {topic} are changed"
+    injected("records", fault, most - left, told, lost=lost, wrong=wrong)  # wrong: its neighbours
+    assert (lost, wrong) == (0, 0)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -108,10 +113,5 @@ def test_memory_is_bounded_by_the_bytes_that_came_in(topic: str) -> None:
     batch, _ = mutated(corpus(topic), np.random.default_rng(21), BATCH)
     decode_arrow(batch, topic)  # what is imported and compiled now, once
     for part in (batch, batch.slice(0, 10)):
-        tracemalloc.start()
-        try:
-            decode_arrow(part, topic)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        peak = peak_of(partial(decode_arrow, part, topic))
         assert peak < MOST * part.nbytes + LEAST
