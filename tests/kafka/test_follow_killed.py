@@ -14,6 +14,7 @@ import pytest
 
 from sharelag.sources.files import views
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.followed import compared, in_archive, in_topic
 from tests.support.kafka.workload import (
     accept,
     create_topics,
@@ -23,6 +24,7 @@ from tests.support.kafka.workload import (
     share_consume,
     wait_until,
 )
+from tests.support.reliability import Inject
 
 GROUP = "followed-and-killed"
 
@@ -44,7 +46,7 @@ def may_follow(archive: Path) -> bool:
 
 @pytest.mark.parametrize("is_at_work", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_killing_python_ends_its_jvm_and_workers(
-    broker: KafkaBroker, tmp_path: Path, is_at_work: bool
+    broker: KafkaBroker, tmp_path: Path, is_at_work: bool, injected: Inject
 ) -> None:
     servers, archive = broker.bootstrap_servers, tmp_path / "archive"
     topic = f"{GROUP}-{is_at_work}"
@@ -72,3 +74,20 @@ def test_killing_python_ends_its_jvm_and_workers(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert may_follow(archive)
+    of_topic = in_topic(servers)
+    ends: dict[int, int] = {}
+    for partition, offset, *_ in in_archive(archive):
+        ends[partition] = max(ends.get(partition, offset), offset)
+    # What came after the last micro-batch is nobody's yet.
+    expected = {one for one in of_topic if one[1] <= ends.get(one[0], -1)}
+    kept, lost, wrong = compared(expected, of_topic, archive)
+    injected(
+        "processes",
+        "Python of capture --follow is killed (kill -9)",
+        1,
+        {"processes that ended with it": len(ours), "records in the archive": kept},
+        lost=lost,
+        wrong=wrong,
+    )
+    assert kept > 0
+    assert (lost, wrong) == (0, 0)

@@ -54,7 +54,7 @@ def test_a_window_of_4000_runs_is_the_coordinators(
     theirs = oracle_replayer.ask({"records": question})
     assert theirs["loadFailedAt"] is None
     ours = replay([(offset, key, value) for offset, (key, value) in enumerate(records)])
-    assert as_kafka(ours) == theirs["states"]
+    wrong = int(as_kafka(ours) != theirs["states"])
     (state,) = theirs["states"].values()
     assert len(state["batches"]) == RUNS
     file = tmp_path / "state.parquet"
@@ -66,7 +66,9 @@ def test_a_window_of_4000_runs_is_the_coordinators(
     drawn = sharelag("windows", "--raw", str(file), "--picture")
     assert drawn.returncode == 0, drawn.stderr
     assert len(drawn.stdout) < 20_000  # for people, whatever the window
-    injected("load", f"a window of {RUNS:,} runs of one offset", 1, {"states like Kafka's": 1})
+    happened = {"states like Kafka's": 1 - wrong}
+    injected("load", f"a window of {RUNS:,} runs of one offset", 1, happened, wrong=wrong)
+    assert as_kafka(ours) == theirs["states"]
 
 
 def test_a_group_of_200_members_is_read_whole() -> None:
@@ -101,17 +103,18 @@ def test_200_members_are_those_of_kafkas_command(broker: KafkaBroker, injected: 
             broker.share_groups("--describe", "--group", group, "--members", "--verbose")
         )
         _, (shown,) = _told("groups", servers, group)
-    assert {(row["member_id"], row["assigned"]) for row in ours} == {
-        (one["member_id"], one["partitions"]) for one in theirs
-    }
+    told = {(row["member_id"], row["assigned"]) for row in ours}
+    kafkas = {(one["member_id"], one["partitions"]) for one in theirs}
     assert shown["members"] == len(theirs) == MEMBERS
     injected(
         "load",
         f"a group of {MEMBERS} members",
         1,
-        {"members like Kafka's": MEMBERS},
+        {"members like Kafka's": len(told & kafkas)},
+        wrong=len(told - kafkas),
         measured={"seconds for `sharelag members`": round(seconds, 1)},
     )
+    assert told == kafkas
 
 
 def _told(command: str, servers: str, group: str) -> tuple[float, list[dict[str, Any]]]:

@@ -30,6 +30,14 @@ SECRETS = {
     "key": "key-secret-1f7a",
     "client": "client-secret-90be",
 }
+#: In words, by case of what is wrong.
+FAULTS = {
+    "unknown authority": "the authority of a broker's certificate is not known",
+    "EXPIRED": "the certificate of a broker has expired",
+    "ELSEWHERE": "the certificate of a broker is of another host",
+    "MUTUAL": "a broker wants a client's certificate, and there is none",
+    "PASSWORDS": "a password is wrong",
+}
 _UNSECURED = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
     "OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -140,7 +148,7 @@ def test_who_has_what_the_listener_wants_gets_the_lag(
     ],
 )
 def test_what_is_wrong_is_one_sentence(
-    tls: KafkaBroker, folder: Path, case: str, words: str
+    tls: KafkaBroker, folder: Path, injected: Inject, case: str, words: str
 ) -> None:
     listener = case if case in LISTENERS else "GOOD"
     other = {"ssl_truststore_location": str(folder / "stranger.pem")}
@@ -148,10 +156,12 @@ def test_what_is_wrong_is_one_sentence(
     begun = time.monotonic()
     done = _lag(tls, folder, listener, **settings)
     assert time.monotonic() - begun < 30  # the timeout is a minute: it would get no better
-    assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert words in line
     assert "wrong-secret-77" not in line
+    told = {"refusals with the reason": 1}
+    injected("rights", FAULTS[case], 1, told, wrong=len(done.stdout.splitlines()))
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_who_has_a_token_gets_the_lag(tls: KafkaBroker, folder: Path, injected: Inject) -> None:
@@ -165,9 +175,12 @@ def test_who_has_a_token_gets_the_lag(tls: KafkaBroker, folder: Path, injected: 
     with token_endpoint("another") as endpoint:
         refused = _lag(tls, folder, "TOKENS", **_tokens(endpoint, SECRETS["client"]))
     for wrong in (expired, refused):
-        assert (wrong.returncode, wrong.stdout) == (1, "")
+        assert wrong.returncode == 1
         (line,) = wrong.stderr.splitlines()
         print(line)
         assert "refused our credentials" in line
         assert SECRETS["client"] not in line
-    injected("rights", "a token has expired, or is refused", 2, {"refused, with the reason": 2})
+    told = {"refusals with the reason": 2}
+    rows = (expired.stdout + refused.stdout).splitlines()
+    injected("rights", "a token has expired, or is refused", 2, told, wrong=len(rows))
+    assert rows == []
