@@ -16,7 +16,11 @@ import pytest
 import sharelag
 from sharelag.cli import cli
 from sharelag.metrics.causes import CAUSES
+from sharelag.monitoring.checks import yaml_places
+from sharelag.monitoring.exports import server
+from sharelag.sources.files import bounds, printed, text_pieces, unpacking
 from sharelag.sources.recorded import CAPTURES
+from sharelag.whatif import scenario, workload
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"})
@@ -99,6 +103,54 @@ def test_tests_that_promises_of_security_name_exist() -> None:
     named = set(re.findall(r"`(?:[\w/]+/)?(test_\w+\.py)`", text_of("SECURITY.md")))
     assert len(named) > 20
     assert named - {path.name for path in (ROOT / "tests").rglob("test_*.py")} == set()
+
+
+def measured_by(test: str, names: str) -> tuple[int, int]:
+    """The two numbers with these names in a test module, which no other one imports."""
+    (found,) = re.findall(rf"^{names} = (\d+), (\d+) << (\d+)$", text_of(test), re.MULTILINE)
+    a_byte, number, bits = map(int, found)
+    return a_byte, number << bits
+
+
+def test_the_bounds_of_security_are_those_that_are_held() -> None:
+    raw, raw_least = measured_by("tests/unit/wire/test_mutated.py", "MOST, LEAST")
+    text, text_least = measured_by(
+        "tests/unit/test_damaged_texts.py", "MOST_BYTES_A_BYTE, LEAST_BYTES"
+    )
+    rows, octets = f"{bounds._ROWS_A_BYTE} rows", f"{bounds._BYTES_A_BYTE:,} bytes"
+    small = f"a million rows or {bounds._SMALL_BYTES >> 20} MiB"
+    assert bounds._SMALL_ROWS == 1_000_000
+    packed, line = text_pieces._MOST_PACKED >> 20, text_pieces.MOST_LINE >> 20
+    held = {
+        "memory while raw records are decoded": (
+            f"{raw} bytes for each byte of its input, and {raw_least >> 20} MiB"
+        ),
+        "Parquet": (
+            f"{rows} or {octets} for each of its bytes, beyond {small}; "
+            f"tables of captures: {bounds.TABLE_BYTES >> 30} GiB"
+        ),
+        "compressed batches of segments": f"{unpacking.MOST_BYTES >> 20} MiB without compression",
+        "packed logs": (
+            f"{text_pieces._MOST_BYTES_A_BYTE} bytes for each of its bytes, beyond {packed} MiB; "
+            f"lines: {line} MiB"
+        ),
+        "what Kafka's tools printed": f"{printed._AGAIN} times as much reading as it is long",
+        "memory while rules, scenarios, client settings, metrics and printed texts are read": (
+            f"{text} bytes for each byte of the text, and {text_least >> 20} MiB"
+        ),
+        "rule files and parameters of reports": (
+            f"{yaml_places._MOST_CHARACTERS:,} characters, and {yaml_places._MOST_VALUES:,} "
+            "values, with each alias counted as what it stands for"
+        ),
+        "scenarios": (
+            f"{workload.MOST_PARTITIONS:,} partitions, {scenario._MOST_MEMBERS:,} members"
+        ),
+        "connections of `export serve`": f"{server._MOST_CONNECTIONS}: the oldest gives way",
+    }
+    told = (
+        text_of("SECURITY.md").partition("| What | At most |\n|---|---|\n")[2].partition("\n\n")[0]
+    )
+    assert dict(re.findall(r"^\| (.*?) \| (.*) \|$", told, re.MULTILINE)) == held
 
 
 def test_files_of_the_architecture_exist() -> None:

@@ -24,6 +24,10 @@ _ROWS_A_BYTE, _BYTES_A_BYTE = 20, 1000
 BATCH_BYTES, TABLE_BYTES = 256 << 20, 1 << 30
 _AT_ONCE = 50_000
 _TEXTS = ("key", "value", "topic")
+_TEXT_TYPES = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+)
 
 
 def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
@@ -106,20 +110,28 @@ def rows_within(path: Path | str, number: int, rows: int) -> int:
 def read_table(path: Path | str) -> pa.Table:
     """Read a small table of a capture or an archive.
 
+    Texts stay in dictionaries until it is known how large they are without: a thousand rows may
+    repeat one of many megabytes.
+
     Raises
     ------
     InputError
         When it takes more than `TABLE_BYTES`.
     """
-    file = opened(path)
-    check_footer(path, file.metadata)
+    plain = opened(path)
+    check_footer(path, plain.metadata)
+    texts = [field.name for field in plain.schema_arrow if _is_text(field.type)]
+    file = opened(path, metadata=plain.metadata, read_dictionary=texts)
     batches, total = [], 0
     for batch in whole(file.iter_batches(1000, use_threads=False), file.metadata.num_rows):
         batches.append(batch)
-        total += batch.nbytes
+        total += sum(
+            _octets(column) if _is_text(field.type) else column.nbytes
+            for field, column in zip(plain.schema_arrow, batch.columns, strict=True)
+        )
         if total > TABLE_BYTES:
             raise _too_much(path, Path(path).stat().st_size, f"more than {TABLE_BYTES >> 20:,} MiB")
-    return pa.Table.from_batches(batches, file.schema_arrow)
+    return pa.Table.from_batches(batches, file.schema_arrow).cast(plain.schema_arrow)
 
 
 def check_inside(path: Path, folder: Path) -> None:
@@ -139,6 +151,11 @@ def check_inside(path: Path, folder: Path) -> None:
 
 def _most_bytes(size: int) -> int:
     return max(_SMALL_BYTES, _BYTES_A_BYTE * size)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(is_one(values) for is_one in _TEXT_TYPES)
 
 
 def _largest(column: pa.Array) -> int:

@@ -82,6 +82,9 @@ def test_every_mistake_names_its_line_and_column() -> None:
 @pytest.mark.parametrize(
     ("text", "result"),
     [
+        pytest.param(
+            "#" * ((1 << 20) + 1), "r.yaml: more than 1,048,576 characters: write fewer", id="long"
+        ),
         ("", "r.yaml:1:1: rules: is missing; r.yaml:1:1: version: is missing"),
         ("a: [", "r.yaml:1:5: invalid YAML: expected the node content"),
         ("[1]", "r.yaml:1:1: the file: must be a mapping of keys"),
