@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -13,17 +15,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
+from sharelag.cli.output import one_line
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.moment import Choice
 from sharelag.replay.state import window_items
 from sharelag.sources.inputs import CaptureInput, RawInput
+from sharelag.sources.spark.files import parquet
 from sharelag.tables.lines import plain_rows
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
@@ -31,7 +37,11 @@ from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT
 from sharelag.workbench import charts, engine
 from tests.support import generators
 from tests.support.chapters import CAPTURE
+from tests.support.parquet import flip_in_a_page
 from tests.support.records import offsets, raw, row
+
+#: What Spark raises for its workers, and its own reader through Py4J, which knows not all of its errors.
+SPARK_FAILED = (PySparkException, Py4JError)
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +208,36 @@ def test_the_name_of_a_table_is_read_from_spark(spark: SparkSession) -> None:
         assert sharelag.open("records_of_mine", spark=spark).frames.raw.count() == 20
     finally:
         spark.catalog.dropTempView("records_of_mine")
+
+
+@pytest.fixture
+def flipped(tmp_path: Path) -> Path:
+    """A capture with one flipped bit, by which it would be another one without checksums."""
+    story = CAPTURE.parent / "scenarios" / "window_full"
+    folder = Path(shutil.copytree(story, tmp_path / "flipped"))
+    (path,) = folder.glob("records/*.parquet")
+    whole, octets = pq.read_table(path), path.read_bytes()
+    for seed in range(1000):
+        path.write_bytes(octets)
+        flip_in_a_page(path, Random(seed))
+        with suppress(OSError, pa.ArrowException):
+            found = pq.read_table(path)
+            if not found.column("value").equals(whole.column("value")):
+                return folder
+    raise AssertionError("no flipped bit makes other values")
+
+
+def test_spark_and_its_tasks_compare_pages_with_their_checksums(
+    spark: SparkSession, flipped: Path
+) -> None:
+    (path,) = map(str, flipped.glob("records/*.parquet"))
+    assert spark.read.parquet(path).toArrow().num_rows  # nobody asked it to
+    with pytest.raises(SPARK_FAILED) as caught:
+        parquet(spark, [path]).toArrow()
+    assert one_line(caught.value).startswith(f"{path} is damaged")
+    with sharelag.open(str(flipped), spark=spark) as bench:
+        for ask in (bench.windows, bench.lag):
+            with pytest.raises((InputError, *SPARK_FAILED)) as caught:
+                ask()
+            assert f"{path} is damaged" in one_line(caught.value)
+            assert "CRC" in one_line(caught.value)

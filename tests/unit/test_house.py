@@ -123,6 +123,21 @@ def test_no_file_of_the_package_is_too_long_to_be_read_in_one_go() -> None:
     assert {str(path) for path, count in lines.items() if count > MOST_LINES} == set()
 
 
+def test_parquet_is_written_and_read_in_one_way() -> None:
+    """Else some file had no checksums, or somebody read it without comparing them."""
+    own = re.compile(r"\bpq\.(write_table|ParquetWriter|ParquetFile|read_table)\(|read\.parquet\(")
+    for path in (ROOT / "sharelag").rglob("*.py"):
+        found = [line for line in path.read_text().splitlines() if own.search(line)]
+        if path.match("sources/files/parquet.py"):
+            assert len(found) == 3
+        elif path.match("sources/spark/files.py"):  # which asks only where Spark sees the files
+            assert [line.strip() for line in found] == [
+                "seen = spark.read.parquet(*paths).inputFiles()"
+            ]
+        else:
+            assert found == [], path
+
+
 def test_the_conda_environment_has_the_same_dependencies() -> None:
     wanted = [
         *PROJECT["dependencies"],

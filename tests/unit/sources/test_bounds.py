@@ -7,6 +7,7 @@ import math
 import random
 import resource
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,15 @@ from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.views import DATA, VIEWS, commit, staging
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.parquet import flip_in_a_page
 from tests.support.reliability import Inject
 
 CAPTURE = Path(__file__).parents[3] / "data" / "captures" / "scenarios" / "window_full"
 RECORDS = "records/part-0.parquet"
+_PAGES = "a bit of an archive's pages is flipped"
+_NUMBERS = schemas.RAW.set(
+    schemas.RAW.get_field_index("timestamp"), pa.field("timestamp", pa.int64())
+)
 #: What a refusal may need beyond what the process had: megabytes.
 MOST_MB = 300
 
@@ -236,38 +242,56 @@ def test_the_link_of_an_archive_leads_nowhere_else(target: str, archive: Path) -
         assert "damaged archive" in refused
 
 
-def test_damaged_archives_are_read_or_refused(
-    archive: Path, tmp_path: Path, cases: Any, injected: Inject
+def _archived(folder: Path) -> list[tuple[Any, ...]]:
+    """Every record of an archive, its time as a number: not every one has a date."""
+    return [
+        tuple(column.to_pylist())
+        for batch in ArchiveInput(folder).batches(STATE_TOPIC)
+        for column in batch.cast(_NUMBERS).columns
+    ]
+
+
+@pytest.mark.parametrize("kind", ["a file of an archive is damaged", _PAGES])
+def test_damaged_archives_are_the_same_records_or_refused(
+    kind: str, archive: Path, tmp_path: Path, cases: Any, injected: Inject
 ) -> None:
-    count = cases(75, 5000)
+    count = cases(50, 5000)
     files = [
         path.relative_to(archive)
         for path in archive.rglob("*")
         if path.is_file() and not {".lock", ".staging"} & set(path.relative_to(archive).parts)
     ]
     assert len(files) == 3
-    read = refused = 0
+    if kind == _PAGES:
+        files = [path for path in files if path.suffix == ".parquet"]
+    whole = _archived(archive)
+    told, others = Counter[str](), []
     for seed in range(count):
         chance = random.Random(seed)
         folder = Path(shutil.copytree(archive, tmp_path / str(seed), symlinks=True))
         path = folder / chance.choice(files)
         octets = bytearray(path.read_bytes())
-        for _ in range(chance.choice([1, 4, 40])):
-            octets[chance.randrange(len(octets))] ^= 1 << chance.randrange(8)
-        path.unlink()
-        path.write_bytes(
-            octets if chance.random() < 0.7 else octets[: chance.randrange(len(octets))]
-        )
+        path.unlink()  # its links in other views keep what they have
+        if kind == _PAGES:
+            path.write_bytes(octets)
+            flip_in_a_page(path, chance)
+        else:
+            for _ in range(chance.choice([1, 4, 40])):
+                octets[chance.randrange(len(octets))] ^= 1 << chance.randrange(8)
+            cut = len(octets) if chance.random() < 0.7 else chance.randrange(len(octets))
+            path.write_bytes(octets[:cut])
         try:
-            list(ArchiveInput(folder).batches(STATE_TOPIC))
-            read += 1
+            found = _archived(folder)
         except InputError as error:
-            refused += 1
+            told["refused, with the file"] += 1
             said = str(error)
             assert "\n" not in said, seed
             assert folder.name in said, (seed, said)
+        else:
+            told["read, all the same" if found == whole else "other records"] += 1
+            others += [seed] if found != whole else []
         shutil.rmtree(folder)
-    assert min(read, refused) > count / 15
-    told = {"read": read, "refused, with the file": refused}
-    injected("records", "a file of an archive is damaged", count, told)
+    assert min(told["read, all the same"], told["refused, with the file"]) > count / 25
+    injected("records", kind, count, told, lost=len(others), wrong=len(others))
+    assert others == []
     assert (archive / VIEWS).is_dir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ import pytest
 import sharelag
 from sharelag.cli.output import one_line
 from sharelag.errors import InputError
+from sharelag.sources.files import parquet
+from sharelag.tables.lines import lines, plain_rows
 from tests.support.command import sharelag as sharelag_command
+from tests.support.parquet import flip_in_a_page, with_bytes_as_topic, without_checksums
 from tests.support.reliability import Inject
+from tools.page_checksums import rewrite
 
-CAPTURE = Path(__file__).parents[3] / "data" / "captures" / "scenarios" / "window_full"
+DATA = Path(__file__).parents[3] / "data"
+CAPTURE = DATA / "captures" / "scenarios" / "window_full"
 RECORDS = "records/part-0.parquet"
 EARLIEST, LATEST = -(1 << 63) + 1, (1 << 63) - 1
 
@@ -181,26 +187,122 @@ def _mutated(data: bytes, chance: random.Random) -> bytes:
             return data[: at + 50] + data[at:]
 
 
-def test_mutations_of_a_capture_are_answers_or_sentences(
+def _shown(folder: Path) -> dict[str, str]:
+    """What commands print of a capture, each row of it."""
+    with sharelag.open(str(folder), engine="local") as bench:
+        answers = {
+            "lag": bench.lag(),
+            "windows": bench.windows(),
+            "health": bench.health(),
+            "explain": bench.explain(),
+        }
+        return {
+            name: "\n".join(lines(plain_rows(answer.table), "json"))
+            for name, answer in answers.items()
+        }
+
+
+def _outcome(folder: Path, damaged: Path, whole: dict[str, str]) -> str:
+    """What came of a damaged file: a refusal names it, and fits in a line."""
+    try:
+        shown = _shown(folder)
+    except InputError as error:
+        said = str(error)
+        assert "\n" not in said
+        assert damaged.name in said or "offset order" in said, said
+        return "refused, with the file"
+    return "the same answers" if shown == whole else "other answers"
+
+
+def test_mutations_of_a_capture_are_the_same_answers_or_sentences(
     tmp_path: Path, cases: Any, injected: Inject
 ) -> None:
     files = sorted(path.relative_to(CAPTURE) for path in CAPTURE.rglob("*") if path.is_file())
-    count, refused = cases(100, 5000), 0
+    whole, told = _shown(CAPTURE), Counter[str]()
+    count, others = cases(30, 5000), []
     for seed in range(count):
         chance = random.Random(seed)
         folder = Path(shutil.copytree(CAPTURE, tmp_path / str(seed)))
         damaged = folder / chance.choice(files)
         damaged.write_bytes(_mutated(damaged.read_bytes(), chance))
-        try:
-            with sharelag.open(str(folder), engine="local") as bench:
-                bench.lag()
-                bench.health()
-        except InputError as error:
-            refused += 1
-            said = str(error)
-            assert "\n" not in said, seed
-            assert damaged.name in said or "offset order" in said, (seed, said)
+        outcome = _outcome(folder, damaged, whole)
+        told[outcome] += 1
+        if outcome == "other answers":
+            others.append((seed, damaged.name))
         shutil.rmtree(folder)
-    assert count / 2 < refused < count
-    told = {"answers": count - refused, "refused, with the file": refused}
-    injected("records", "a file of a capture is damaged", count, told)
+    assert count / 2 < told["refused, with the file"] < count
+    injected("records", "a file of a capture is damaged", count, told, wrong=len(others))
+    assert others == []
+
+
+def test_a_flipped_bit_in_a_page_is_never_another_answer(
+    tmp_path: Path, cases: Any, injected: Inject
+) -> None:
+    files = sorted(path.relative_to(CAPTURE) for path in CAPTURE.rglob("*.parquet"))
+    whole, told = _shown(CAPTURE), Counter[str]()
+    count, others = cases(12, 2000), []
+    for seed in range(count):
+        chance = random.Random(f"page {seed}")
+        folder = Path(shutil.copytree(CAPTURE, tmp_path / str(seed)))
+        damaged = folder / chance.choice(files)
+        flip_in_a_page(damaged, chance)
+        outcome = _outcome(folder, damaged, whole)
+        told[outcome] += 1
+        if outcome == "other answers":
+            others.append((seed, damaged.name))
+        shutil.rmtree(folder)
+    assert count / 3 < told["refused, with the file"] < count
+    injected("records", "a bit of a capture's pages is flipped", count, told, wrong=len(others))
+    assert others == []
+
+
+def test_captures_without_checksums_are_read_as_they_are(capture: Path) -> None:
+    for path in capture.rglob("*.parquet"):
+        without_checksums(path)
+    assert _shown(capture) == _shown(CAPTURE)
+
+
+@pytest.mark.parametrize("row", [0, -1])
+@pytest.mark.parametrize("command", ["lag", "explain", "groups"])
+def test_a_topic_that_is_no_text_is_damage(capture: Path, command: str, row: int) -> None:
+    """Of files without checksums; nothing is left to find when the row is printed."""
+    with_bytes_as_topic(capture / RECORDS, row, b"__consumer_offset\xe1")
+    answered = sharelag_command(command, "--capture", str(capture), "--engine", "local")
+    assert answered.returncode == 1
+    assert "part-0.parquet is damaged" in answered.stderr
+    assert "UTF8" in answered.stderr
+    assert answered.stdout == ""
+
+
+def _is_compared(path: Path, aside: Path) -> bool:
+    """Whether a file with a damaged page is refused for its checksum, which is compared first."""
+    group = pq.read_metadata(path).row_group(0)
+    column, octets = group.column(group.num_columns - 1), bytearray(path.read_bytes())
+    begin = column.dictionary_page_offset or column.data_page_offset
+    octets[begin + column.total_compressed_size - 1] ^= 1
+    aside.write_bytes(octets)
+    try:
+        with parquet.opened(aside) as file:
+            file.read_row_group(0)
+    except (OSError, pa.ArrowException) as error:
+        return "CRC" in str(error)
+    return False
+
+
+def test_all_recorded_files_have_checksums(tmp_path: Path) -> None:
+    paths = [path for path in DATA.rglob("*.parquet") if pq.read_metadata(path).num_rows]
+    assert len(paths) > 140
+    assert [path for path in paths if not _is_compared(path, tmp_path / "damaged")] == []
+
+
+def test_files_of_older_versions_get_checksums_and_stay_the_same(tmp_path: Path) -> None:
+    for path in (DATA / "captures" / "demo").glob("*.parquet"):
+        old = Path(shutil.copy(path, tmp_path))
+        with parquet.opened(path) as file:
+            pq.write_table(file.read(), old, row_group_size=3)
+        before, groups = pq.read_table(old), pq.read_metadata(old).num_row_groups
+        assert not _is_compared(old, tmp_path / "damaged")
+        rewrite(old)
+        assert _is_compared(old, tmp_path / "damaged")
+        assert pq.read_table(old).equals(before, check_metadata=True)
+        assert pq.read_metadata(old).num_row_groups == groups
