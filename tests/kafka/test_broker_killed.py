@@ -67,6 +67,20 @@ def lags(answer: CompletedProcess[str]) -> dict[int, int]:
     return {row["partition"]: row["lag"] for row in rows}
 
 
+def wrong_in(answer: CompletedProcess[str], whole: CompletedProcess[str]) -> int:
+    """Count rows that differ from those of the whole answer; an end may be silent, and unknown."""
+    told, known = (
+        {row.get("partition"): row for row in map(json.loads, one.stdout.splitlines())}
+        for one in (answer, whole)
+    )
+    same = ("group_id", "topic_id", "partition", "start_offset", "lag", "state_epoch", "records")
+    return sum(
+        row.get(name) not in (known.get(partition, {}).get(name), None)
+        for partition, row in told.items()
+        for name in same
+    )
+
+
 def told_in_part(
     answer: CompletedProcess[str], silent: set[int], whole: dict[int, int]
 ) -> dict[int, int | None]:
@@ -83,7 +97,6 @@ def told_in_part(
     for row in rows:
         assert row["complete"] is False
         assert row["unread_state_partitions"] == sorted(unread)
-        assert row.get("lag") in (None, whole[row["partition"]])  # the end may be silent, too
     assert "this answer is not complete: partition " in answer.stderr
     return {row["partition"]: row.get("lag") for row in rows}
 
@@ -98,17 +111,17 @@ def test_an_answer_in_part_says_so_while_leaders_move(
     *_, victim = cluster.brokers
     wait_until(lambda: len(led_by(cluster, 3)) > 0, "the third broker leads state partitions")
     asked = ("lag", "--bootstrap-server", cluster.bootstrap_servers, "-o", "json", "--timeout")
-    answer, undisturbed = timed(lambda: sharelag(*asked, "20000"))
-    whole = lags(answer)
+    sharelag(*asked, "20000")  # what is imported and compiled now, once
+    undisturbed_answer, undisturbed = timed(lambda: sharelag(*asked, "20000"))
+    whole = lags(undisturbed_answer)
     assert whole == dict.fromkeys(range(PARTITIONS), 0)
 
     victim.kill()
     first, took = timed(lambda: sharelag(*asked, "2000"))
-    over = took - 2
-    assert over < 2 + undisturbed
+    over = took - 2 - undisturbed
+    assert over < 2
     silent = led_by(cluster, 3)
-    known = told_in_part(first, silent, whole)
-    assert {0} <= set(known.values()) <= {0, None}
+    assert 0 in told_in_part(first, silent, whole).values()
     server = ("--bootstrap-server", cluster.bootstrap_servers, "--timeout", "500")
     for_people = sharelag("lag", *server)
     assert for_people.returncode == 3, for_people.stderr
@@ -120,11 +133,14 @@ def test_an_answer_in_part_says_so_while_leaders_move(
     assert said
     assert silent <= set(map(int, said[1].split(",")))
     # A sum, a cause, a rule and a capture of a part would be wrong without saying so.
-    refused = [
+    given = [
         sharelag("lag", *server, "--by", "group"),
         sharelag("explain", *server),
         sharelag("capture", *server, str(tmp_path / "capture")),
     ]
+    refused = [answer for answer in given if answer.returncode]
+    # A busy machine may take so long that others lead meanwhile.
+    assert len(refused) == len(given) or led_by(cluster, 3) == set()
     for answer in refused:
         assert (answer.returncode, answer.stdout) == (3, ""), answer.stderr
         unread = re.search(rf"partition ([\d, ]+) of {STATE_TOPIC} \(led by ", answer.stderr)
@@ -132,25 +148,28 @@ def test_an_answer_in_part_says_so_while_leaders_move(
         assert silent <= set(map(int, unread[1].split(",")))
         assert "broker 3 at " in answer.stderr
         assert "though other brokers did" in answer.stderr
-    assert not (tmp_path / "capture").exists()
+    assert (tmp_path / "capture").exists() == (given[-1].returncode == 0)
     with ThreadPoolExecutor(4) as askers:
         answers = [
             askers.submit(sharelag_process, *asked, str((3 * SESSION + 20) * 1000))
             for _ in range(4)
         ]
-    assert [lags(answer.result()) for answer in answers] == [whole] * len(answers)
     assert led_by(cluster, 3) == set()
+    wrong = wrong_in(first, undisturbed_answer)
+    wrong += sum(lags(answer.result()) != whole for answer in answers)
     injected(
         "brokers",
         "a broker is killed (kill -9)",
         1,
         {
             "whole answers": len(answers),
-            "answers that say which part is missing": 2,
-            "refused, with what is missing": len(refused),
+            "answers marked as incomplete": 2,
+            "refusals with what is missing": len(refused),
         },
+        wrong=wrong,
         measured={"seconds after the timeout": round(max(over, 0), 1)},
     )
+    assert wrong == 0
 
 
 @pytest.mark.parametrize("command", ["lag", "windows", "explain", "progress", "health"])
@@ -165,16 +184,16 @@ def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
     with frozen(cluster.brokers[number - 1]):
         answer, took = timed(lambda: sharelag(*asked, str(TIMEOUT * 1000)))
     print(f"{command}: exit {answer.returncode} after {took:.1f} s, alone {undisturbed:.1f} s")
-    assert took < TIMEOUT + 2 + undisturbed
     happened, silent = "whole answers", led_by(cluster, number)
+    over, wrong = took - TIMEOUT - undisturbed, wrong_in(answer, whole)
     if answer.returncode == 0:
         assert len(answer.stdout.splitlines()) == len(whole.stdout.splitlines())
     else:
         assert answer.returncode == 3, answer.stderr
         assert f"did not answer within {TIMEOUT} s" in answer.stderr
-        happened = "refused, with what is missing"
+        happened = "refusals with what is missing"
         if command in ("lag", "windows"):
-            happened = "answers that say which part is missing"
+            happened = "answers marked as incomplete"
             told_in_part(answer, silent, dict.fromkeys(range(PARTITIONS), 0))
         else:
             assert answer.stdout == ""
@@ -183,8 +202,11 @@ def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
         "a broker is stopped (SIGSTOP)",
         1,
         {happened: 1},
-        measured={"seconds after the timeout": round(max(took - TIMEOUT, 0), 1)},
+        wrong=wrong,
+        measured={"seconds after the timeout": round(max(over, 0), 1)},
     )
+    assert wrong == 0
+    assert over < 2
 
 
 @pytest.mark.exhaustive
@@ -193,12 +215,15 @@ def test_spark_answers_in_part_as_one_process_does(
 ) -> None:
     asked = ("--bootstrap-server", cluster.bootstrap_servers, "--engine", "spark", "-o", "json")
     number = next(number for number in (2, 1) if led_by(cluster, number))
+    whole = sharelag("lag", *asked, "--timeout", "60000")
+    assert set(lags(whole).values()) == {0}
     with frozen(cluster.brokers[number - 1]):
         silent = led_by(cluster, number)
         answer = sharelag("lag", *asked, "--timeout", "3000")
     told_in_part(answer, silent, dict.fromkeys(range(PARTITIONS), 0))
-    told = {"answers that say which part is missing": 1}
-    injected("brokers", "a broker is stopped (SIGSTOP)", 1, told)
+    told, wrong = {"answers marked as incomplete": 1}, wrong_in(answer, whole)
+    injected("brokers", "a broker is stopped (SIGSTOP)", 1, told, wrong=wrong)
+    assert wrong == 0
 
 
 @pytest.mark.exhaustive
@@ -214,7 +239,7 @@ def test_a_silent_partition_of_the_groups_records_refuses_members_alone(
             answers.append(sharelag(command, *asked, "2000"))
         assert sharelag("members", *asked, "60000").returncode == 0  # it is back
     whole, *refused = answers
-    assert lags(whole) == dict.fromkeys(range(PARTITIONS), 0)
+    wrong = int(lags(whole) != dict.fromkeys(range(PARTITIONS), 0))
     for answer in refused:
         assert (answer.returncode, answer.stdout) == (3, "")
         assert f" of {GROUP_TOPIC} (led by broker 2 at " in answer.stderr
@@ -222,8 +247,10 @@ def test_a_silent_partition_of_the_groups_records_refuses_members_alone(
         "brokers",
         f"the leader of {GROUP_TOPIC} is stopped (SIGSTOP)",
         1,
-        {"whole answers": 1, "refused, with what is missing": len(refused)},
+        {"whole answers": 1, "refusals with what is missing": len(refused)},
+        wrong=wrong,
     )
+    assert wrong == 0
 
 
 def lead(cluster: KafkaCluster, topics: dict[str, int], folder: Path) -> None:
