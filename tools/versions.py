@@ -26,9 +26,12 @@ TESTS = [
 _STREAMS = "a_stream"
 #: Left out, too: tests that kill and restart, which take minutes.
 _NOT = ["killed", _STREAMS, "pruned", "created_again"]
-#: Left out on Connect: tests that start a cluster of their own, and those that count micro-batches,
-#: as foreachBatch runs on the server.
-_NOT_CONNECT = ["cluster_of_two", "every_micro_batch", "deleted_created", "deleted_share_partition"]
+#: Left out on Connect: tests that start a cluster of their own, those that count micro-batches, as
+#: foreachBatch runs on the server, and those whose errors come from this process's own Java.
+_NOT_CONNECT = [
+    *("cluster_of_two", "every_micro_batch", "deleted_created", "deleted_share_partition"),
+    *("error_of_java", "javas_error"),
+]
 CHOICE = {
     "classic": f"not ({' or '.join(_NOT)})",
     "connect": f"not ({' or '.join([*_NOT, *_NOT_CONNECT])})",
