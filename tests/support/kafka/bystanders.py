@@ -12,12 +12,44 @@ import time
 import urllib.request
 from collections import Counter
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+from sharelag.model import SharePartition
+from sharelag.wire import state_partition
 
 _COMMAND = [sys.executable, "-c", "from sharelag.cli import main; main()"]
 #: Seconds that a scrape may take, whatever happens to the cluster.
 SCRAPE = 1.0
+
+
+def lacks_untold(rows: list[dict[str, Any]], known: set[int], state_partitions: int) -> bool:
+    """Whether rows of the group ``still`` lack some that they should have, or do not say so.
+
+    Parameters
+    ----------
+    rows
+        Of one answer, one at least.
+    known
+        The partitions that a whole answer has.
+    state_partitions
+        Partitions of the state topic.
+    """
+    there = [row["partition"] for row in rows]
+    unread = {tuple(row.get("unread_state_partitions", ())) for row in rows}
+    marks = {row.get("complete", True) for row in rows}
+    if len(unread) != 1 or marks != {unread == {()}}:
+        return True  # a row says something else than the others
+    (silent,) = unread
+    topic = rows[0]["topic_id"]
+    readable = {
+        partition
+        for partition in known
+        if state_partition(SharePartition("still", topic, partition), state_partitions)
+        not in silent
+    }
+    return sorted(there) != sorted(readable)
 
 
 class Bystander:
@@ -102,7 +134,7 @@ class Exporter(Bystander):
         self.wrong: list[str] = []
 
     def scrape(self) -> str:
-        """Scrape once and judge: right numbers, or none. Empty before it listens."""
+        """Scrape once and judge what came. Empty before it listens."""
         self.look()
         found = re.search(r"http://127\.0\.0\.1:\d+", self.text())
         if not found:
@@ -111,7 +143,12 @@ class Exporter(Bystander):
         with urllib.request.urlopen(f"{found[0]}/metrics", timeout=30) as answer:
             text: str = answer.read().decode()
         self.slowest = max(self.slowest, round(time.monotonic() - begun, 2))
-        sums = {
+        self.judge(text)
+        return text
+
+    def judge(self, text: str) -> None:
+        """Count a scrape: right numbers, or none, and a sum only where nothing is missing."""
+        lags = {
             int(partition): int(float(lag))
             for partition, lag in re.findall(
                 r'^kafka_share_group_lag\{[^}]*group="still"[^}]*partition="(\d+)"[^}]*\} (\S+)$',
@@ -119,13 +156,18 @@ class Exporter(Bystander):
                 re.MULTILINE,
             )
         }
-        if not sums:
+        sums = re.findall(r'^kafka_share_group_sum_lag\{group="still"\} (\S+)$', text, re.MULTILINE)
+        if not lags and not sums:
             self.happened["scrapes without numbers of the cluster"] += 1
-            return text
-        self.happened["scrapes with numbers"] += 1
-        if any(self.known[partition] != lag for partition, lag in sums.items()):
+            return
+        is_whole = lags == self.known and [float(one) for one in sums] == [sum(lags.values())]
+        is_part = lags.items() < self.known.items() and not sums
+        if is_whole:
+            self.happened["scrapes with all numbers"] += 1
+        elif is_part:
+            self.happened["scrapes with some numbers and no sum"] += 1
+        else:
             self.wrong.append(text[:2000])
-        return text
 
 
 class Watcher(Bystander):
@@ -135,20 +177,34 @@ class Watcher(Bystander):
     ----------
     options, folder, known
         As for `Exporter`.
+    state_partitions
+        Partitions of the state topic.
     """
 
-    def __init__(self, options: list[str], folder: Path, known: dict[int, int]) -> None:
+    def __init__(
+        self, options: list[str], folder: Path, known: dict[int, int], state_partitions: int
+    ) -> None:
         asked = ["lag", "--watch", "1s", "-o", "json", "--group", "still", "--timeout", "4000"]
         super().__init__([*asked, *options], folder / "watch.txt")
-        self.known = known
+        self.known, self.state_partitions = known, state_partitions
 
-    def judged(self) -> tuple[int, list[str]]:
-        """Return how many rows it printed, and those that are wrong."""
-        rows = [line for line in self.text().splitlines() if line.startswith("{")]
+    def judged(self) -> tuple[Counter[str], list[str]]:
+        """Return how many answers it printed of each kind, and those that are wrong."""
+        rows = []
+        for line in self.text().splitlines():
+            if line.startswith("{"):
+                with suppress(json.JSONDecodeError):  # cut where it was killed
+                    rows.append(json.loads(line))
+        rounds = [list(one) for _, one in groupby(rows, lambda row: row["as_of"])]
+        happened: Counter[str] = Counter()
         wrong = []
-        for line in rows:
-            with suppress(json.JSONDecodeError):  # cut where it was killed
-                row = json.loads(line)
-                if row["lag"] not in (None, self.known[row["partition"]]):
-                    wrong.append(line)
-        return len(rows), wrong
+        for one in rounds[:-1]:  # the last may still be written
+            if lacks_untold(one, set(self.known), self.state_partitions) or any(
+                row["lag"] not in (None, self.known[row["partition"]]) for row in one
+            ):
+                wrong.append(json.dumps(one))
+            elif "complete" in one[0]:
+                happened["answers of lag --watch marked as incomplete"] += 1
+            else:
+                happened["whole answers of lag --watch"] += 1
+        return happened, wrong
