@@ -16,12 +16,13 @@ import pytest
 
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import Bystander
+from tests.support.kafka.followed import caught_up
 from tests.support.kafka.jvm import find_java
 from tests.support.kafka.troubled import PARTITIONS, Busy
 from tests.support.kafka.workload import create_topics, set_group_config, wait_until
 from tests.support.reliability import Inject
 
-#: How long: half an hour was run once, `make test-exhaustive` takes a few minutes.
+#: How long: `make reliability` takes half an hour, `make test-exhaustive` a few minutes.
 MINUTES = float(os.environ.get("SHARELAG_ENDURANCE_MINUTES", "4"))
 #: Seconds between two looks, of which the first quarter are of a job that still warms up.
 _EVERY = 10.0
@@ -90,6 +91,8 @@ def test_following_for_long_holds_no_more_and_more(tmp_path: Path, injected: Inj
                     looks.append(look(process))
                 assert follower.is_running(), follower.text()[-2000:]
                 finished = busy.finished
+            busy.pause()
+        kept, lost, wrong = caught_up(servers, ["--bootstrap-server", servers], archive)
     quarter = len(looks) // 4
     early = [median(column) for column in zip(*looks[quarter : 2 * quarter], strict=True)]
     late = [median(column) for column in zip(*looks[-quarter:], strict=True)]
@@ -99,13 +102,16 @@ def test_following_for_long_holds_no_more_and_more(tmp_path: Path, injected: Inj
         "load",
         "minutes of capture --follow",
         round(MINUTES),
-        {"records that members finished": finished},
+        {"records that members finished": finished, "records in the archive": kept},
+        lost=lost,
+        wrong=wrong,
         measured={
-            "MiB more heap after a collection": round(after.heap - before.heap, 1),
-            "handles more": after.handles - before.handles,
-            "threads more": after.threads - before.threads,
+            "more MiB of heap after a collection": round(after.heap - before.heap, 1),
+            "more handles": after.handles - before.handles,
+            "more threads": after.threads - before.threads,
         },
     )
+    assert (lost, wrong) == (0, 0)
     assert finished > 100
     assert after.heap < before.heap * 1.1 + 8
     assert after.resident < before.resident * 1.15 + 32
