@@ -1,4 +1,4 @@
-"""What a Spark application shows and logs of itself has no secret of the client settings."""
+"""What a Spark application shows and logs of itself, and the list of its processes, has no secret."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.process_list import ProcessList
 
 #: Reads the state topic as a batch and as a stream, fails to read another, and prints what the UI
 #: and its API say of it.
@@ -73,14 +74,15 @@ def test_neither_the_ui_nor_the_event_log_has_a_secret(
         "ssl.key.password": "of-the-key",
     }
     client.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    done = subprocess.run(
-        [sys.executable, "-c", _JOB, secured.secure_bootstrap_servers, str(client)],
-        env=os.environ | {"SPARK_CONF_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+    with ProcessList() as seen:
+        done = subprocess.run(
+            [sys.executable, "-c", _JOB, secured.secure_bootstrap_servers, str(client)],
+            env=os.environ | {"SPARK_CONF_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     logged = "".join(path.read_text() for path in log.rglob("*") if path.is_file())
     for text in (done.stdout, logged):
@@ -88,5 +90,8 @@ def test_neither_the_ui_nor_the_event_log_has_a_secret(
         assert "sharelag_kafka" in text
     assert "StreamingQueryListener$QueryProgressEvent" in logged
     assert "no-such-topic" in done.stdout
+    for process in ("org.apache.spark.deploy.SparkSubmit", "pyspark.worker", "streaming_source"):
+        assert seen.has(process), process
     for secret in (USERS["admin"], "of-the-key"):
         assert secret not in done.stdout + done.stderr + logged
+        assert not seen.has(secret)

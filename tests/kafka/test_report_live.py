@@ -20,6 +20,7 @@ from tests.support.command import sharelag
 from tests.support.connect import no_session
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.describe import parse_describe
+from tests.support.process_list import ProcessList
 
 GROUP = "billing"
 IN_FILE, AS_OPTION, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-in-the-environment"
@@ -62,10 +63,12 @@ def test_the_report_says_what_kafka_says_and_no_secret(
     secured: KafkaBroker, tmp_path: Path
 ) -> None:
     given = [*credentials(secured, tmp_path), "--out", str(tmp_path / "out")]
-    done = sharelag(
-        "report", "daily", *given, "-p", "over", "10m", env={"SHARELAG_TOKEN": IN_ENVIRONMENT}
-    )
+    with ProcessList() as seen:
+        done = sharelag(
+            "report", "daily", *given, "-p", "over", "10m", env={"SHARELAG_TOKEN": IN_ENVIRONMENT}
+        )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert seen.has("ipykernel_launcher")
     place = tmp_path / "out" / "daily" / "latest"
     result = json.loads((place / "verdict.json").read_text())
     assert (
@@ -79,7 +82,10 @@ def test_the_report_says_what_kafka_says_and_no_secret(
     assert refused.returncode == 1
     assert refused.stdout.startswith("FAILED: ")
     assert_no_secret(
-        [done.stdout, done.stderr, refused.stdout, refused.stderr, *contents(tmp_path / "out")]
+        [
+            *(done.stdout, done.stderr, refused.stdout, refused.stderr),
+            *(*seen.lines, *contents(tmp_path / "out")),
+        ]
     )
 
 

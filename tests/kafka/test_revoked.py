@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
@@ -17,14 +18,28 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from sharelag.sources.files import views
+from sharelag.sources.files.archive import ArchiveInput
+from sharelag.wire.fields import STATE_TOPIC
+from tests.support.command import sharelag
 from tests.support.kafka.access import rule, set_rules, settings_file
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import Bystander, Exporter
 from tests.support.kafka.workload import wait_until
+from tests.support.process_list import ProcessList
 from tests.support.reliability import Inject
 
 USER, PASSWORD = "dave", "dave-secret-51c"
 RIGHTS = ("TOPIC * READ", "TOPIC * DESCRIBE")
+#: What is taken away, what who uses it is told, and the kind of error that is counted.
+TAKEN = [
+    (
+        "the rights of a user are revoked",
+        "not authorized to read __share_group_state",
+        "AuthorizationError",
+    ),
+    ("the login of a user is deleted", "check user, password", "AuthenticationError"),
+]
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -62,17 +77,14 @@ def options(secured: KafkaBroker, tmp_path: Path) -> Iterator[list[str]]:
     set_rules(secured, [])
 
 
-@pytest.mark.parametrize(
-    ("taken", "words", "kind"),
-    [
-        (
-            "the rights of a user are revoked",
-            "not authorized to read __share_group_state",
-            "AuthorizationError",
-        ),
-        ("the login of a user is deleted", "check user, password", "AuthenticationError"),
-    ],
-)
+def _take(broker: KafkaBroker, kind: str) -> None:
+    if kind == "AuthorizationError":
+        set_rules(broker, [])
+    else:
+        _credentials(broker, False)
+
+
+@pytest.mark.parametrize(("taken", "words", "kind"), TAKEN)
 def test_what_runs_says_so_and_shows_no_numbers(
     secured: KafkaBroker,
     options: list[str],
@@ -93,10 +105,7 @@ def test_what_runs_says_so_and_shows_no_numbers(
 
         wait_until(lambda: '"lag": 25' in watcher.text(), "the lag is watched")
         wait_until(lambda: "kafka_share_group_lag{" in scraped(), "it is exported")
-        if kind == "AuthorizationError":
-            set_rules(secured, [])
-        else:
-            _credentials(secured, False)
+        _take(secured, kind)
         wait_until(lambda: not watcher.is_running(), "the command has ended")
         wait_until(lambda: f'collect_errors_total{{kind="{kind}"}}' in scraped(), "it is counted")
         assert "kafka_share_group_lag{" not in scraped()
@@ -110,3 +119,70 @@ def test_what_runs_says_so_and_shows_no_numbers(
     assert PASSWORD not in text
     assert not re.search("Traceback|unexpected", text)
     injected("rights", f"{taken} while it is used", 1, {"refused, with the reason": 2})
+
+
+def _lag_of(archive: Path) -> tuple[int, str]:
+    """The lag that an archive tells of the first partition of orders, and as of when."""
+    done = sharelag("lag", "--capture", str(archive), "-o", "json", "--engine", "local")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    (row,) = (row for row in rows if (row["topic"], row["partition"]) == ("orders", 0))
+    return row["lag"], row["as_of"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("taken", "words", "kind"), TAKEN)
+def test_who_follows_says_so_and_goes_on_once_it_may(
+    secured: KafkaBroker,
+    options: list[str],
+    tmp_path: Path,
+    injected: Inject,
+    taken: str,
+    words: str,
+    kind: str,
+) -> None:
+    archive = tmp_path / "archive"
+    follow = ["capture", "--follow", "--every", "1s", *options, str(archive)]
+    with ProcessList() as seen, Bystander(follow, tmp_path / "follow.txt") as follower:
+        wait_until(lambda: views.current(archive).batch >= 0, "a micro-batch is archived")
+        records = _records(archive)
+        _take(secured, kind)
+        wait_until(lambda: not follower.is_running(), "the command has ended")
+        text = follower.text()
+        lag, as_of = _lag_of(archive)
+        _credentials(secured, True)
+        set_rules(secured, _rules())
+        follower.look()
+        wait_until(lambda: _lag_of(archive)[1] > as_of, "it goes on", every=1)
+        assert _lag_of(archive)[0] == lag == 25
+        assert follower.ends == [1]
+    *_, last = text.splitlines()
+    assert last.startswith("sharelag: archiving stopped (")
+    assert words in last
+    assert last.endswith("start it again, and it continues where it stopped")
+    assert not re.search("Traceback|unexpected", follower.text())
+    # Other tests' groups may be written meanwhile; nothing is lost, and nothing is there twice.
+    kept = _records(archive)
+    assert records
+    assert set(records) <= set(kept)
+    assert len(kept) == len(set(kept))
+    assert_no_secret(follower.text(), archive, seen)
+    injected("rights", f"{taken} while it is followed", 1, {"ended, with the reason": 1})
+
+
+def _records(archive: Path) -> list[tuple[int, int]]:
+    """Partition and offset of each record of the state topic that an archive has."""
+    table = pa.Table.from_batches(ArchiveInput(archive).batches(STATE_TOPIC))
+    columns = [table.column(name).to_pylist() for name in ("partition", "offset")]
+    return list(zip(*columns, strict=True))
+
+
+def assert_no_secret(said: str, archive: Path, seen: ProcessList) -> None:
+    """Neither what it says, nor its archive and checkpoint, nor the command line of a process."""
+    files = [path for path in archive.rglob("*") if path.is_file()]
+    assert {"capture.json", "checkpoint"} <= {path.name for path in archive.iterdir()}
+    assert [path for path in files if PASSWORD.encode() in path.read_bytes()] == []
+    for process in ("--command-config", "org.apache.spark.deploy.SparkSubmit", "pyspark.worker"):
+        assert seen.has(process), process
+    assert PASSWORD not in said
+    assert not seen.has(PASSWORD)

@@ -157,8 +157,11 @@ def test_a_wrong_password(secured: KafkaBroker, tmp_path: Path, mechanism: str) 
     assert "pa;ss" not in line
 
 
-def test_v_shows_the_traceback_and_still_no_password(secured: KafkaBroker, tmp_path: Path) -> None:
-    done = _lag(secured, _file(tmp_path, "alice", WRONG), "-v")
+@pytest.mark.parametrize("verbose", ["-v", "-vv"])
+def test_v_shows_the_traceback_and_still_no_password(
+    secured: KafkaBroker, tmp_path: Path, verbose: str
+) -> None:
+    done = _lag(secured, _file(tmp_path, "alice", WRONG), verbose)
     assert done.returncode == 1
     assert "Traceback (most recent call last)" in done.stderr
     assert "AuthenticationError" in done.stderr
