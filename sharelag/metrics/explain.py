@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,11 +112,12 @@ def _ranked(facts: Facts) -> pa.RecordBatch:
         )
         for name in cause.includes & explained.keys():  # those of packages may not be installed
             explained[name] |= most
+    said = _Said(evidence)
     rows = [
         row
         for cause in causes
         for row in _rows(
-            facts, cause, found[cause.name], found[cause.name].where & ~explained[cause.name]
+            facts, cause, found[cause.name], found[cause.name].where & ~explained[cause.name], said
         )
     ]
     order = {cause.name: place for place, cause in enumerate(causes)}
@@ -134,13 +136,37 @@ def _ranked(facts: Facts) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schemas.CAUSES)
 
 
-def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[str, Any]]:
+class _Said:
+    """What is said of share partitions and groups whatever the cause, each found when needed."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+
+    @cached_property
+    def holders(self) -> dict[tuple[Any, ...], str]:
+        """Who holds offsets of each share partition."""
+        return held_by(self._evidence.holders)
+
+    @cached_property
+    def measured(self) -> dict[tuple[Any, ...], str]:
+        """What brokers measured of each share partition."""
+        return measured_by(self._evidence.measured)
+
+    @cached_property
+    def led(self) -> dict[str, str]:
+        """The broker that leads nearly all lag of each group."""
+        found = leads(self._evidence.brokers).items()
+        return {group: lead.evidence() for group, lead in found}
+
+
+def _rows(
+    facts: Facts, cause: Cause, found: Found, where: Bools, said: _Said
+) -> list[dict[str, Any]]:
     """Return one row for each group and topic to which a cause applies."""
-    lag = facts.evidence.lag
-    holders = held_by(facts.evidence.holders)
-    measured = measured_by(facts.evidence.measured)
-    led = {group: lead.evidence() for group, lead in leads(facts.evidence.brokers).items()}
     hit = np.flatnonzero(where)
+    if not len(hit):
+        return []
+    lag = facts.evidence.lag
     places = (
         lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(hit)).to_pylist()
     )
@@ -149,10 +175,7 @@ def _rows(facts: Facts, cause: Cause, found: Found, where: Bools) -> list[dict[s
         together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append(
             (row, place)
         )
-    return [
-        _row(cause, found, key, members, (holders, measured), led)
-        for key, members in together.items()
-    ]
+    return [_row(cause, found, key, members, said) for key, members in together.items()]
 
 
 def _row(
@@ -160,8 +183,7 @@ def _row(
     found: Found,
     key: tuple[Any, ...],
     members: list[tuple[int, dict[str, Any]]],
-    said: tuple[dict[tuple[Any, ...], str], dict[tuple[Any, ...], str]],
-    led: dict[str, str],
+    said: _Said,
 ) -> dict[str, Any]:
     rows = np.array([row for row, _ in members])
     held, since = found.held[rows], found.since[rows]
@@ -179,13 +201,12 @@ def _row(
         + (",..." if len(partitions) > _NAMED else "")
     }
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
-    holders, measured = said
     share_partition = (key[0], key[2], place["partition"])
-    if lines := lines_of_places((one for _, one in members), holders):
-        words["held_by"] = holders[share_partition] if len(members) == 1 else "; ".join(lines)
-    if share_partition in measured:
-        words["measured"] = measured[share_partition]
-    if lead := led.get(key[0]):
+    if lines := lines_of_places((one for _, one in members), said.holders):
+        words["held_by"] = said.holders[share_partition] if len(members) == 1 else "; ".join(lines)
+    if share_partition in said.measured:
+        words["measured"] = said.measured[share_partition]
+    if lead := said.led.get(key[0]):
         words["led_by"] = lead
     shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
     return {

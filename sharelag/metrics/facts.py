@@ -21,7 +21,7 @@ from sharelag.metrics.loads import exploded
 from sharelag.metrics.observed import parts_of
 from sharelag.model import DeliveryState, milliseconds
 from sharelag.model.settings import each_in_force
-from sharelag.schemas import SHARE_PARTITION
+from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 Floats = NDArray[np.float64]
@@ -66,15 +66,15 @@ class Facts:
 
     def lag(self, name: str) -> Floats:
         """Return a column of the lag table."""
-        return _floats(self.evidence.lag, name)
+        return self._column("lag", self.evidence.lag, name)
 
     def progress(self, name: str) -> Floats:
         """Return a column of the progress table; times in milliseconds."""
-        return _floats(self._progress, name)
+        return self._column("progress", self._progress, name)
 
     def observed(self, name: str) -> Floats:
         """Return a column of the observed table; times in milliseconds."""
-        return _floats(self._observed, name)
+        return self._column("observed", self._observed, name)
 
     def observed_text(self, name: str) -> list[str]:
         """Return a column of the observed table as texts; empty where unknown."""
@@ -335,6 +335,18 @@ class Facts:
     @cached_property
     def _logs(self) -> pa.Table:
         return beside(keys(self.evidence.lag, PARTITION), self.evidence.logs, PARTITION)
+
+    @cached_property
+    def _columns(self) -> dict[tuple[str, str], Floats]:
+        return {}
+
+    def _column(self, which: str, table: Arrow, name: str) -> Floats:
+        """Take a column as numbers, once: each of twenty causes looks at the same few."""
+        if (which, name) not in self._columns:
+            found = _floats(table, name)
+            found.flags.writeable = False
+            self._columns[which, name] = found
+        return self._columns[which, name]
 
     def _of_group(self, values: dict[str, float]) -> Floats:
         return np.array([values[group] for group in self.groups], float)
