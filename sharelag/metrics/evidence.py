@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import ClassVar
 
 import pyarrow as pa
@@ -52,6 +53,11 @@ class Evidence(Displayable):
 
     #: Where its tables come from, in words.
     SOURCE: ClassVar[str] = "a workbench"
+
+    @cached_property
+    def ranked(self) -> dict[tuple[timedelta | None, float], pa.RecordBatch]:
+        """What `explain` found in it: a dashboard asks a dozen times for one picture."""
+        return {}
 
     def presented(self) -> Presentation:
         """How many rows each table has."""

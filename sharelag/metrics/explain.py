@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.brokers import leads
-from sharelag.metrics.causes import OF_GROUP, Cause
+from sharelag.metrics.causes import CAUSES, OF_GROUP, Cause
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Bools, Facts, texts
 from sharelag.metrics.finders import Found
@@ -100,8 +101,17 @@ def _suspicion(row: dict[str, Any], facts: Facts) -> Suspicion:
 
 
 def _ranked(facts: Facts) -> pa.RecordBatch:
-    evidence = facts.evidence
     causes = known_causes()
+    if causes != CAUSES:
+        return _rank(facts, causes)  # those of packages may find something else next time
+    kept, key = facts.evidence.ranked, (facts.patience_given, facts.part)
+    if key not in kept:
+        kept[key] = _rank(facts, causes)
+    return kept[key]
+
+
+def _rank(facts: Facts, causes: Sequence[Cause]) -> pa.RecordBatch:
+    evidence = facts.evidence
     found = {cause.name: cause.find(facts) for cause in causes}
     explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in causes}
     lag = facts.lag("effective_lag")

@@ -1,4 +1,7 @@
-"""One broker, one cluster and one of each oracle per test run.
+"""One broker, one cluster and one of each oracle per process that runs tests of this folder.
+
+They end when it goes on to another folder: twelve brokers without work keep a processor busy for a
+fifth of the time.
 
 Missing tools make tests fail, never skip.
 """
@@ -24,14 +27,14 @@ def kafka_jars() -> Path:
     return fetch_kafka_jars()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broker() -> Iterator[KafkaBroker]:
     """A running broker. Tests share it, so each uses other topics and groups."""
     with KafkaBroker(jmx=True) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[KafkaCluster]:
     """Three brokers in three racks. Tests share them, so each uses other topics and groups."""
     settings = {
@@ -43,13 +46,13 @@ def cluster() -> Iterator[KafkaCluster]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def first(cluster: KafkaCluster) -> KafkaBroker:
     """The first of the three brokers, whose address is enough to reach all of them."""
     return cluster.brokers[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def secure_broker() -> Iterator[KafkaBroker]:
     """A secured broker on which no share group was ever used: tests have topics of their own.
 
@@ -64,7 +67,7 @@ def secure_broker() -> Iterator[KafkaBroker]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def secured() -> Iterator[KafkaBroker]:
     """A secured broker with the group `billing`, which has not read 25 records of `orders`.
 
@@ -76,28 +79,28 @@ def secured() -> Iterator[KafkaBroker]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def oracle_combiner() -> Iterator[Oracle]:
     """How Kafka merges state batches."""
     with oracles.combiner() as oracle:
         yield oracle
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def oracle_replayer() -> Iterator[Oracle]:
     """Which state a share coordinator has after loading records."""
     with oracles.replayer() as oracle:
         yield oracle
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def oracle_record_json() -> Iterator[Oracle]:
     """How Kafka reads a record."""
     with oracles.record_json() as oracle:
         yield oracle
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def oracle_coordinator() -> Iterator[Oracle]:
     """Which records a share coordinator writes."""
     with oracles.coordinator() as oracle:
