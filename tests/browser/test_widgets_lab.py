@@ -246,6 +246,7 @@ def held(watched: Watched) -> dict[str, float]:
     return known
 
 
+@pytest.mark.exhaustive
 def test_cells_that_run_many_times_leave_nothing_in_the_page(again: Watched, cases: Cases) -> None:
     """Each run makes four new views; kernel and page keep the earlier ones as models."""
     times = cases(5, 15)

@@ -295,6 +295,7 @@ def _in_table(text: str) -> int:
     return sum(int(line[at]) for line in lines if line and line[0].startswith("watched-"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(2400)  # eight waits of up to 200 s, and the start
 def test_the_cell_shows_lag_that_moves(
     spark: SparkSession, shell: InteractiveShell, injected: Inject

@@ -47,6 +47,7 @@ def voila(tmp_path_factory: pytest.TempPathFactory, pages: Path, remote: str) ->
         yield url
 
 
+@pytest.mark.exhaustive
 def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
     watched = Watched(browser)
     page = watched.page

@@ -159,13 +159,14 @@ def _of_frames(bench: Any) -> Any:
     return sharelag.open(raw=raw, offsets=ends, over=OVER)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "asked",
     [
         [exports, questions, own_frames],
-        pytest.param([report], marks=pytest.mark.exhaustive),
-        pytest.param([check], marks=pytest.mark.exhaustive),
-        pytest.param([all_of_own_frames], marks=pytest.mark.exhaustive),
+        [report],
+        [check],
+        [all_of_own_frames],
     ],
     ids=lambda asked: " ".join(ask.__name__ for ask in asked),
 )

@@ -85,6 +85,7 @@ def test_workers_use_the_compiled_loop_for_many_records(
     assert [path.name for path in tmp_path.iterdir()] == ["compiled"]
 
 
+@pytest.mark.exhaustive
 def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path) -> None:
     """By a signal that nobody can catch: no run is lost, and none is made twice."""
     register("gated", gated)

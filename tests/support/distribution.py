@@ -16,7 +16,6 @@ LONGEST = (
     "tests/spark/test_frames.py",
     "tests/browser/test_report.py",
     "tests/browser/test_widgets_editor.py",
-    "tests/spark/test_collected.py",
     "tests/kafka/test_check_live.py",
     "tests/spark/test_notebooks.py",
     "tests/browser/test_charts.py",

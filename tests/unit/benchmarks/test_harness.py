@@ -248,6 +248,7 @@ for name in names:
 """
 
 
+@pytest.mark.exhaustive
 def test_rows_that_crash_or_hang_cost_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
