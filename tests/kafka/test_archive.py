@@ -287,12 +287,9 @@ def _fails_after(real: Callable[..., bool]) -> Callable[..., bool]:
     return commit
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    "fails",
-    [
-        pytest.param(_fails_before, id="before"),
-        pytest.param(_fails_after, id="after", marks=pytest.mark.exhaustive),
-    ],
+    "fails", [pytest.param(_fails_before, id="before"), pytest.param(_fails_after, id="after")]
 )
 def test_pruned_under_a_stopped_archive_and_then_killed(
     broker: KafkaBroker,

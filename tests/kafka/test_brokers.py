@@ -155,6 +155,7 @@ def test_brokers_are_those_of_kafkas_own_tools(cluster: KafkaCluster) -> None:
     assert set(said) == set(GROUPS)
 
 
+@pytest.mark.exhaustive
 def test_a_capture_and_spark_answer_the_same(
     cluster: KafkaCluster, tmp_path: Path, spark: SparkSession
 ) -> None:

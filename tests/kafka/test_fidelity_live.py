@@ -24,16 +24,8 @@ def own_broker() -> Iterator[KafkaBroker]:
         yield running
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "poison",
-        *(
-            pytest.param(name, marks=pytest.mark.exhaustive)
-            for name in ("release-and-reject", "hung")
-        ),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["poison", "release-and-reject", "hung"])
 def test_members_do_what_the_simulator_says(own_broker: KafkaBroker, name: str) -> None:
     scenario = experiments()[name].scenario
     ours = simulated(scenario, 0)

@@ -111,7 +111,10 @@ def test_the_preflight_is_what_happens(
     assert ended == failing(table).keys() & set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", ["nothing", "no records of groups", "all of ours"])
+@pytest.mark.parametrize(
+    "name",
+    ["nothing", pytest.param("no records of groups", marks=pytest.mark.exhaustive), "all of ours"],
+)
 def test_every_command_fails_where_the_preflight_says_so(
     secured: KafkaBroker, tmp_path: Path, name: str
 ) -> None:

@@ -15,6 +15,8 @@ from sharelag.workbench import engine
 from tests.support.connect import no_session
 from tests.support.notebooks.shipped import complaints, papermill, texts
 
+#: tests/spark/test_notebooks.py runs its code, in a usual run.
+pytestmark = pytest.mark.exhaustive
 NAME = "11_dataframes_and_sql"
 #: What Java and Spark say whenever they start; a kernel shows it below the cell that starts them.
 OF_THEIR_START = re.compile(
@@ -26,9 +28,7 @@ OF_THEIR_START = re.compile(
 )
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param("classic", marks=pytest.mark.exhaustive), "connect"]
-)
+@pytest.fixture(scope="module", params=["classic", "connect"])
 def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
     """The notebook after a run as it is, where the ``python3`` of the system has no packages."""
     remote = request.getfixturevalue("remote") if request.param == "connect" else ""

@@ -23,9 +23,6 @@ WITH_NAMES = ("02_inside_a_window", "00_start_here")
 TAG = "<img src=x onerror=alert("
 #: It stays open after its run, to be saved, closed and opened again.
 OPENED_AGAIN = "02_inside_a_window"
-#: Charts, a strip and a dashboard are in this one, and test_opening.py looks at the first;
-#: tests/spark/test_notebooks.py and test_live.py run the code of all others, where nobody looks on.
-LOOKED_AT = ("02_inside_a_window",)
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +56,10 @@ def _notebook(item: pytest.Item) -> str | None:
     return OPENED_AGAIN if function == again else None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in LOOKED_AT else pytest.param(name, marks=pytest.mark.exhaustive)
-        for name in NAMES
-    ],
-)
+# In a usual run test_opening.py looks at the first notebook and test_hostile_names at the second;
+# tests/spark/test_notebooks.py and test_live.py run the code of all others, where nobody looks on.
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", NAMES)
 def test_it_runs_as_it_is(ran: Ran) -> None:
     print(f"{ran.name}: {ran.seconds:.1f} s, {ran.size / 1000:,.0f} kB")
     assert assert_whole(ran.page, ran.saved) or ran.name[:2] in ("08", "11")
@@ -128,6 +122,7 @@ def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Brows
     hostile.close(f"hostile/{name}")
 
 
+@pytest.mark.exhaustive
 def test_what_was_looked_at_is_there_again_after_a_reload(lab: Lab, running: Running) -> None:
     ran = running.finished(OPENED_AGAIN)
     page, strip = ran.page, ran.page.locator(".jp-Cell .sl-strip").first

@@ -135,7 +135,13 @@ def test_a_click_simulates_one_change_and_says_what_it_would_do(storm: Workbench
     assert set(board.comparison.runs.column("variant").to_pylist()) == set(chosen)
 
 
-@pytest.mark.parametrize("name", ["members", "lag-aware", "heads"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "members",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("lag-aware", "heads")),
+    ],
+)
 def test_the_python_of_a_what_if_finds_the_same(name: str) -> None:
     bench = sharelag.open("head_of_line", engine="local")
     board = Now(bench)
