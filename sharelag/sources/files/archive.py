@@ -113,14 +113,16 @@ class ArchiveInput(RecordsOnly):
             offsets only grow; it is null if they differ, and before the first and after the last
             sample.
         """
-        tables = [of_topics(_read(path), topic_ids) for path in self._files(OFFSETS)]
+        tables = [
+            of_topics(_read(path, schemas.OFFSETS), topic_ids) for path in self._files(OFFSETS)
+        ]
         return samples.at(pa.concat_tables([schemas.OFFSETS.empty_table(), *tables]), moments)
 
     def gaps(self) -> pa.Table:
         """Return ranges of offsets that were pruned before being read, as sorted, merged `GAP`."""
         self.info()
-        rows = pa.concat_tables([_read(p) for p in self._files(GAPS)] or [GAP.empty_table()]).cast(
-            GAP
+        rows = pa.concat_tables(
+            [GAP.empty_table(), *(_read(path, GAP) for path in self._files(GAPS))]
         )
         rows = rows.sort_by(
             [(name, "ascending") for name in ("topic", "partition", "first_offset")]
@@ -195,7 +197,7 @@ class ArchiveInput(RecordsOnly):
     def _newest(self, topic_ids: Sequence[str]) -> tuple[pa.Table, datetime | None]:
         """Return the last sample and its time; topics missing from it have been deleted."""
         paths = self._files(OFFSETS)[-1:]
-        table = _read(paths[0]) if paths else schemas.OFFSETS.empty_table()
+        table = _read(paths[0], schemas.OFFSETS) if paths else schemas.OFFSETS.empty_table()
         last = pc.max(table.column("as_of"))
         table = table.filter(pc.equal(table.column("as_of"), last))
         return of_topics(table, topic_ids), last.as_py()
@@ -291,9 +293,9 @@ def _open(path: Path) -> pq.ParquetFile:
         ) from error
 
 
-def _read(path: Path) -> pa.Table:
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
     _open(path)
     with reading_parquet(path):
-        table = read_table(path)
+        table = read_table(path, schema)
     check_values(table, path)
     return table

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files.parquet import opened, whole
 
@@ -107,31 +108,61 @@ def rows_within(path: Path | str, number: int, rows: int) -> int:
     return max(1, min(rows, BATCH_BYTES // max(largest, 1)))
 
 
-def read_table(path: Path | str) -> pa.Table:
+def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
     """Read a small table of a capture or an archive.
 
     Texts stay in dictionaries until it is known how large they are without: a thousand rows may
-    repeat one of many megabytes.
+    repeat one of many megabytes. Columns that nobody asked for are not read.
+
+    Parameters
+    ----------
+    path : pathlib.Path or str
+    schema : pyarrow.Schema
+        The columns to read, and their types in the result.
 
     Raises
     ------
     InputError
-        When it takes more than `TABLE_BYTES`.
+        When a column is missing or of another type, the table takes more than `TABLE_BYTES`, or
+        the footer counts more values in lists than `check_footer` lets a file have rows.
     """
     plain = opened(path)
     check_footer(path, plain.metadata)
-    texts = [field.name for field in plain.schema_arrow if _is_text(field.type)]
+    schemas.require(plain.schema_arrow, schema, str(path))
+    stored = pa.schema([plain.schema_arrow.field(name) for name in schema.names])
+    _check_lists(path, plain, stored)
+    texts = [field.name for field in stored if _is_text(field.type)]
     file = opened(path, metadata=plain.metadata, read_dictionary=texts)
     batches, total = [], 0
-    for batch in whole(file.iter_batches(1000, use_threads=False), file.metadata.num_rows):
-        batches.append(batch)
+    rows = file.iter_batches(1000, columns=schema.names, use_threads=False)
+    for batch in whole(rows, file.metadata.num_rows):
+        batches.append(batch.select(schema.names))
         total += sum(
             _octets(column) if _is_text(field.type) else column.nbytes
-            for field, column in zip(plain.schema_arrow, batch.columns, strict=True)
+            for field, column in zip(stored, batches[-1].columns, strict=True)
         )
         if total > TABLE_BYTES:
             raise _too_much(path, Path(path).stat().st_size, f"more than {TABLE_BYTES >> 20:,} MiB")
-    return pa.Table.from_batches(batches, file.schema_arrow).cast(plain.schema_arrow)
+    if not batches:
+        return schema.empty_table()
+    return pa.Table.from_batches(batches).cast(stored).cast(schema)
+
+
+def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> None:
+    """Refuse lists that are longer, all together, than a file may have rows."""
+    flat = [field.name for field in stored if not pa.types.is_nested(field.type)]
+    size, columns = Path(path).stat().st_size, file.metadata.num_columns
+    lists = [
+        at
+        for at in range(columns)
+        if (name := file.metadata.schema.column(at).path).partition(".")[0] in stored.names
+        and name not in flat
+    ]
+    for number in range(file.metadata.num_row_groups) if lists else ():
+        group = readable_group(file, number, flat)
+        values = sum(group.column(at).num_values for at in lists)
+        if values > max(_SMALL_ROWS, _ROWS_A_BYTE * size):
+            raise _too_much(path, size, f"{values:,} values in lists")
 
 
 def check_inside(path: Path, folder: Path) -> None:

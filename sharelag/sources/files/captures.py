@@ -195,9 +195,7 @@ def _record_files(folder: Path) -> list[str]:
 def _table(path: Path, schema: pa.Schema) -> pa.Table:
     with reading_parquet(path):
         check_inside(path, path.parent)
-        table = read_table(path)
-        schemas.require(table, schema, str(path))
-        table = table.select(schema.names).cast(schema)
+        table = read_table(path, schema)
     check_values(table, path)
     return table
 
