@@ -127,7 +127,8 @@ def test_the_bounds_of_security_are_those_that_are_held() -> None:
         ),
         "Parquet": (
             f"{rows} or {octets} for each of its bytes, beyond {small}; "
-            f"tables of captures: {bounds.TABLE_BYTES >> 30} GiB"
+            f"tables of captures: {bounds.TABLE_BYTES >> 30} GiB, and as many values in lists as "
+            "rows, by the count of the footer"
         ),
         "compressed batches of segments": f"{unpacking.MOST_BYTES >> 20} MiB without compression",
         "packed logs": (

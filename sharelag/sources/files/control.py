@@ -128,7 +128,7 @@ def _control_records(segment: Path, is_last: bool) -> Iterator[Any]:
     if not segment.stat().st_size:
         return
     with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-        at = 0
+        at, possible = 0, segments.offsets_of(segment)
         while at + _HEADER.size <= len(whole):
             offset, length, _, magic, _, attributes = _HEADER.unpack_from(whole, at)
             end, is_control = at + _BEFORE + length, magic == 2 and attributes & _IS_CONTROL
@@ -141,6 +141,8 @@ def _control_records(segment: Path, is_last: bool) -> Iterator[Any]:
                 if is_control or not is_last:
                     yield _Cut(offset, whole[at:])
                 return
+            segments.check_offset(what, offset, possible)
+            possible = range(offset + 1, possible.stop)
             if is_control:
                 octets = whole[at:end]
                 what = f"{segment}: the control batch at offset {offset}"

@@ -28,6 +28,8 @@ from sharelag.wire.generations import topic_id_of
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})")
 _SEGMENT = re.compile(r"0*[0-9]{1,18}")
 _MOST_OFFSET = 1 << 62
+#: Offsets in a segment: its index has 31 bits for each (LogSegment.ensureOffsetInRange in Kafka).
+_MOST_IN_SEGMENT = 1 << 31
 #: Bytes of a batch before what its length counts.
 _BEFORE = 12
 #: Records per batch.
@@ -143,11 +145,13 @@ def _partition(path: Path, topic: str, partition: int, start: int) -> Iterator[p
 def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
     octets = segment.read_bytes()
     records = MemoryRecords(octets)
-    at, begin = start, 0
+    at, begin, possible = start, 0, offsets_of(segment)
     while not is_allocated_ahead(octets, begin):
         what = f"{segment}: the batch after offset {at}"
         if (batch := next_batch(records, what)) is None:
             break
+        check_offset(what, batch.base_offset, possible)
+        possible = range(batch.next_offset, possible.stop)
         end = begin + _BEFORE + int.from_bytes(octets[begin + 8 : begin + _BEFORE], "big")
         at = batch.next_offset
         wanted = not batch.is_control_batch and at > start
@@ -163,6 +167,32 @@ def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
         begin = end
     if begin < len(octets) and not is_allocated_ahead(octets, begin):
         yield b"", octets[begin:], at, None, None
+
+
+def offsets_of(segment: Path) -> range:
+    """Return the offsets that a segment can have: from that of its name to that of the next one."""
+    bases = {
+        int(path.stem) for path in segment.parent.glob("*.log") if _SEGMENT.fullmatch(path.stem)
+    }
+    if not _SEGMENT.fullmatch(segment.stem):
+        return range(_MOST_OFFSET)
+    first = int(segment.stem)
+    return range(first, min([first + _MOST_IN_SEGMENT, *(base for base in bases if base > first)]))
+
+
+def check_offset(what: str, offset: int, possible: range) -> None:
+    """Refuse a batch whose offset cannot be its own: no checksum covers it.
+
+    Raises
+    ------
+    InputError
+        When it is not one that is possible behind the batch before.
+    """
+    if offset not in possible:
+        raise InputError(
+            f"{what} is corrupt (it begins at offset {offset}, where only offsets from "
+            f"{possible.start} to {possible.stop - 1} can be)"
+        )
 
 
 def is_allocated_ahead(octets: bytes | mmap.mmap, begin: int) -> bool:

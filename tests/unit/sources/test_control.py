@@ -174,8 +174,8 @@ def test_records_below_the_log_start_and_other_control_records_are_left_out(
     folder = directory(tmp_path, 1)
     (folder / "log-start-offset-checkpoint").write_text("0\n1\norders 0 135\n")
     assert found_in(folder).column("offset").to_pylist() == [135, 136, 137]
-    commit = batch([(0, b"\0\0\0\1", b"\0\0\0\0\0\0")], control=True)
-    (folder / "orders-0" / "00000000000000000002.log").write_bytes(commit)
+    commit = batch([(200, b"\0\0\0\1", b"\0\0\0\0\0\0")], control=True)
+    (folder / "orders-0" / "00000000000000000200.log").write_bytes(commit)
     assert found_in(folder).num_rows == 3
 
 

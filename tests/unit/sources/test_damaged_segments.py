@@ -30,6 +30,9 @@ from tests.support.reliability import Inject
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 SEGMENT = "00000000000000000000.log"
+MOVED = "segments read, whose last batch has a later offset: no checksum covers that"
+#: Offset, key and value.
+_Row = tuple[Any, ...]
 BATCHES, RECORDS = 4, 10
 
 
@@ -82,15 +85,18 @@ def _damaged(log: bytes, chance: random.Random) -> bytes:
 def test_damaged_segments_are_read_or_refused(
     codec: str, tmp_path: Path, cases: Any, injected: Inject
 ) -> None:
-    """Records are those that were written, where the checksums are; behind others all may differ."""
+    """Records are those that were written, where the checksums are; behind others all may differ.
+
+    No checksum covers the offset of a batch: that of the last may be another, a later one.
+    """
     is_control = codec == "control"
     log = user_log(raw(control(0))) if is_control else _log(CODECS[codec])
     segment = tmp_path / f"{'orders' if is_control else STATE_TOPIC}-0" / SEGMENT
     segment.parent.mkdir()
 
-    def read() -> tuple[set[tuple[Any, ...]], int]:
+    def read() -> tuple[set[_Row], int]:
         """Return the records that are no rejects, and how many are in no place."""
-        records: set[tuple[Any, ...]] = set()
+        records: set[_Row] = set()
         lost = 0
         for batch in read_control(tmp_path) if is_control else read_segments(tmp_path, STATE_TOPIC):
             found = decode_arrow(batch)
@@ -114,8 +120,10 @@ def test_damaged_segments_are_read_or_refused(
         try:
             found, more = read()
             lost[is_told] += more
-            happened[is_told]["segments read"] += 1
-            wrong += len(found - whole) if is_told else 0
+            others = found - whole if is_told else set()
+            is_moved = bool(others) and _are_the_last_ones_moved(others, found, whole)
+            happened[is_told][MOVED if is_moved else "segments read"] += 1
+            wrong += 0 if is_moved else len(others)
         except InputError as error:
             happened[is_told]["refusals with the file"] += 1
             if str(segment) not in str(error):
@@ -131,8 +139,17 @@ def test_damaged_segments_are_read_or_refused(
             lost=lost[is_told],
             wrong=wrong if is_told else None,
         )
-        assert min(happened[is_told].values()) > 1
+        assert happened[is_told]["refusals with the file"] > 1
+    assert happened[False]["segments read"] > 1
     assert (lost[True], lost[False], wrong) == (0, 0, 0)
+
+
+def _are_the_last_ones_moved(others: set[_Row], found: set[_Row], whole: set[_Row]) -> bool:
+    """Whether other records are written ones, of the end, each as far behind its own offset."""
+    offsets = {row[1:]: row[0] for row in whole}
+    far = {row[0] - offsets.get(row[1:], row[0]) for row in others}
+    last = max((row[0] for row in found - others), default=-1)
+    return len(far) == 1 and min(far) > 0 and min(row[0] for row in others) > last
 
 
 def _xerial(data: bytes) -> bytes:
@@ -199,3 +216,28 @@ def test_folders_and_files_with_other_names_are_not_partitions(tmp_path: Path) -
         (tmp_path / name / SEGMENT).write_bytes(b"")
     (tmp_path / "orders-0" / "notes.log").write_bytes(b"")
     assert segment_offsets(tmp_path).column("log_start_offset").to_pylist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("offset", "limits"),
+    [(5, "10 to 2147483647"), (1 << 31, "10 to 2147483647"), (1 << 40, "10 to 2147483647")],
+)
+def test_a_batch_out_of_order_or_beyond_what_a_segment_has_is_corrupt(
+    offset: int, limits: str, tmp_path: Path
+) -> None:
+    rows = corpus(STATE_TOPIC).slice(0, 2 * RECORDS).to_pylist()
+    segment = tmp_path / f"{STATE_TOPIC}-0" / SEGMENT
+    segment.parent.mkdir()
+    segment.write_bytes(_batch(rows[:RECORDS], 0, 0) + _batch(rows[RECORDS:], 0, offset))
+    with pytest.raises(InputError, match=f"begins at offset {offset}, where .* from {limits} can"):
+        list(read_segments(tmp_path, STATE_TOPIC))
+
+
+def test_a_batch_of_the_next_segment_is_corrupt(tmp_path: Path) -> None:
+    rows = corpus(STATE_TOPIC).slice(0, RECORDS).to_pylist()
+    folder = tmp_path / f"{STATE_TOPIC}-0"
+    folder.mkdir()
+    (folder / SEGMENT).write_bytes(_batch(rows, 0, 40))
+    (folder / f"{40:020}.log").write_bytes(_batch(rows, 0, 40))
+    with pytest.raises(InputError, match=f"{SEGMENT}: .* offset 40, where .* from 0 to 39 can be"):
+        list(read_segments(tmp_path, STATE_TOPIC))
