@@ -1,8 +1,8 @@
-"""Write Parquet files again as `sharelag` writes them, with the same contents.
+"""Write Parquet files and descriptions again as `sharelag` writes them, with the same contents.
 
-``python -m tools.page_checksums data tests/data`` gives files of older versions the checksums of
-their pages. Columns, row groups and what the footer says of the schema stay; a file that would not
-read the same is left as it is.
+``python -m tools.page_checksums data tests/data`` gives files of older versions their checksums.
+Columns, row groups and what the footer says of the schema stay; a file that would not read the same
+is left as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sharelag.sources.files import parquet
+from sharelag.sources.files.damage import read_description, write_description
 
 
 def rewrite(path: Path) -> None:
@@ -64,6 +65,8 @@ def main() -> None:
         before = sum(path.stat().st_size for path in paths)
         for path in paths:
             rewrite(path)
+        for path in place.rglob("capture.json"):
+            write_description(path, read_description(path))
         after = sum(path.stat().st_size for path in paths)
         print(f"{place}: {len(paths)} files, {before:,} bytes before, {after:,} now")
 

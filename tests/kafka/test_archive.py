@@ -37,6 +37,7 @@ from sharelag.sources.spark.follow import follow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import engine
 from tests.support.cases import Cases
+from tests.support.descriptions import describe
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,
@@ -447,8 +448,7 @@ def test_what_cannot_be_followed(
     with pytest.raises(InputError, match=r"checkpoint of the archive .* is missing"):
         _follow(broker, folder, topic)
     assert len(_archived(folder, topic)) == 3
-    about = folder / "capture.json"
-    about.write_text(about.read_text().replace(broker.cluster_id, "another-cluster"))
+    describe(folder, cluster_id="another-cluster")
     with pytest.raises(InputError, match="an archive of cluster another-cluster"):
         _follow(broker, folder, topic)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sharelag.errors import InputError
-from sharelag.sources.files.damage import read_json
+from sharelag.sources.files.damage import read_description, write_description
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.version import __version__
 
@@ -32,7 +31,7 @@ class ArchiveInfo:
 def is_archive(folder: Path) -> bool:
     """Whether a folder is an archive."""
     try:
-        return bool(read_json(folder / _ABOUT).get("kind") == KIND)
+        return bool(read_description(folder / _ABOUT).get("kind") == KIND)
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -53,7 +52,7 @@ def read_info(folder: Path) -> ArchiveInfo | None:
             raise InputError(f"{folder} is not an archive and not empty: choose another folder")
         return None
     try:
-        about = read_json(path)
+        about = read_description(path)
         if about.get("kind") != KIND:
             raise InputError(
                 f"{folder} is a capture, which cannot be continued: choose another folder"
@@ -99,7 +98,7 @@ def begin(
         found = ArchiveInfo(cluster_id, topics, config.public())
         folder.mkdir(parents=True, exist_ok=True)
         half = folder / f"{_ABOUT}.new"
-        half.write_text(json.dumps(_to_json(found), indent=2) + "\n", encoding="utf-8")
+        write_description(half, _to_json(found))
         half.replace(folder / _ABOUT)
     if found.cluster_id != cluster_id:
         raise InputError(

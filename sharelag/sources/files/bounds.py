@@ -112,7 +112,7 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
     """Read a small table of a capture or an archive.
 
     Texts stay in dictionaries until it is known how large they are without: a thousand rows may
-    repeat one of many megabytes. Columns that nobody asked for are not read.
+    repeat one of many megabytes. Other columns are not read.
 
     Parameters
     ----------

@@ -18,7 +18,6 @@ without the necessary permissions.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +36,12 @@ from sharelag.errors import InputError, meant
 from sharelag.model import iso
 from sharelag.sources.files import parquet
 from sharelag.sources.files.bounds import check_footer, check_inside, read_table
-from sharelag.sources.files.damage import check_values, read_json, reading_parquet
+from sharelag.sources.files.damage import (
+    check_values,
+    read_description,
+    reading_parquet,
+    write_description,
+)
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.recorded import samples
@@ -128,9 +132,7 @@ def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> 
         for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
             if name in tables:
                 parquet.write_table(tables[name].cast(schema), half / f"{name}.parquet")
-        (half / "capture.json").write_text(
-            json.dumps(_to_json(info), indent=2) + "\n", encoding="utf-8"
-        )
+        write_description(half / "capture.json", _to_json(info))
         if folder.exists():
             folder.rename(old)
         half.rename(folder)
@@ -237,7 +239,7 @@ def _to_json(info: CaptureInfo) -> dict[str, Any]:
 
 def _from_json(path: Path) -> CaptureInfo:
     try:
-        about = read_json(path)
+        about = read_description(path)
         if about["format"] != FORMAT:
             raise InputError(
                 f"{path} has capture format {about['format']}, but this version reads {FORMAT}: "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError)
 #: No log gets that far: a million records a second would take 146,000 years.
 _LAST_OFFSET = 1 << 62
 _KEYS = ("topic_id", "partition")
+#: The field of a description with the CRC-32 of all others.
+_CHECKSUM = "crc32"
 
 
 @contextmanager
@@ -41,18 +44,38 @@ def reading_parquet(path: Path | str) -> Iterator[None]:
         ) from error
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file.
+def write_description(path: Path, about: Mapping[str, Any]) -> None:
+    """Write what a capture or an archive says of itself as JSON, with a checksum."""
+    text = json.dumps({**about, _CHECKSUM: _checksum(about)}, indent=2)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_description(path: Path) -> Any:
+    """Read what `write_description` wrote, or earlier versions without a checksum.
 
     Raises
     ------
     ValueError
         When it is not JSON, or nested deeper than anybody writes it.
+    InputError
+        When its checksum is another.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        about = json.loads(path.read_text(encoding="utf-8"))
+        written = about.pop(_CHECKSUM, None) if isinstance(about, dict) else None
+        is_damaged = written is not None and written != _checksum(about)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    if is_damaged:
+        raise InputError(
+            f"{path} is damaged (another checksum): restore it from a copy, or remove the line "
+            f"{_CHECKSUM} from it if you changed it yourself"
+        )
+    return about
+
+
+def _checksum(about: Mapping[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(about, sort_keys=True).encode()):08x}"
 
 
 def check_values(table: pa.Table, path: Path | str) -> None:

@@ -15,6 +15,7 @@ from sharelag.reports import ledger, report, store
 from sharelag.reports.ledger import write_index
 from tests.support import nightly
 from tests.support.command import sharelag
+from tests.support.descriptions import describe
 from tests.support.made_runs import kept, made_run
 from tests.support.nightly import night, without_kernel
 
@@ -130,8 +131,7 @@ def test_a_run_is_compared_to_one_with_the_same_parameters(tmp_path: Path) -> No
     )
     assert failed.run.error is not None
     other = shutil.copytree(capture, tmp_path / "other")
-    about = (other / "capture.json").read_text()
-    (other / "capture.json").write_text(about.replace("a-month", "another"))
+    describe(Path(other), cluster_id="another")
     assert made(6, capture=str(other))["changes"] is None, "the same names in another cluster"
     named = min((tmp_path / "daily" / "runs").iterdir())
     result = made(6, capture=str(other), previous=f"{named}/verdict.json")["changes"]

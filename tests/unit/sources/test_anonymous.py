@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from sharelag.sources.files.captures import read_capture
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import sharelag as sharelag_command
+from tests.support.descriptions import describe
 
 CAPTURES = Path(__file__).parents[3] / "data" / "captures"
 NAMES = ("demo", "scenarios/window_full", "scenarios/idle_members", "scenarios/aborted")
@@ -167,9 +167,7 @@ def test_what_somebody_has_added_to_files_is_left_out(tmp_path: Path) -> None:
         table = table.append_column("note", pa.array([text] * table.num_rows))
         fields = [field.with_metadata({"note": text}) for field in table.schema]
         pq.write_table(table.cast(pa.schema(fields, {"note": text})), path)
-    about = json.loads((source / "capture.json").read_text())
-    about |= {"note": text, "tool_version": text, "options": {"client.id": text}}
-    (source / "capture.json").write_text(json.dumps(about))
+    describe(source, note=text, tool_version=text, options={"client.id": text})
     (source / f"{text}.txt").write_text(text)
     anonymise(source, tmp_path / "shared")
     for path in (tmp_path / "shared").rglob("*.parquet"):

@@ -26,6 +26,7 @@ from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.views import DATA, VIEWS, commit, staging
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.descriptions import describe
 from tests.support.parquet import flip_in_a_page
 from tests.support.reliability import Inject
 
@@ -202,11 +203,9 @@ def test_links_of_a_capture_lead_nowhere_else(name: str, capture: Path, tmp_path
 
 def test_a_capture_names_topics_and_no_files(capture: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.parquet").write_bytes(b"PAR1")
-    about = json.loads((capture / "capture.json").read_text())
-    about["cluster_id"] = "../../secret"
-    about["topics"]["../../secret.parquet"] = {"partitions": 1}
-    about["records"] = ["../../secret.parquet"]
-    (capture / "capture.json").write_text(json.dumps(about))
+    topics = json.loads((capture / "capture.json").read_text())["topics"]
+    topics["../../secret.parquet"] = {"partitions": 1}
+    describe(capture, cluster_id="../../secret", topics=topics, records=["../../secret.parquet"])
     before = set(tmp_path.rglob("*"))
     with sharelag.open(str(capture), engine="local") as bench:
         assert len(bench.lag()) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from sharelag.errors import InputError
 from sharelag.sources.files.captures import CaptureInfo, read_capture, write_capture
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.sources.kafka.config import client_config
+from tests.support.descriptions import describe
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
 INFO = CaptureInfo(
@@ -165,14 +165,7 @@ def _text(name: str, text: str) -> Callable[[Path], None]:
 
 
 def _about(**changes: object) -> Callable[[Path], None]:
-    def damage(folder: Path) -> None:
-        path = folder / "capture.json"
-        about = json.loads(path.read_text()) | changes
-        path.write_text(
-            json.dumps({name: value for name, value in about.items() if value is not None})
-        )
-
-    return damage
+    return lambda folder: describe(folder, **changes)
 
 
 def _table(name: str, table: pa.Table) -> Callable[[Path], None]:
@@ -378,7 +371,6 @@ def test_a_capture_says_what_counts_as_stuck_in_it(tmp_path: Path) -> None:
     assert CaptureInput(tmp_path / "told").patience == timedelta(seconds=2.5)
     _write(tmp_path / "plain")
     assert CaptureInput(tmp_path / "plain").patience is None
-    file = tmp_path / "told" / "capture.json"
-    file.write_text(file.read_text().replace("2s500ms", "soon"))
+    describe(tmp_path / "told", patience="soon")
     with pytest.raises(InputError, match=r"capture\.json: patience: invalid duration 'soon'"):
         read_capture(tmp_path / "told")

@@ -18,6 +18,7 @@ from sharelag.errors import InputError
 from sharelag.sources.files import parquet
 from sharelag.tables.lines import lines, plain_rows
 from tests.support.command import sharelag as sharelag_command
+from tests.support.descriptions import describe
 from tests.support.parquet import flip_in_a_page, with_bytes_as_topic, without_checksums
 from tests.support.reliability import Inject
 from tools.page_checksums import rewrite
@@ -121,6 +122,17 @@ def test_a_description_that_nobody_wrote_is_refused(capture: Path, text: str) ->
     (capture / "capture.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"capture\.json does not describe a capture"):
         answer(capture)
+
+
+def test_a_description_with_another_checksum_is_damaged_and_one_without_is_read(
+    capture: Path,
+) -> None:
+    path = capture / "capture.json"
+    path.write_text(path.read_text().replace("v79R6", "v79R7"))
+    with pytest.raises(InputError, match=r"capture\.json is damaged .* or remove the line crc32"):
+        answer(capture)
+    describe(capture)
+    assert _shown(capture) == _shown(CAPTURE)
 
 
 @pytest.mark.parametrize("time", [EARLIEST, LATEST])
