@@ -53,9 +53,9 @@ def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
     Returns
     -------
     pyarrow.Array of int32
-        Null where either input is null.
+        Null where either input is null, or the topic has no partitions.
     """
-    known = pc.and_(pc.is_valid(keys), pc.is_valid(partitions))
+    known = pc.and_(pc.is_valid(keys), pc.greater(partitions, 0).fill_null(False))
     mask = np.asarray(known.to_numpy(zero_copy_only=False), bool)
     placed = np.zeros(len(keys), np.int64)
     placed[mask] = _abs_hashes(keys.filter(known)) % partitions.filter(known).to_numpy()

@@ -30,9 +30,10 @@ class ArchiveInfo:
 
 def is_archive(folder: Path) -> bool:
     """Whether a folder is an archive."""
+    path = folder / _ABOUT
     try:
-        return bool(read_description(folder / _ABOUT).get("kind") == KIND)
-    except (OSError, ValueError, AttributeError):
+        return path.is_file() and bool(read_description(path).get("kind") == KIND)
+    except (ValueError, AttributeError):
         return False
 
 
@@ -59,14 +60,14 @@ def read_info(folder: Path) -> ArchiveInfo | None:
             )
         if about["format"] != FORMAT:
             raise InputError(
-                f"{path} has archive format {about['format']}, but this version reads {FORMAT}: "
-                "use a newer sharelag"
+                f"{path} has archive format {str(about['format'])[:20]}, but this version reads "
+                f"{FORMAT}: use a newer sharelag"
             )
         topics = {name: list(topic["first_offsets"]) for name, topic in about["topics"].items()}
         return ArchiveInfo(about["cluster_id"], topics, about["options"], about["tool_version"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"{path} does not describe an archive ({error!r}): choose another folder"
+            f"{path} does not describe an archive ({repr(error)[:200]}): choose another folder"
         ) from error
 
 

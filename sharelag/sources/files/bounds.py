@@ -145,7 +145,14 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
             raise _too_much(path, Path(path).stat().st_size, f"more than {TABLE_BYTES >> 20:,} MiB")
     if not batches:
         return schema.empty_table()
-    return pa.Table.from_batches(batches).cast(stored).cast(schema)
+    table = pa.Table.from_batches(batches)
+    return pa.table([_as(table.column(field.name), field.type) for field in schema], schema=schema)
+
+
+def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Cast a column, times of a finer unit by leaving out what is finer."""
+    is_time = pa.types.is_timestamp(column.type)
+    return column.cast(kind, safe=not (is_time and column.type.unit in ("us", "ns")))
 
 
 def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> None:
@@ -166,13 +173,15 @@ def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> N
 
 
 def check_inside(path: Path, folder: Path) -> None:
-    """Refuse a file of a folder that is a link to somewhere else.
+    """Refuse what is in the place of a file of a folder, or is a link to somewhere else.
 
     Raises
     ------
     InputError
-        When it leads out of the folder.
+        When it leads out of the folder, or is a folder, a pipe, a device or nothing.
     """
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: restore it from a copy, or capture it again")
     if not path.resolve().is_relative_to(folder.resolve()):
         raise InputError(
             f"{path} is a link that leads out of {folder}: copy the file to that place, if you "

@@ -54,6 +54,7 @@ _Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
 #: Version of the folder's layout; readers reject others.
 FORMAT = 1
 _CONTENTS = {"capture.json", "offsets.parquet", "records"}
+_KINDS = {str: "text", dict: "group of settings"}
 EXTRAS = {
     "past_offsets": schemas.OFFSETS,
     "logs": schemas.LOGS,
@@ -170,7 +171,7 @@ def read_capture(folder: Path) -> Capture:
     offsets = _table(folder / "offsets.parquet", schemas.OFFSETS)
     extras = {
         name: _table(file, schema)
-        if (file := folder / f"{name}.parquet").exists()
+        if (file := folder / f"{name}.parquet").exists() or file.is_symlink()
         else schema.empty_table()
         for name, schema in EXTRAS.items()
     }
@@ -191,6 +192,8 @@ def _record_files(folder: Path) -> list[str]:
         )
     for path in paths:
         check_inside(Path(path), folder)
+        if not Path(path).name.isprintable():
+            raise InputError(f"{path!r} is not a name that `sharelag capture` gives: rename it")
     return paths
 
 
@@ -240,11 +243,14 @@ def _to_json(info: CaptureInfo) -> dict[str, Any]:
 def _from_json(path: Path) -> CaptureInfo:
     try:
         about = read_description(path)
-        if about["format"] != FORMAT:
+        if type(about["format"]) is not int or about["format"] != FORMAT:
             raise InputError(
-                f"{path} has capture format {about['format']}, but this version reads {FORMAT}: "
-                "use a newer sharelag"
+                f"{path} has capture format {str(about['format'])[:20]}, but this version reads "
+                f"{FORMAT}: use a newer sharelag"
             )
+        for name, kind in {"cluster_id": str, "tool_version": str, "options": dict}.items():
+            if not isinstance(about[name], kind):
+                raise TypeError(f"{name} is not a {_KINDS[kind]}")
         topics = {name: _count(topic["partitions"]) for name, topic in about["topics"].items()}
         as_of = datetime.fromisoformat(about["as_of"])
         if as_of.tzinfo is None:
@@ -260,7 +266,7 @@ def _from_json(path: Path) -> CaptureInfo:
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(
-            f"{path} does not describe a capture ({error!r}): capture it again"
+            f"{path} does not describe a capture ({repr(error)[:200]}): capture it again"
         ) from error
 
 
@@ -268,10 +274,10 @@ def _patience(path: Path, text: Any) -> timedelta | None:
     try:
         return None if text is None else parse_duration(text)
     except InputError as error:
-        raise InputError(f"{path}: patience: {error}") from None
+        raise InputError(f"{path}: patience: {str(error)[:200]}") from None
 
 
 def _count(partitions: object) -> int:
-    if not isinstance(partitions, int) or not 0 <= partitions < 1 << 31:
+    if type(partitions) is not int or not 0 <= partitions < 1 << 31:
         raise ValueError(f"{partitions!r} partitions")
     return partitions

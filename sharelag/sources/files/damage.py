@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError, first_line
 from sharelag.schemas.records import FIRST_MS, LAST_MS
+from sharelag.sources.files.bounds import check_inside
 
 #: What pyarrow raises for bytes that are not as promised; names of columns are decoded late.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError)
@@ -22,6 +23,8 @@ _LAST_OFFSET = 1 << 62
 _KEYS = ("topic_id", "partition")
 #: The field of a description with the CRC-32 of all others.
 _CHECKSUM = "crc32"
+#: Bytes that a description may have: those that are written have about one thousand.
+_MOST_BYTES = 1 << 20
 
 
 @contextmanager
@@ -56,14 +59,26 @@ def read_description(path: Path) -> Any:
     Raises
     ------
     ValueError
-        When it is not JSON, or nested deeper than anybody writes it.
+        When it is not JSON in UTF-8, or nested deeper than anybody writes it.
     InputError
-        When its checksum is another.
+        When its checksum is another, it has more than a megabyte, or cannot be opened, such as a
+        link out of its folder.
     """
+    check_inside(path, path.parent)
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            octets = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from error
+    if len(octets) > _MOST_BYTES:
+        raise InputError(f"{path} has more than {_MOST_BYTES >> 20} MiB: capture it again")
+    try:
+        about = json.loads(octets.decode("utf-8"))
         written = about.pop(_CHECKSUM, None) if isinstance(about, dict) else None
         is_damaged = written is not None and written != _checksum(about)
+    except UnicodeDecodeError:
+        # It has all bytes in its words: those of a file that is none of a capture may be secret.
+        raise ValueError("not UTF-8") from None
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     if is_damaged:

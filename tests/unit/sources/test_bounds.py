@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import resource
 import shutil
@@ -193,11 +194,26 @@ def test_a_plan_reads_each_row_group_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert sum(piece.rows for task in planned.tasks for piece in task) == len(table)
 
 
-@pytest.mark.parametrize("name", ["offsets.parquet", RECORDS, "records"])
+@pytest.mark.parametrize("name", ["offsets.parquet", RECORDS, "records", "capture.json"])
 def test_links_of_a_capture_lead_nowhere_else(name: str, capture: Path, tmp_path: Path) -> None:
     (capture / name).rename(tmp_path / "elsewhere")
     (capture / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="a link that leads out of"):
+        sharelag.open(str(capture), engine="local").lag()
+
+
+@pytest.mark.parametrize("name", ["offsets.parquet", RECORDS, "capture.json", "times.parquet"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("gone")])
+def test_what_is_in_the_place_of_a_file_is_refused(name: str, make: Any, capture: Path) -> None:
+    (capture / name).unlink(missing_ok=True)
+    make(capture / name)
+    with pytest.raises(InputError, match=f"{name} is not a file|cannot read Parquet"):
+        sharelag.open(str(capture), engine="local").lag()
+
+
+def test_a_name_that_is_no_text_is_refused(capture: Path) -> None:
+    (capture / RECORDS).rename(capture / "records" / os.fsdecode(b"\xff\x1b[31m.parquet"))
+    with pytest.raises(InputError, match=r"'.*\\udcff\\x1b\[31m.parquet' is not a name"):
         sharelag.open(str(capture), engine="local").lag()
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -122,6 +125,48 @@ def test_a_description_that_nobody_wrote_is_refused(capture: Path, text: str) ->
     (capture / "capture.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"capture\.json does not describe a capture"):
         answer(capture)
+
+
+@pytest.mark.parametrize("length", [100, 5_000_000])
+def test_bytes_of_another_file_are_not_shown(capture: Path, length: int) -> None:
+    (capture / "capture.json").write_bytes(b"password=hunter2 " + b"\xff" * length)
+    with pytest.raises(InputError, match=r"capture\.json") as caught:
+        answer(capture)
+    assert "hunter2" not in "".join(format_exception(caught.value))
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"options": []},
+        {"options": "text"},
+        {"cluster_id": 7},
+        {"cluster_id": ["c"]},
+        {"format": True},
+        {"format": "x" * 100_000},
+        {"tool_version": ["1"]},
+        {"topics": {"__share_group_state": {"partitions": True}}},
+        {"patience": "9" * 100_000},
+    ],
+    ids=str,
+)
+def test_fields_of_other_types_are_refused_in_few_words(
+    capture: Path, changes: dict[str, Any]
+) -> None:
+    describe(capture, **changes)
+    with pytest.raises(InputError, match=r"capture\.json") as caught:
+        answer(capture)
+    assert len(str(caught.value)) < 500
+
+
+def test_times_may_be_finer(capture: Path) -> None:
+    path = capture / "offsets.parquet"
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("as_of")
+    finer = pc.add(table.column(at).cast(pa.timestamp("us", "UTC")), timedelta(microseconds=7))
+    pq.write_table(table.set_column(at, "as_of", finer), path)
+    assert _shown(capture) == _shown(CAPTURE)
 
 
 def test_a_description_with_another_checksum_is_damaged_and_one_without_is_read(
