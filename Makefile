@@ -50,7 +50,7 @@ reliability: test-parts ## every fault in full numbers, half an hour of capture 
 	@$(BIN)/python -m tools.reliability_page --anew
 
 test-versions: $(READY) ## fast tests at the lower ends of all ranges; the pipeline's on pyspark 4.0 and 4.3, classic and through Spark Connect: half an hour
-	@$(BIN)/python tools/versions.py $(VERSIONS)
+	@$(BIN)/python -m tools.versions $(VERSIONS)
 
 # Types are checked while kernels are compiled and tests run: each takes a processor for a while.
 check: $(READY) ## format, lint, types, import layers, fast tests

@@ -12,14 +12,15 @@ from pathlib import Path
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
-#: Where pip was told to look for packages: uv's options of the same meaning.
-PLACES = {
-    "index-url": "--default-index",
-    "extra-index-url": "--index",
-    "find-links": "--find-links",
+#: What pip was told of where packages are, and how to get there: what uv reads from the
+#: environment. Addresses may have passwords, which arguments would show to everybody.
+WAYS = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "proxy": "ALL_PROXY",
+    "cert": "SSL_CERT_FILE",
 }
-#: How pip was told to get there: what uv reads from the environment.
-WAYS = {"proxy": "ALL_PROXY", "cert": "SSL_CERT_FILE"}
+_LINKS = "--find-links"
 BYTECODE = """
 import compileall, sysconfig
 compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2)
@@ -129,15 +130,10 @@ def as_pip_was_told(python: Path) -> tuple[list[str], dict[str, str]]:
     for kind in ("global", "install", ":env:"):
         for name, value in re.findall(rf"(?m)^{kind}\.([\w-]+)=('.*'|\".*\")$", listed):
             told[name] = ast.literal_eval(value)
-    places = [
-        part
-        for name, option in PLACES.items()
-        for place in told.get(name, "").split()
-        for part in (option, place)
-    ]
+    places = [part for place in told.get("find-links", "").split() for part in (_LINKS, place)]
     if told.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
         places.append("--no-index")
-    ways = {variable: told[name] for name, variable in WAYS.items() if name in told}
+    ways = {name: told[of].replace("\n", " ").strip() for of, name in WAYS.items() if of in told}
     return places, {**ways, **os.environ}
 
 

@@ -13,12 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.make_env import as_pip_was_told
+
 ENVIRONMENTS = Path(".venvs")
 LOWEST = "lowest"
 #: What depends on Spark.
 TESTS = [
     "tests/spark",
-    "tests/spark/test_session.py",
     "tests/kafka/test_spark_source.py",
     "tests/kafka/test_offsets.py",
 ]
@@ -93,10 +94,16 @@ def environment(version: str) -> Path:
     pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
     others.write_text("\n".join(pin for pin in pins if not pin.startswith(("pyspark==", "py4j=="))))
     wanted = f"pyspark=={version}" if version.count(".") > 1 else f"pyspark=={version}.*"
-    install = [uv, "pip", "install", "--quiet", "--python", str(python)]
-    subprocess.run([*install, "--requirement", str(others), wanted], check=True)
-    subprocess.run([*install, "--no-deps", "--editable", "."], check=True)
+    _install(python, "--requirement", str(others), wanted)
     return python
+
+
+def _install(python: Path, *what: str) -> None:
+    """Install packages and this checkout, from where pip was told to look, as `make env` does."""
+    places, ways = as_pip_was_told(Path(sys.executable))
+    command = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet"]
+    for one in (what, ("--no-deps", "--editable", ".")):
+        subprocess.run([*command, "--python", str(python), *places, *one], env=ways, check=True)
 
 
 def lowest() -> Path:
@@ -106,12 +113,14 @@ def lowest() -> Path:
     uv = str(Path(sys.executable).with_name("uv"))
     if not python.exists():
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
-    choose = ["--python-version", "3.11", "--resolution", "lowest-direct", "--all-extras"]
-    subprocess.run([uv, "pip", "compile", "--quiet", *choose, "-o", str(pins), "pyproject.toml"],
-                   check=True)  # fmt: skip
-    install = [uv, "pip", "install", "--quiet", "--python", str(python)]
-    subprocess.run([*install, "--requirement", str(pins)], check=True)
-    subprocess.run([*install, "--no-deps", "--editable", "."], check=True)
+    places, ways = as_pip_was_told(Path(sys.executable))
+    choose = ["--python-version", "3.11", "--resolution", "lowest-direct", "--all-extras", *places]
+    subprocess.run(
+        [uv, "pip", "compile", "--quiet", *choose, "-o", str(pins), "pyproject.toml"],
+        env=ways,
+        check=True,
+    )
+    _install(python, "--requirement", str(pins))
     return python
 
 

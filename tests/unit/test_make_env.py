@@ -18,7 +18,8 @@ PYTHON = Path(sys.executable)
 @pytest.fixture
 def only_these(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Keep the settings of this machine's pip out."""
-    for name in ("PIP_FIND_LINKS", "PIP_CERT", "PIP_INDEX_URL", "SSL_CERT_FILE", "ALL_PROXY"):
+    pips = ("PIP_FIND_LINKS", "PIP_CERT", "PIP_INDEX_URL")
+    for name in (*pips, *make_env.WAYS.values()):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     return monkeypatch
@@ -27,23 +28,21 @@ def only_these(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_uv_is_told_what_pip_was_told(only_these: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = tmp_path / "pip.conf"
     settings.write_text(
-        "[global]\nindex-url = https://mirror.example/simple\ncert = /ours.pem\n"
+        "[global]\nindex-url = https://me:hunter2@mirror.example/simple\ncert = /ours.pem\n"
         "extra-index-url =\n    https://one.example/simple\n    https://two.example/simple\n"
         "[install]\nfind-links = /wheels\n"
     )
     only_these.setenv("PIP_CONFIG_FILE", str(settings))
     only_these.setenv("PIP_PROXY", "http://proxy.example:3128")
     places, ways = make_env.as_pip_was_told(PYTHON)
-    assert places == [
-        *("--default-index", "https://mirror.example/simple"),
-        *("--index", "https://one.example/simple"),
-        *("--index", "https://two.example/simple"),
-        *("--find-links", "/wheels"),
-    ]
-    assert (ways["ALL_PROXY"], ways["SSL_CERT_FILE"]) == (
-        "http://proxy.example:3128",
-        "/ours.pem",
-    )
+    assert places == ["--find-links", "/wheels"]
+    # Not as arguments, which everybody on the machine can see: addresses may have passwords.
+    assert {name: ways[name] for name in make_env.WAYS.values()} == {
+        "UV_DEFAULT_INDEX": "https://me:hunter2@mirror.example/simple",
+        "UV_INDEX": "https://one.example/simple https://two.example/simple",
+        "ALL_PROXY": "http://proxy.example:3128",
+        "SSL_CERT_FILE": "/ours.pem",
+    }
 
 
 def test_the_environment_counts_more_than_pips_files(

@@ -77,7 +77,7 @@ def read_description(path: Path) -> Any:
         written = about.pop(_CHECKSUM, None) if isinstance(about, dict) else None
         is_damaged = written is not None and written != _checksum(about)
     except UnicodeDecodeError:
-        # It has all bytes in its words: those of a file that is none of a capture may be secret.
+        # Its words have all bytes, which may be secret: those of any file that a link leads to.
         raise ValueError("not UTF-8") from None
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
