@@ -81,7 +81,7 @@ def noting(item: Any) -> Inject:
         wrong: int | None = None,
         measured: Mapping[str, float] | None = None,
     ) -> None:
-        if not happened and not measured:
+        if not any((happened or {}).values()) and not measured:
             raise ValueError(f"nothing is said to have happened: {fault}")
         one = Fault(area, fault, times, dict(happened or {}), lost, wrong, dict(measured or {}))
         item.user_properties.append((_NAME, json.dumps(asdict(one))))
