@@ -196,7 +196,7 @@ class _Job:
                     path.unlink()
 
     def _tidy(self) -> None:
-        """Merge small files now and then; a damaged one is no reason to stop following."""
+        """Merge small files now and then; following goes on where one of them is damaged."""
         if next(self.commits) % self.compact_every == 0:
             try:
                 compact(self.folder)
