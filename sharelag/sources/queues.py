@@ -72,8 +72,8 @@ class Queue:
                 dataset = parquet_dataset(self.paths)
             except DAMAGE as error:  # of several files; of which one, pyarrow does not say
                 raise InputError(
-                    f"cannot read Parquet from {Path(self.paths[0]).parent}: "
-                    f"{first_line(error).rstrip('.')}. {_NEEDED.capitalize()}"
+                    f"cannot read the files of the dead-letter queue at "
+                    f"{Path(self.paths[0]).parent} ({first_line(error).rstrip('.')}): {_NEEDED}"
                 ) from error
             schemas.require(dataset.schema, WITH_HEADERS, "the dead-letter queue")
             for batch in parquet_batches(dataset, WITH_HEADERS.names):

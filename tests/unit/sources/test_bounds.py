@@ -20,6 +20,7 @@ import pytest
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.schemas.dead_letters import WITH_HEADERS
 from sharelag.sources.files import bounds, pieces
 from sharelag.sources.files.archive import ArchiveInput, write_parquet
 from sharelag.sources.files.archive_info import begin
@@ -27,6 +28,7 @@ from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.views import DATA, VIEWS, commit, staging
 from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
 from sharelag.sources.kafka.config import client_config
+from sharelag.sources.queues import queue_of
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.descriptions import describe
 from tests.support.parquet import flip_in_a_page
@@ -239,6 +241,14 @@ def test_many_row_groups_cost_no_more_than_few(
     assert pa.Table.from_batches(batches).cast(schemas.RAW).equals(table.slice(0, 4000))
     assert len(batches) < 4
     assert len(opened) + len(footers) < 6
+
+
+def test_a_queue_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    table = WITH_HEADERS.empty_table()
+    path = tmp_path / "queue.parquet"
+    pq.write_table(table.append_column("key", table.column("key")), path)
+    with pytest.raises(InputError, match=r"dead-letter queue at .* duplicate field names\): give"):
+        list(queue_of(None, path).batches())
 
 
 def test_tasks_read_each_file_at_a_time(tmp_path: Path, opened: list[pq.ParquetFile]) -> None:
