@@ -6,6 +6,7 @@ exclusive. All timestamps are UTC milliseconds, as Kafka's are.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -139,7 +140,7 @@ def require(table: Any, schema: pa.Schema, what: str) -> None:
     Raises
     ------
     InputError
-        With every column that is missing or of another type: name, expected, got.
+        With every column that is missing, there twice or of another type: name, expected, got.
     """
     if isinstance(table, (pa.Table, pa.RecordBatch)) and table.schema.equals(schema):
         return
@@ -165,8 +166,15 @@ def _arrow_types() -> tuple[type, ...]:
 def _column_types(table: Any) -> dict[str, str]:
     schema = table if isinstance(table, pa.Schema) else table.schema
     if isinstance(table, _arrow_types()):
-        return {field.name: _plain(field.type) for field in schema}
-    return {field.name: field.dataType.simpleString() for field in schema.fields}
+        kinds = [(field.name, _plain(field.type)) for field in schema]
+    else:
+        kinds = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    count = Counter(name for name, _ in kinds)
+    # Of columns with one name, nobody could tell which is meant.
+    return {
+        name: kind if count[name] == 1 else f"{count[name]} columns of this name"
+        for name, kind in kinds
+    }
 
 
 def _spark_types(schema: pa.Schema) -> dict[str, str]:
@@ -174,7 +182,10 @@ def _spark_types(schema: pa.Schema) -> dict[str, str]:
 
 
 def _plain(kind: pa.DataType) -> str:
-    """One name for types that count as the same: large and view variants, units of timestamps."""
+    """One name for types that count as the same: large variants, units of timestamps.
+
+    Views are others: Arrow can neither take rows of them nor compare them with texts.
+    """
     if pa.types.is_timestamp(kind):
         return "timestamp"
     if pa.types.is_dictionary(kind):
@@ -184,7 +195,7 @@ def _plain(kind: pa.DataType) -> str:
         return f"list<{_plain(kind.value_type)}>"
     if pa.types.is_struct(kind):
         return "struct<" + ", ".join(f"{field.name}: {_plain(field.type)}" for field in kind) + ">"
-    return str(kind).removeprefix("large_").removesuffix("_view")
+    return str(kind).removeprefix("large_")
 
 
 def _fits(got: str | None, wanted: str) -> bool:

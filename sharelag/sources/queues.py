@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import InputError
+from sharelag.errors import InputError, first_line
 from sharelag.schemas.arrow import as_table
 from sharelag.schemas.dead_letters import WITH_HEADERS
+from sharelag.sources.files.damage import DAMAGE
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 
@@ -67,7 +68,13 @@ class Queue:
         elif self.paths is not None:
             from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
 
-            dataset = parquet_dataset(self.paths)
+            try:
+                dataset = parquet_dataset(self.paths)
+            except DAMAGE as error:  # of several files; of which one, pyarrow does not say
+                raise InputError(
+                    f"cannot read the files of the dead-letter queue at "
+                    f"{Path(self.paths[0]).parent} ({first_line(error).rstrip('.')}): {_NEEDED}"
+                ) from error
             schemas.require(dataset.schema, WITH_HEADERS, "the dead-letter queue")
             for batch in parquet_batches(dataset, WITH_HEADERS.names):
                 yield batch.cast(WITH_HEADERS)

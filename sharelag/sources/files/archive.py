@@ -30,6 +30,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files import samples, views
 from sharelag.sources.files.archive_info import ArchiveInfo, read_info
+from sharelag.sources.files.batches import gathered
 from sharelag.sources.files.bounds import check_footer, read_table, rows_within
 from sharelag.sources.files.damage import check_values, reading_parquet
 from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened, whole, writer
@@ -68,14 +69,12 @@ class ArchiveInput(RecordsOnly):
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         """Yield raw records of a topic (`sharelag.schemas.RAW`), each partition in log order."""
         for path in self._files(f"{RECORDS}/source={topic}"):
-            file = _open(path)
-            with reading_parquet(path):
-                rows = _AT_ONCE
+            with _open(path) as file, reading_parquet(path):
                 schemas.require(file.schema_arrow, schemas.RAW, str(path))
-                for number in range(file.num_row_groups):
-                    rows = rows_within(path, number, rows)
+                groups = range(file.num_row_groups)
+                rows = rows_within(path, file.metadata, groups, _AT_ONCE)
                 batches = file.iter_batches(rows, columns=schemas.RAW.names)
-                yield from whole(batches, file.metadata.num_rows)
+                yield from gathered(whole(batches, file.metadata.num_rows), rows)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the same records as a Spark DataFrame."""
@@ -220,7 +219,8 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
     Raises
     ------
     InputError
-        When there is no archive, or it is not writable.
+        When there is no archive, it is not writable, or one of the small files is damaged: then
+        all files stay as they are.
     """
     ArchiveInput(folder).info()
     with views.locked(folder / ".compacting"):
@@ -228,23 +228,43 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
         if view.folder is None:
             return 0
         scratch = views.staging(folder, "compact")
-        add: dict[str, Path] = {}
-        drop: list[str] = []
-        for number, group in enumerate(_small_files(view, target_bytes)):
-            first, last = group[0].stem.partition("-to-")[0], group[-1].stem.rpartition("-to-")[2]
-            merged = scratch / f"{number}.parquet"
-            schema = _open(group[0]).schema_arrow
-            write_parquet(
-                merged, schema, (b for path in group for b in _open(path).iter_batches(50_000))
-            )
-            add[str(group[0].with_name(f"{first}-to-{last}.parquet").relative_to(view.folder))] = (
-                merged
-            )
-            drop += [str(path.relative_to(view.folder)) for path in group]
-        # Only this function drops files, so all still exist.
-        done = bool(add) and views.commit(folder, add, drop)
-        shutil.rmtree(scratch)
-        return len(drop) if done else 0
+        try:
+            return _merge_small(folder, view.folder, _small_files(view, target_bytes), scratch)
+        finally:
+            shutil.rmtree(scratch)
+
+
+def _merge_small(
+    folder: Path, current: Path, groups: Sequence[Sequence[Path]], scratch: Path
+) -> int:
+    """Replace groups of files by one file each, unless one of them cannot be read completely."""
+    add: dict[str, Path] = {}
+    drop: list[str] = []
+    for number, group in enumerate(groups):
+        first, last = group[0].stem.partition("-to-")[0], group[-1].stem.rpartition("-to-")[2]
+        merged = scratch / f"{number}.parquet"
+        with _open(group[0]) as file, reading_parquet(group[0]):
+            schema = file.schema_arrow
+        write_parquet(merged, schema, _rows_of(group, schema))
+        place = group[0].with_name(f"{first}-to-{last}.parquet")
+        add[str(place.relative_to(current))] = merged
+        drop += [str(path.relative_to(current)) for path in group]
+    # Only `compact` drops files, so all still exist.
+    done = bool(add) and views.commit(folder, add, drop)
+    return len(drop) if done else 0
+
+
+def _rows_of(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of files that have the same columns."""
+    texts = [field.name for field in schema if field.type in (pa.string(), pa.binary())]
+    for path in paths:
+        with _open(path) as file, reading_parquet(path):
+            if file.schema_arrow != schema:
+                raise pa.ArrowInvalid(f"it has other columns than {paths[0].name}")
+            groups = range(file.num_row_groups)
+            rows = rows_within(path, file.metadata, groups, _AT_ONCE, texts)
+            batches = file.iter_batches(rows, use_threads=False)
+            yield from whole(batches, file.metadata.num_rows)
 
 
 def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

@@ -6,6 +6,7 @@ link in a folder can lead anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,31 +64,51 @@ def readable_group(file: pq.ParquetFile, number: int, names: list[str]) -> pq.Ro
     return file.metadata.row_group(number)
 
 
-def rows_within(path: Path | str, number: int, rows: int) -> int:
-    """Return how many rows of a row group of raw records to read at once.
+def rows_within(
+    path: Path | str,
+    footer: pq.FileMetaData,
+    numbers: Iterable[int],
+    rows: int,
+    texts: Sequence[str] = _TEXTS,
+) -> int:
+    """Return how many rows of some row groups to read at once.
 
     Parameters
     ----------
     path : pathlib.Path or str
-    number : int
-        The row group.
+    footer : pyarrow.parquet.FileMetaData
+        Of that file, which is opened once: a footer is as long as it has row groups.
+    numbers : iterable of int
+        The row groups.
     rows : int
-        So many, unless its dictionaries have values so large that they would take more than
+        So many, unless a dictionary has values so large that they would take more than
         `BATCH_BYTES`: the sizes in a footer count a repeated value once.
+    texts : sequence of str
+        Columns whose values may be of any length; those of raw records unless given.
 
     Raises
     ------
     InputError
-        When the values together are larger than `check_footer` lets a file be.
+        When the values of a row group are larger than `check_footer` lets a file be.
     """
-    metadata = pq.read_metadata(path)
-    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
-    texts = [name for name in _TEXTS if name in paths]
-    file = opened(path, metadata=metadata, read_dictionary=texts)
-    group = readable_group(file, number, texts)
+    paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    places = {name: paths.index(name) for name in texts if name in paths}
+    if not places:
+        return rows
+    with opened(path, metadata=footer, read_dictionary=list(places)) as file:
+        for number in numbers:
+            rows = _rows_of_group(path, file, number, rows, places)
+    return rows
+
+
+def _rows_of_group(
+    path: Path | str, file: pq.ParquetFile, number: int, rows: int, places: Mapping[str, int]
+) -> int:
+    """Return how many rows of a row group to read at once, where texts have these places."""
+    group = readable_group(file, number, list(places))
     if not group.num_rows:
         return rows
-    columns = [group.column(paths.index(name)) for name in texts]
+    columns = [group.column(at) for at in places.values()]
     names = [
         column.path_in_schema
         for column in columns

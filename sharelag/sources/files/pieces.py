@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources.files.batches import rows_at_once
+from sharelag.sources.files.batches import gathered, rows_at_once
 from sharelag.sources.files.bounds import check_footer, readable_group, rows_within
 from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.parquet import opened, whole
@@ -75,7 +76,10 @@ def plan(paths: Sequence[str], topic: str) -> Plan:
     total = sum(piece.size for piece in pieces)
     largest = max((sum(piece.size for piece in group) for group in groups), default=0)
     if largest <= max(2 * _TASK_BYTES, _LARGEST_PART * total):
-        return Plan(_in_tasks(groups, total), True)
+        # By files again, so that each is opened once a task.
+        order = {piece: number for number, piece in enumerate(pieces)}
+        tasks = [sorted(task, key=order.__getitem__) for task in _in_tasks(groups, total)]
+        return Plan(tasks, True)
     return Plan(_in_sequence(pieces), False)
 
 
@@ -83,14 +87,24 @@ def read_pieces(
     pieces: Sequence[Piece], columns: Sequence[str] = schemas.RAW.names
 ) -> Iterator[pa.RecordBatch]:
     """Yield the raw records of pieces, which stand in the order of their files."""
+    for path, found in groupby(pieces, key=lambda piece: piece.path):
+        of_file = list(found)
+        with _as_planned(path, of_file) as file:
+            numbers = [piece.row_group for piece in of_file]
+            rows = rows_within(path, file.metadata, numbers, _BATCH_ROWS)
+            yield from gathered(_read(file, of_file, rows, list(columns)), rows)
+
+
+def _read(
+    file: pq.ParquetFile, pieces: Sequence[Piece], rows: int, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the raw records of pieces of one file, at most so many rows at once."""
     for piece in pieces:
-        with _as_planned(piece) as file:
-            rows = rows_at_once(_BATCH_ROWS, piece.rows, piece.size)
-            rows = rows_within(piece.path, piece.row_group, rows)
-            batches = file.iter_batches(rows, [piece.row_group], list(columns), use_threads=False)
-            for batch in whole(batches, piece.rows):
-                _check_place(batch, piece)
-                yield batch
+        few = rows_at_once(rows, piece.rows, piece.size)
+        batches = file.iter_batches(few, [piece.row_group], columns, use_threads=False)
+        for batch in whole(batches, piece.rows):
+            _check_place(batch, piece)
+            yield batch
 
 
 def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
@@ -102,21 +116,22 @@ def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
 
 
 @contextmanager
-def _as_planned(piece: Piece) -> Iterator[pq.ParquetFile]:
-    """Open the file of a piece, which must still be the one that was planned with."""
-    changed = f"{piece.path} changed while it was being read: open the input again"
+def _as_planned(path: str, pieces: Sequence[Piece]) -> Iterator[pq.ParquetFile]:
+    """Open the file of some pieces, which must still be the one that was planned with."""
+    changed = f"{path} changed while it was being read: open the input again"
     try:
-        file = opened(piece.path)
+        file = opened(path)
     except FileNotFoundError:
         raise  # an archive's readers know why a file may be gone
     except (OSError, pa.ArrowException) as error:  # its footer could be read before
         raise InputError(changed) from error
-    with file, reading_parquet(piece.path):
-        if _footer(file.metadata) != piece.footer:
+    with file, reading_parquet(path):
+        if any(_footer(file.metadata) != piece.footer for piece in pieces):
             raise InputError(changed)
-        (partitions,) = _ranges(file, piece.row_group, ["partition"])
-        if piece != _piece(piece.path, file, piece.row_group, partitions):
-            raise InputError(changed)
+        for piece in pieces:
+            (partitions,) = _ranges(file, piece.row_group, ["partition"])
+            if piece != _piece(path, file, piece.row_group, partitions):
+                raise InputError(changed)
         yield file
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.sources.files.batches import rows_at_once
+from sharelag.sources.files.batches import gathered, rows_at_once
 from sharelag.sources.files.bounds import check_footer, rows_within
 from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.parquet import COMPARED, whole
@@ -44,11 +44,11 @@ def parquet_batches(
     # log. What is read ahead is held in memory.
     for fragment in dataset.get_fragments():
         with reading_parquet(fragment.path):
-            check_footer(fragment.path, fragment.metadata)
+            footer = fragment.metadata
+            check_footer(fragment.path, footer)
             size = sum(group.total_byte_size for group in fragment.row_groups)
-            rows = rows_at_once(_BATCH_ROWS, fragment.metadata.num_rows, size)
-            for group in fragment.row_groups:
-                rows = rows_within(fragment.path, group.id, rows)
+            rows = rows_at_once(_BATCH_ROWS, footer.num_rows, size)
+            rows = rows_within(fragment.path, footer, range(footer.num_row_groups), rows)
             batches = fragment.to_batches(
                 schema=dataset.schema,
                 columns=names,
@@ -56,4 +56,4 @@ def parquet_batches(
                 batch_readahead=1,
                 use_threads=False,
             )
-            yield from whole(batches, fragment.metadata.num_rows)
+            yield from gathered(whole(batches, footer.num_rows), rows)

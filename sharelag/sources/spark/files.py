@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.schemas.arrow import as_table, for_spark
+from sharelag.schemas.arrow import for_spark
+from sharelag.sources.files.batches import gathered
+from sharelag.sources.files.bounds import TABLE_BYTES, check_footer, rows_within
 from sharelag.sources.files.control import control_segments, read_control_segment
 from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened, whole
@@ -19,8 +21,10 @@ from sharelag.sources.files.segments import partitions, read_partition
 from sharelag.sources.spark.sessions import is_connect
 from sharelag.wire.fields import STATE_TOPIC
 
-#: Maximum size in bytes of files that are sent to a remote Spark.
-_MOST_SENT = 256 << 20
+#: Maximum size in bytes of files that are sent to a remote Spark, and of what is in them.
+_MOST_SENT, _MOST_DECODED = 256 << 20, TABLE_BYTES
+#: Records that are read at once, where they are small.
+_AT_ONCE = 50_000
 
 
 def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -141,12 +145,29 @@ def _sent(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
             f"Spark cannot access {files[0].parent}, and its {size >> 20:,} MiB are too large to "
             "send: copy the folder to a place that Spark can read, and give that path"
         )
-    tables: list[pa.Table] = []
+    return sent(spark, [pa.RecordBatch.from_pylist([], schemas.RAW), *_decoded(files)])
+
+
+def _decoded(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    """Yield the raw records of files as they are sent: a repeated value is in each of its rows."""
+    total = 0
     for path in files:
         with reading_parquet(path), opened(path) as file:
-            batches = whole(file.iter_batches(columns=schemas.RAW.names), file.metadata.num_rows)
-            tables += [as_table(batch).cast(schemas.RAW) for batch in batches]
-    return sent(spark, pa.concat_tables([schemas.RAW.empty_table(), *tables]).to_batches())
+            schemas.require(file.schema_arrow, schemas.RAW, str(path))
+            check_footer(path, file.metadata)
+            groups = range(file.num_row_groups)
+            rows = rows_within(path, file.metadata, groups, _AT_ONCE)
+            batches = file.iter_batches(rows, columns=schemas.RAW.names, use_threads=False)
+            for batch in gathered(whole(batches, file.metadata.num_rows), rows):
+                found = batch.select(schemas.RAW.names).cast(schemas.RAW)
+                total += found.nbytes
+                if total > _MOST_DECODED:
+                    raise InputError(
+                        f"Spark cannot access {files[0].parent}, and its records have more than "
+                        f"{_MOST_DECODED >> 20:,} MiB, too many to send: copy the folder to a "
+                        "place that Spark can read, and give that path"
+                    )
+                yield found
 
 
 def sent(spark: SparkSession, batches: Iterable[pa.RecordBatch]) -> DataFrame:

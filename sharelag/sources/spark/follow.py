@@ -196,8 +196,12 @@ class _Job:
                     path.unlink()
 
     def _tidy(self) -> None:
+        """Merge small files now and then; following goes on where one of them is damaged."""
         if next(self.commits) % self.compact_every == 0:
-            compact(self.folder)
+            try:
+                compact(self.folder)
+            except InputError as error:
+                _LOG.warning("small files of the archive stay as they are: %s", error)
 
     def _sample(self, scratch: Path, day: str) -> dict[str, Path]:
         config = self.config.renewed()  # brokers that were silent cost the next sample nothing

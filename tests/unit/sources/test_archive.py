@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +24,9 @@ from sharelag.sources.files import views
 from sharelag.sources.files.archive import GAP, ArchiveInput, compact, write_parquet
 from sharelag.sources.files.archive_info import begin, is_archive
 from sharelag.sources.kafka.config import client_config
+from sharelag.sources.spark.follow import _Job
 from sharelag.wire.fields import STATE_TOPIC
+from tests.support.parquet import flip_in_a_page
 
 BEGUN = datetime(2026, 11, 21, tzinfo=UTC)
 CONFIG = client_config("b:1", None, {"ssl.key.password": "hunter2"})
@@ -263,6 +267,49 @@ def test_large_files_are_left_alone(folder: Path) -> None:
     assert _offsets(folder) == {0: list(range(3000))}
     assert compact(folder, target_bytes=10) == 0
     assert not list((folder / ".staging" / "compact").glob("*"))
+
+
+def test_damaged_files_are_not_merged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They stay as they are, and who follows goes on."""
+    told = Counter[str]()
+    for seed in range(60):
+        folder = tmp_path / str(seed)
+        begin(folder, "cluster", {STATE_TOPIC: [0, 7]}, CONFIG)
+        for batch in range(3):
+            _add(folder, batch, _raw(batch * 300, 300))
+        before = views.current(folder).files("records")
+        damaged = before[seed % 3]
+        octets = damaged.read_bytes()
+        damaged.unlink()  # its links in other views keep what they have
+        damaged.write_bytes(octets)
+        flip_in_a_page(damaged, Random(seed))
+        caplog.clear()
+        refused = ""
+        try:
+            compact(folder)
+        except InputError as error:
+            refused = str(error)
+        if refused:
+            assert str(damaged) in refused, seed
+            assert views.current(folder).files("records") == before
+            job = object.__new__(_Job)
+            job.folder, job.compact_every, job.commits = folder, 1, itertools.count(1)
+            job._tidy()
+            assert str(damaged) in caplog.text
+            told["refused"] += 1
+        else:
+            assert _offsets(folder) == {0: list(range(900))}
+            told["merged"] += 1
+        assert not (folder / ".staging" / "compact").exists()
+    assert min(told["refused"], told["merged"]) > 2, told
+
+
+def test_files_with_other_columns_are_not_merged(folder: Path) -> None:
+    _add(folder, 0, _raw(0, 5))
+    _add(folder, 1, _raw(5, 5).drop_columns(["value"]))
+    with pytest.raises(InputError, match=r"000000000001-00000\.parquet .* other columns than"):
+        compact(folder)
+    assert len(views.current(folder).files("records")) == 2
 
 
 def test_views_that_were_replaced_go_after_a_while(folder: Path) -> None:

@@ -9,6 +9,7 @@ import random
 import resource
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ import pytest
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.schemas.dead_letters import WITH_HEADERS
 from sharelag.sources.files import bounds, pieces
 from sharelag.sources.files.archive import ArchiveInput, write_parquet
 from sharelag.sources.files.archive_info import begin
 from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.views import DATA, VIEWS, commit, staging
+from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
 from sharelag.sources.kafka.config import client_config
+from sharelag.sources.queues import queue_of
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.descriptions import describe
 from tests.support.parquet import flip_in_a_page
@@ -131,7 +135,7 @@ def test_a_footer_that_contradicts_itself_does_not_end_the_process(
         path.write_bytes(octets)
         try:
             with reading_parquet(path):
-                bounds.rows_within(path, 0, 1000)
+                bounds.rows_within(path, pq.read_metadata(path), [0], 1000)
         except InputError:
             unread += 1
         try:
@@ -192,6 +196,76 @@ def test_a_plan_reads_each_row_group_once(tmp_path: Path, monkeypatch: pytest.Mo
     planned = pieces.plan([str(path)], STATE_TOPIC)
     assert read == [*range(7)]
     assert sum(piece.rows for task in planned.tasks for piece in task) == len(table)
+
+
+def _read_by_this_process(path: Path) -> list[pa.RecordBatch]:
+    return list(parquet_batches(parquet_dataset(str(path))))
+
+
+def _read_in_pieces(path: Path) -> list[pa.RecordBatch]:
+    tasks = pieces.plan([str(path)], STATE_TOPIC).tasks
+    return [batch for task in tasks for batch in pieces.read_pieces(task)]
+
+
+def _read_from_an_archive(path: Path) -> list[pa.RecordBatch]:
+    folder = path.parent / "archive"
+    begin(folder, "cluster", {STATE_TOPIC: [0]}, client_config("b:1"))
+    place = f"records/source={STATE_TOPIC}/day=2026-11-21/{0:012d}.parquet"
+    assert commit(folder, {place: path}, batch=0, day="2026-11-21")
+    return list(ArchiveInput(folder).batches(STATE_TOPIC))
+
+
+@pytest.mark.parametrize("read", [_read_by_this_process, _read_in_pieces, _read_from_an_archive])
+def test_many_row_groups_cost_no_more_than_few(
+    read: Callable[[Path], list[pa.RecordBatch]],
+    tmp_path: Path,
+    opened: list[pq.ParquetFile],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A footer is as long as it has row groups, and a batch of one row costs as one of thousands.
+
+    Both were once so for each group: 200 of 4,000 groups took 5 GB of memory.
+    """
+    path, footers = tmp_path / "many.parquet", []
+    really = pq.read_metadata
+
+    def noted(where: Any) -> pq.FileMetaData:
+        footers.append(where)
+        return really(where)
+
+    state = pq.read_table(CAPTURE / RECORDS, filters=[("topic", "=", STATE_TOPIC)])
+    table = pa.concat_tables([state.cast(schemas.RAW)] * math.ceil(4000 / len(state)))
+    pq.write_table(table.slice(0, 4000), path, row_group_size=1)
+    opened.clear()
+    monkeypatch.setattr(pq, "read_metadata", noted)
+    batches = read(path)
+    assert pa.Table.from_batches(batches).cast(schemas.RAW).equals(table.slice(0, 4000))
+    assert len(batches) < 4
+    assert len(opened) + len(footers) < 6
+
+
+def test_a_queue_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    table = WITH_HEADERS.empty_table()
+    path = tmp_path / "queue.parquet"
+    pq.write_table(table.append_column("key", table.column("key")), path)
+    with pytest.raises(InputError, match=r"dead-letter queue at .* duplicate field names\): give"):
+        list(queue_of(None, path).batches())
+
+
+def test_tasks_read_each_file_at_a_time(tmp_path: Path, opened: list[pq.ParquetFile]) -> None:
+    """Also where several files have the same partitions, each in a row group of its own."""
+    table = pq.read_table(CAPTURE / RECORDS, filters=[("topic", "=", STATE_TOPIC)]).slice(0, 1)
+    paths = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+    place = table.schema.get_field_index("partition")
+    for path in paths:
+        with pq.ParquetWriter(path, table.schema) as file:
+            for partition in range(20):
+                number = pa.array([partition], pa.int32())
+                file.write_table(table.set_column(place, table.schema.field(place), number))
+    (task,) = pieces.plan(paths, STATE_TOPIC).tasks
+    opened.clear()
+    assert sum(batch.num_rows for batch in pieces.read_pieces(task)) == 40
+    assert len(opened) == 4
 
 
 @pytest.mark.parametrize("name", ["offsets.parquet", RECORDS, "records", "capture.json"])

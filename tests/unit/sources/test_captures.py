@@ -214,6 +214,16 @@ PART = "records/part-0.parquet"
             ),
             ["offset: expected int64, got string"],
         ),
+        (
+            _table(PART, RECORDS.append_column("key", RECORDS.column("key"))),
+            ["part-0.parquet", "key: expected binary, got 2 columns of this name"],
+        ),
+        (
+            _table(
+                PART, RECORDS.set_column(0, "key", RECORDS.column("key").cast(pa.binary_view()))
+            ),
+            ["part-0.parquet", "key: expected binary, got binary_view", "cast yours"],
+        ),
     ],
 )
 def test_a_broken_capture(capture: Path, damage: Callable[[Path], None], words: list[str]) -> None:
