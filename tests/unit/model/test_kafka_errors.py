@@ -86,3 +86,9 @@ def test_the_page_has_them_all() -> None:
     assert errors_page.written(page) == page, "run `python -m tools.errors_page`"
     for code, error in ERRORS.items():
         assert f"| `{error.name}` ({code}) | {error.meaning} |" in page
+
+
+def test_a_broker_that_leaves_while_it_is_asked_is_away() -> None:
+    """What ended `lag --watch` while all brokers were restarted, one by one."""
+    left = explain(KafkaError(KafkaError._DESTROY_BROKER), "the list of topics", CONFIG)
+    assert errors.are_away(left)
