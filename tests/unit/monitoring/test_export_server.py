@@ -95,6 +95,14 @@ def _now() -> Gathered:
     return gathered(WrittenInput([Write(600, 6600)]))
 
 
+def _said(captured: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what was said, but for Kafka clients of earlier tests whose broker has ended.
+
+    Those of sharelag have its name in the place of the library's.
+    """
+    return [line for line in captured.readouterr().err.splitlines() if "|rdkafka#" not in line]
+
+
 def test_garbage_is_answered_or_dropped_and_logged_nowhere(
     now: Gathered, capfd: pytest.CaptureFixture[str], cases: Any, injected: Inject
 ) -> None:
@@ -113,7 +121,7 @@ def test_garbage_is_answered_or_dropped_and_logged_nowhere(
             else:
                 happened["requests refused, or dropped"] += 1
         assert b"kafka_share_group_sum_lag" in _scrape(port)[1]
-    assert capfd.readouterr().err == ""
+    assert _said(capfd) == []
     injected("clients", "a damaged request to the exporter", count, happened, wrong=wrong)
     assert wrong == 0
     assert happened["answers"] > 0
@@ -173,7 +181,7 @@ def test_clients_that_go_away_are_logged_nowhere(
         while _threads():
             assert time.monotonic() < deadline
             time.sleep(0.01)
-    assert capfd.readouterr().err == ""
+    assert _said(capfd) == []
 
 
 @pytest.mark.parametrize("sends", [b"", b"GET /met", REQUEST[:60], b"GET /metrics HTTP/1.1\r\nX: "])
