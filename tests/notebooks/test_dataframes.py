@@ -15,7 +15,7 @@ from sharelag.workbench import engine
 from tests.support.connect import no_session
 from tests.support.notebooks.shipped import complaints, papermill, texts
 
-#: tests/spark/test_notebooks.py runs its code, in a usual run.
+#: In a usual run tests/spark/test_frames.py asks the same of DataFrames, without a notebook.
 pytestmark = pytest.mark.exhaustive
 NAME = "11_dataframes_and_sql"
 #: What Java and Spark say whenever they start; a kernel shows it below the cell that starts them.

@@ -25,8 +25,8 @@ RUN: dict[str, dict[str, Any]] = {
 }
 #: How many cells run. What is compared later is simulated from the scenario alone, as of any input.
 CELLS = {"06_what_if": 3}
-#: In a usual run: up to what is compared with Kafka.
-QUICK_CELLS = {"02_inside_a_window": 4}
+#: The one of a usual run.
+QUICK = "01_lag_today"
 LONG = pytest.mark.exhaustive
 
 
@@ -46,7 +46,7 @@ def ran(
     """The notebooks after a run on a cluster where two members cannot keep up, two at a time."""
     mine = [item for item in request.session.items if item.path == request.path]
     is_long = any(item.get_closest_marker("exhaustive") for item in mine)
-    folders = {name: tmp_path_factory.mktemp(name) for name in RUN if is_long or name not in CELLS}
+    folders = {name: tmp_path_factory.mktemp(name) for name in RUN if is_long or name == QUICK}
     with (
         KafkaBroker() as broker,
         Stage(broker.bootstrap_servers, "live") as stage,
@@ -58,9 +58,8 @@ def ran(
             stage.produce(40)
         stage.rest()  # they stay, and nothing changes any more
         described += parse_describe(broker.share_groups_describe(stage.group))
-        cells = CELLS if is_long else QUICK_CELLS
         started = {
-            name: two.submit(_run, name, broker, folders[name], remote, cells.get(name))
+            name: two.submit(_run, name, broker, folders[name], remote, CELLS.get(name))
             for name in folders
         }
         found = {name: run.result() for name, run in started.items()}
@@ -76,7 +75,7 @@ def _run(
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LONG) if name in CELLS else name for name in RUN]
+    "name", [name if name == QUICK else pytest.param(name, marks=LONG) for name in RUN]
 )
 def test_it_runs_on_a_live_cluster(ran: dict[str, NotebookNode], name: str) -> None:
     assert complaints(ran[name]) == []
@@ -100,6 +99,7 @@ def test_lag_is_what_kafka_prints(
     assert sum(row["lag"] or 0 for row in described) > 100
 
 
+@LONG
 def test_the_window_begins_where_kafkas_does(
     ran: dict[str, NotebookNode], described: list[DescribedOffset]
 ) -> None:

@@ -16,12 +16,7 @@ from tests.support.notebooks.shipped import read
 pytestmark = pytest.mark.usefixtures("spark")
 
 #: Run with other parameters by no test.
-AS_THEY_ARE = (
-    "05_imbalance",
-    "08_consumer_group_or_share_group",
-    "10_your_own_cluster",
-    "11_dataframes_and_sql",
-)
+AS_THEY_ARE = ("05_imbalance", "08_consumer_group_or_share_group", "10_your_own_cluster")
 LONG_AGO = "2020-01-01T00:00:00Z"
 
 
