@@ -20,7 +20,6 @@ WAYS = {
     "proxy": "ALL_PROXY",
     "cert": "SSL_CERT_FILE",
 }
-_LINKS = "--find-links"
 BYTECODE = """
 import compileall, sysconfig
 compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2)
@@ -130,7 +129,8 @@ def as_pip_was_told(python: Path) -> tuple[list[str], dict[str, str]]:
     for kind in ("global", "install", ":env:"):
         for name, value in re.findall(rf"(?m)^{kind}\.([\w-]+)=('.*'|\".*\")$", listed):
             told[name] = ast.literal_eval(value)
-    places = [part for place in told.get("find-links", "").split() for part in (_LINKS, place)]
+    links = told.get("find-links", "").split()
+    places = [part for place in links for part in ("--find-links", place)]
     if told.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
         places.append("--no-index")
     ways = {name: told[of].replace("\n", " ").strip() for of, name in WAYS.items() if of in told}

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sharelag.sources.files import parquet
-from sharelag.sources.files.damage import read_description, write_description
+from sharelag.sources.files.description import read_description, write_description
 
 
 def rewrite(path: Path) -> None:

@@ -11,6 +11,7 @@ import argparse
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from tools.make_env import as_pip_was_told
@@ -84,12 +85,8 @@ def main(arguments: list[str]) -> int:
 
 def environment(version: str) -> Path:
     """Make or bring up to date the environment of a version; its Python."""
-    folder = ENVIRONMENTS / f"pyspark-{version}"
-    python = folder / "bin" / "python"
-    uv = str(Path(sys.executable).with_name("uv"))
-    if not python.exists():
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
-    others = folder / "requirements.txt"
+    python = _made(ENVIRONMENTS / f"pyspark-{version}")
+    others = ENVIRONMENTS / f"pyspark-{version}" / "requirements.txt"
     # A pin goes from its name to the next line that is not indented: hashes are lines of their own.
     pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
     others.write_text("\n".join(pin for pin in pins if not pin.startswith(("pyspark==", "py4j=="))))
@@ -98,30 +95,42 @@ def environment(version: str) -> Path:
     return python
 
 
-def _install(python: Path, *what: str) -> None:
-    """Install packages and this checkout, from where pip was told to look, as `make env` does."""
-    places, ways = as_pip_was_told(Path(sys.executable))
-    command = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet"]
-    for one in (what, ("--no-deps", "--editable", ".")):
-        subprocess.run([*command, "--python", str(python), *places, *one], env=ways, check=True)
-
-
 def lowest() -> Path:
     """Make or bring up to date the environment of the lower ends of all ranges; its Python."""
-    folder = ENVIRONMENTS / LOWEST
-    python, pins = folder / "bin" / "python", folder / "requirements.txt"
-    uv = str(Path(sys.executable).with_name("uv"))
-    if not python.exists():
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
-    places, ways = as_pip_was_told(Path(sys.executable))
-    choose = ["--python-version", "3.11", "--resolution", "lowest-direct", "--all-extras", *places]
-    subprocess.run(
-        [uv, "pip", "compile", "--quiet", *choose, "-o", str(pins), "pyproject.toml"],
-        env=ways,
-        check=True,
-    )
+    python, pins = _made(ENVIRONMENTS / LOWEST), ENVIRONMENTS / LOWEST / "requirements.txt"
+    choose = ["--python-version", "3.11", "--resolution", "lowest-direct", "--all-extras"]
+    _uv("pip", "compile", *choose, "-o", str(pins), "pyproject.toml", *_where())
     _install(python, "--requirement", str(pins))
     return python
+
+
+def _made(folder: Path) -> Path:
+    """Make a virtual environment unless it is there; its Python."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        _uv("venv", "--python", sys.executable, str(folder))
+    return python
+
+
+def _install(python: Path, *what: str) -> None:
+    """Install packages and this checkout."""
+    for one in (what, ("--no-deps", "--editable", ".")):
+        _uv("pip", "install", "--python", str(python), *one, *_where())
+
+
+def _where() -> list[str]:
+    return _told()[0]
+
+
+def _uv(*arguments: str) -> None:
+    """Run the uv of `make env`, told what pip was told of where packages are."""
+    uv = str(Path(sys.executable).with_name("uv"))
+    subprocess.run([uv, "--quiet", *arguments], env=_told()[1], check=True)
+
+
+@cache
+def _told() -> tuple[list[str], dict[str, str]]:
+    return as_pip_was_told(Path(sys.executable))
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ _REACH = (
     (-187, "_ALL_BROKERS_DOWN", "no broker could be connected to", _ADDRESS),
     (-185, "_TIMED_OUT", "no answer came in time", _ADDRESS),
     (-166, "_TIMED_OUT_QUEUE", "no connection was there in time to send the request", _ADDRESS),
-    (-137, "_DESTROY_BROKER", "the broker left the cluster while it was asked", _ADDRESS),
+    (-137, "_DESTROY_BROKER", "the broker left the cluster before it answered", _ADDRESS),
     (7, "REQUEST_TIMED_OUT", "the broker could not complete the request in time", _ADDRESS),
     (-181, "_SSL", "no encrypted connection was agreed on, or a certificate was refused", _TLS),
     (13, "NETWORK_EXCEPTION", "the broker closed the connection before it answered", _ADDRESS),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -113,8 +112,6 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
     moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
     known = evidence.lag.column("group_id").to_pylist()
-    # Rules of the same patience judge the same causes.
-    explained = cache(partial(explain, evidence))
     rows: list[dict[str, Any]] = []
     for rule in rules.rules:
         if rule.measure == "state_topic":
@@ -123,7 +120,9 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         is_cause = rule.measure == "cause"
         rows += _rows(
             rule,
-            of_causes(rule, explained(rule.patience), now) if is_cause else series(rule, moments),
+            of_causes(rule, explain(evidence, rule.patience), now)
+            if is_cause
+            else series(rule, moments),
             known,
         )
     for row in rows:

@@ -289,9 +289,7 @@ def _fails_after(real: Callable[..., bool]) -> Callable[..., bool]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "fails", [pytest.param(_fails_before, id="before"), pytest.param(_fails_after, id="after")]
-)
+@pytest.mark.parametrize("fails", [_fails_before, _fails_after], ids=["before", "after"])
 def test_pruned_under_a_stopped_archive_and_then_killed(
     broker: KafkaBroker,
     spark: SparkSession,

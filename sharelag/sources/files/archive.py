@@ -30,10 +30,10 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files import samples, views
 from sharelag.sources.files.archive_info import ArchiveInfo, read_info
-from sharelag.sources.files.batches import gathered
-from sharelag.sources.files.bounds import check_footer, read_table, rows_within
+from sharelag.sources.files.batches import gathered, grouped
+from sharelag.sources.files.bounds import AT_ONCE, batches_within, check_footer, read_table
 from sharelag.sources.files.damage import check_values, reading_parquet
-from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened, whole, writer
+from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened, writer
 from sharelag.sources.inputs import RecordsOnly, of_topics
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -54,8 +54,6 @@ GAP = pa.schema(
     ]
 )
 
-#: Records that are read at once, where they are small.
-_AT_ONCE = 50_000
 # Records per row group: Parquet with smaller ones is slow to read.
 _ROW_GROUP_ROWS, _ROW_GROUP_BYTES = 100_000, 32 << 20
 
@@ -71,10 +69,7 @@ class ArchiveInput(RecordsOnly):
         for path in self._files(f"{RECORDS}/source={topic}"):
             with _open(path) as file, reading_parquet(path):
                 schemas.require(file.schema_arrow, schemas.RAW, str(path))
-                groups = range(file.num_row_groups)
-                rows = rows_within(path, file.metadata, groups, _AT_ONCE)
-                batches = file.iter_batches(rows, columns=schemas.RAW.names)
-                yield from gathered(whole(batches, file.metadata.num_rows), rows)
+                yield from gathered(batches_within(path, file, schemas.RAW.names), AT_ONCE)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the same records as a Spark DataFrame."""
@@ -219,8 +214,8 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
     Raises
     ------
     InputError
-        When there is no archive, it is not writable, or one of the small files is damaged: then
-        all files stay as they are.
+        When there is no archive, it is not writable, or a small file is damaged. No file is
+        changed then.
     """
     ArchiveInput(folder).info()
     with views.locked(folder / ".compacting"):
@@ -261,25 +256,15 @@ def _rows_of(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatc
         with _open(path) as file, reading_parquet(path):
             if file.schema_arrow != schema:
                 raise pa.ArrowInvalid(f"it has other columns than {paths[0].name}")
-            groups = range(file.num_row_groups)
-            rows = rows_within(path, file.metadata, groups, _AT_ONCE, texts)
-            batches = file.iter_batches(rows, use_threads=False)
-            yield from whole(batches, file.metadata.num_rows)
+            yield from batches_within(path, file, texts=texts)
 
 
 def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Write one file with at most one row group in memory."""
     with writer(path, schema) as file:
-        gathered: list[pa.RecordBatch] = []
-        rows = size = 0
-        for batch in batches:
-            gathered.append(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            if rows >= _ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
-                file.write_table(pa.Table.from_batches(gathered, schema))
-                gathered, rows, size = [], 0, 0
-        if rows:
-            file.write_table(pa.Table.from_batches(gathered, schema))
+        filled = (batch for batch in batches if batch.num_rows)
+        for group in grouped(filled, _ROW_GROUP_ROWS, _ROW_GROUP_BYTES):
+            file.write_table(pa.Table.from_batches(group, schema))
 
 
 def _small_files(view: views.View, target_bytes: int) -> list[list[Path]]:

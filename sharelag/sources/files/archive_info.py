@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from sharelag.errors import InputError
-from sharelag.sources.files.damage import read_description, write_description
+from sharelag.sources.files.description import (
+    check_fields,
+    describing,
+    read_description,
+    write_description,
+)
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.version import __version__
 
@@ -52,23 +57,15 @@ def read_info(folder: Path) -> ArchiveInfo | None:
         ):
             raise InputError(f"{folder} is not an archive and not empty: choose another folder")
         return None
-    try:
+    with describing(path, "an archive", "choose another folder"):
         about = read_description(path)
         if about.get("kind") != KIND:
             raise InputError(
                 f"{folder} is a capture, which cannot be continued: choose another folder"
             )
-        if about["format"] != FORMAT:
-            raise InputError(
-                f"{path} has archive format {str(about['format'])[:20]}, but this version reads "
-                f"{FORMAT}: use a newer sharelag"
-            )
+        check_fields(path, about, KIND, FORMAT)
         topics = {name: list(topic["first_offsets"]) for name, topic in about["topics"].items()}
         return ArchiveInfo(about["cluster_id"], topics, about["options"], about["tool_version"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path} does not describe an archive ({repr(error)[:200]}): choose another folder"
-        ) from error
 
 
 def begin(

@@ -26,23 +26,27 @@ def rows_at_once(most: int, rows: int, size: int) -> int:
     return max(1, min(most, _BYTES * rows // max(size, 1)))
 
 
+def grouped(
+    batches: Iterable[pa.RecordBatch], rows: int, size: int
+) -> Iterator[list[pa.RecordBatch]]:
+    """Put consecutive batches together, up to so many rows and bytes unless one alone has more."""
+    found: list[pa.RecordBatch] = []
+    count = total = 0
+    for batch in batches:
+        if found and (count + batch.num_rows > rows or total + batch.nbytes > size):
+            yield found
+            found, count, total = [], 0, 0
+        found.append(batch)
+        count, total = count + batch.num_rows, total + batch.nbytes
+    if found:
+        yield found
+
+
 def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """Join small batches up to so many rows, or as many bytes as a batch should have.
 
     A batch ends where its row group ends, and what is done with one costs the same for a single
     row as for thousands.
     """
-    found: list[pa.RecordBatch] = []
-    count = size = 0
-    for batch in batches:
-        if found and (count + batch.num_rows > rows or size + batch.nbytes > _BYTES):
-            yield _joined(found)
-            found, count, size = [], 0, 0
-        found.append(batch)
-        count, size = count + batch.num_rows, size + batch.nbytes
-    if found:
-        yield _joined(found)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else one_batch(pa.Table.from_batches(batches))
+    for found in grouped(batches, rows, _BYTES):
+        yield found[0] if len(found) == 1 else one_batch(pa.Table.from_batches(found))

@@ -6,7 +6,7 @@ link in a folder can lead anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +24,8 @@ _SMALL_ROWS, _SMALL_BYTES = 1_000_000, 64 << 20
 _ROWS_A_BYTE, _BYTES_A_BYTE = 20, 1000
 #: Bytes in memory of a batch of rows, and of a table that is read at once.
 BATCH_BYTES, TABLE_BYTES = 256 << 20, 1 << 30
-_AT_ONCE = 50_000
+#: Rows that are read at once, where they are small.
+AT_ONCE = 50_000
 _TEXTS = ("key", "value", "topic")
 _TEXT_TYPES = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
@@ -101,6 +102,35 @@ def rows_within(
     return rows
 
 
+def batches_within(
+    path: Path | str,
+    file: pq.ParquetFile,
+    columns: Sequence[str] | None = None,
+    texts: Sequence[str] = _TEXTS,
+) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of a file, as many at once as `rows_within` allows.
+
+    Parameters
+    ----------
+    path : pathlib.Path or str
+    file : pyarrow.parquet.ParquetFile
+        That file, opened.
+    columns : sequence of str, optional
+        All unless given.
+    texts : sequence of str
+        As for `rows_within`.
+
+    Raises
+    ------
+    InputError
+        As `rows_within` does.
+    pyarrow.ArrowInvalid
+        As `sharelag.sources.files.parquet.whole` does.
+    """
+    rows = rows_within(path, file.metadata, range(file.num_row_groups), AT_ONCE, texts)
+    yield from whole(file.iter_batches(rows, columns=columns), file.metadata.num_rows)
+
+
 def _rows_of_group(
     path: Path | str, file: pq.ParquetFile, number: int, rows: int, places: Mapping[str, int]
 ) -> int:
@@ -122,7 +152,7 @@ def _rows_of_group(
     most = _most_bytes(size)
     if largest * group.num_rows > most:
         total = 0
-        for batch in file.iter_batches(_AT_ONCE, [number], names, use_threads=False):
+        for batch in file.iter_batches(AT_ONCE, [number], names, use_threads=False):
             total += sum(_octets(column) for column in batch.columns)
             if total > most:
                 raise _too_much(path, size, f"more than {most >> 20:,} MiB")
@@ -178,15 +208,12 @@ def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> None:
     """Refuse lists that are longer, all together, than a file may have rows."""
-    flat = [field.name for field in stored if not pa.types.is_nested(field.type)]
-    size, columns = Path(path).stat().st_size, file.metadata.num_columns
-    lists = [
-        at
-        for at in range(columns)
-        if (name := file.metadata.schema.column(at).path).partition(".")[0] in stored.names
-        and name not in flat
-    ]
-    for number in range(file.metadata.num_row_groups) if lists else ():
+    nested = {field.name for field in stored if pa.types.is_nested(field.type)}
+    footer, size = file.metadata, Path(path).stat().st_size
+    paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    lists = [at for at, name in enumerate(paths) if name.partition(".")[0] in nested]
+    flat = [name for name in stored.names if name not in nested]
+    for number in range(footer.num_row_groups if lists else 0):
         group = readable_group(file, number, flat)
         values = sum(group.column(at).num_values for at in lists)
         if values > max(_SMALL_ROWS, _ROWS_A_BYTE * size):
@@ -194,12 +221,12 @@ def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> N
 
 
 def check_inside(path: Path, folder: Path) -> None:
-    """Refuse what is in the place of a file of a folder, or is a link to somewhere else.
+    """Refuse a path that is not a regular file inside its folder.
 
     Raises
     ------
     InputError
-        When it leads out of the folder, or is a folder, a pipe, a device or nothing.
+        When it is a link that leads out of the folder, a folder, a pipe, a device, or missing.
     """
     if not path.is_file():
         raise InputError(f"{path} is not a file: restore it from a copy, or capture it again")

@@ -36,10 +36,11 @@ from sharelag.errors import InputError, meant
 from sharelag.model import iso
 from sharelag.sources.files import parquet
 from sharelag.sources.files.bounds import check_footer, check_inside, read_table
-from sharelag.sources.files.damage import (
-    check_values,
+from sharelag.sources.files.damage import check_values, reading_parquet
+from sharelag.sources.files.description import (
+    check_fields,
+    describing,
     read_description,
-    reading_parquet,
     write_description,
 )
 from sharelag.sources.kafka import topics as kafka
@@ -54,7 +55,6 @@ _Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
 #: Version of the folder's layout; readers reject others.
 FORMAT = 1
 _CONTENTS = {"capture.json", "offsets.parquet", "records"}
-_KINDS = {str: "text", dict: "group of settings"}
 EXTRAS = {
     "past_offsets": schemas.OFFSETS,
     "logs": schemas.LOGS,
@@ -241,16 +241,9 @@ def _to_json(info: CaptureInfo) -> dict[str, Any]:
 
 
 def _from_json(path: Path) -> CaptureInfo:
-    try:
+    with describing(path, "a capture", "capture it again"):
         about = read_description(path)
-        if type(about["format"]) is not int or about["format"] != FORMAT:
-            raise InputError(
-                f"{path} has capture format {str(about['format'])[:20]}, but this version reads "
-                f"{FORMAT}: use a newer sharelag"
-            )
-        for name, kind in {"cluster_id": str, "tool_version": str, "options": dict}.items():
-            if not isinstance(about[name], kind):
-                raise TypeError(f"{name} is not a {_KINDS[kind]}")
+        check_fields(path, about, "capture", FORMAT)
         topics = {name: _count(topic["partitions"]) for name, topic in about["topics"].items()}
         as_of = datetime.fromisoformat(about["as_of"])
         if as_of.tzinfo is None:
@@ -264,10 +257,6 @@ def _from_json(path: Path) -> CaptureInfo:
             about["tool_version"],
             _patience(path, about.get("patience")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise InputError(
-            f"{path} does not describe a capture ({repr(error)[:200]}): capture it again"
-        ) from error
 
 
 def _patience(path: Path, text: Any) -> timedelta | None:

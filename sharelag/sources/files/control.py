@@ -94,7 +94,8 @@ def read_control_segment(folder: Path, place: segments.Place, segment: Path) -> 
     """
     start = segments.log_start(folder, place)
     topic_id = segments.topic_id(segment.parent, place[0])
-    is_last = segment == max(segment.parent.glob("*.log"))
+    beside = list(segment.parent.glob("*.log"))
+    possible = segments.offsets_of(segment, beside)
     rows = [
         {
             "key": record.key + topic_id_bytes(topic_id),
@@ -105,7 +106,7 @@ def read_control_segment(folder: Path, place: segments.Place, segment: Path) -> 
             "timestamp": record.timestamp,
             "timestampType": record.timestamp_type,
         }
-        for record in _control_records(segment, is_last)
+        for record in _control_records(segment, segment == max(beside), possible)
         if record.type in (SHARE_CHECKPOINT, SHARE_DELTA) and record.offset >= start
     ]
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
@@ -123,12 +124,12 @@ class _Cut:
     timestamp_type: int | None = None
 
 
-def _control_records(segment: Path, is_last: bool) -> Iterator[Any]:
+def _control_records(segment: Path, is_last: bool, possible: range) -> Iterator[Any]:
     """Yield the records of control batches, and a `_Cut` for what is not whole."""
     if not segment.stat().st_size:
         return
     with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-        at, possible = 0, segments.offsets_of(segment)
+        at = 0
         while at + _HEADER.size <= len(whole):
             offset, length, _, magic, _, attributes = _HEADER.unpack_from(whole, at)
             end, is_control = at + _BEFORE + length, magic == 2 and attributes & _IS_CONTROL

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError, first_line
 from sharelag.schemas.records import FIRST_MS, LAST_MS
-from sharelag.sources.files.bounds import check_inside
 
 #: What pyarrow raises for bytes that are not as promised; names of columns are decoded late.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError)
 #: No log gets that far: a million records a second would take 146,000 years.
 _LAST_OFFSET = 1 << 62
 _KEYS = ("topic_id", "partition")
-#: The field of a description with the CRC-32 of all others.
-_CHECKSUM = "crc32"
-#: Bytes that a description may have: those that are written have about one thousand.
-_MOST_BYTES = 1 << 20
 
 
 @contextmanager
@@ -45,52 +37,6 @@ def reading_parquet(path: Path | str) -> Iterator[None]:
         raise InputError(
             f"{path} is {what} ({first_line(error)}): restore it from a copy, or capture it again"
         ) from error
-
-
-def write_description(path: Path, about: Mapping[str, Any]) -> None:
-    """Write what a capture or an archive says of itself as JSON, with a checksum."""
-    text = json.dumps({**about, _CHECKSUM: _checksum(about)}, indent=2)
-    path.write_text(text + "\n", encoding="utf-8")
-
-
-def read_description(path: Path) -> Any:
-    """Read what `write_description` wrote, or earlier versions without a checksum.
-
-    Raises
-    ------
-    ValueError
-        When it is not JSON in UTF-8, or nested deeper than anybody writes it.
-    InputError
-        When its checksum is another, it has more than a megabyte, or cannot be opened, such as a
-        link out of its folder.
-    """
-    check_inside(path, path.parent)
-    try:
-        with path.open("rb") as file:
-            octets = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})") from error
-    if len(octets) > _MOST_BYTES:
-        raise InputError(f"{path} has more than {_MOST_BYTES >> 20} MiB: capture it again")
-    try:
-        about = json.loads(octets.decode("utf-8"))
-        written = about.pop(_CHECKSUM, None) if isinstance(about, dict) else None
-        is_damaged = written is not None and written != _checksum(about)
-    except UnicodeDecodeError:
-        # Its words have all bytes, which may be secret: those of any file that a link leads to.
-        raise ValueError("not UTF-8") from None
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if is_damaged:
-        raise InputError(
-            f"{path} is damaged (another checksum): restore it from a copy, or remove the line "
-            f"{_CHECKSUM} from it if you changed it yourself"
-        )
-    return about
-
-
-def _checksum(about: Mapping[str, Any]) -> str:
-    return f"{zlib.crc32(json.dumps(about, sort_keys=True).encode()):08x}"
 
 
 def check_values(table: pa.Table, path: Path | str) -> None:

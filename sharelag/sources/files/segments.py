@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -131,8 +131,9 @@ def segment_offsets(folder: Path) -> pa.Table:
 
 def _partition(path: Path, topic: str, partition: int, start: int) -> Iterator[pa.RecordBatch]:
     columns: list[list[Any]] = [[], [], [], [], []]
-    for segment in sorted(path.glob("*.log")):
-        for record in _records(segment, start):
+    segments = sorted(path.glob("*.log"))
+    for segment in segments:
+        for record in _records(segment, start, offsets_of(segment, segments)):
             for column, value in zip(columns, record, strict=True):
                 column.append(value)
             if len(columns[0]) == _BATCH:
@@ -142,10 +143,10 @@ def _partition(path: Path, topic: str, partition: int, start: int) -> Iterator[p
         yield _columns(columns, topic, partition)
 
 
-def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
+def _records(segment: Path, start: int, possible: range) -> Iterator[tuple[Any, ...]]:
     octets = segment.read_bytes()
     records = MemoryRecords(octets)
-    at, begin, possible = start, 0, offsets_of(segment)
+    at, begin = start, 0
     while not is_allocated_ahead(octets, begin):
         what = f"{segment}: the batch after offset {at}"
         if (batch := next_batch(records, what)) is None:
@@ -169,15 +170,20 @@ def _records(segment: Path, start: int) -> Iterator[tuple[Any, ...]]:
         yield b"", octets[begin:], at, None, None
 
 
-def offsets_of(segment: Path) -> range:
-    """Return the offsets that a segment can have: from that of its name to that of the next one."""
-    bases = {
-        int(path.stem) for path in segment.parent.glob("*.log") if _SEGMENT.fullmatch(path.stem)
-    }
-    if not _SEGMENT.fullmatch(segment.stem):
+def offsets_of(segment: Path, beside: Iterable[Path]) -> range:
+    """Return the offsets that a segment can have: from that of its name to that of the next one.
+
+    Parameters
+    ----------
+    segment : pathlib.Path
+    beside : iterable of pathlib.Path
+        All segments of its partition.
+    """
+    if not _bases([segment]):
         return range(_MOST_OFFSET)
-    first = int(segment.stem)
-    return range(first, min([first + _MOST_IN_SEGMENT, *(base for base in bases if base > first)]))
+    (first,) = _bases([segment])
+    later = [base for base in _bases(beside) if base > first]
+    return range(first, min([first + _MOST_IN_SEGMENT, *later]))
 
 
 def check_offset(what: str, offset: int, possible: range) -> None:
@@ -186,7 +192,7 @@ def check_offset(what: str, offset: int, possible: range) -> None:
     Raises
     ------
     InputError
-        When it is not one that is possible behind the batch before.
+        When it is not among the offsets that can follow the batch before.
     """
     if offset not in possible:
         raise InputError(
@@ -275,7 +281,9 @@ def topic_id(path: Path, topic: str) -> str:
 
 
 def _first_offset(path: Path) -> int | None:
-    return min(
-        (int(segment.stem) for segment in path.glob("*.log") if _SEGMENT.fullmatch(segment.stem)),
-        default=None,
-    )
+    return min(_bases(path.glob("*.log")), default=None)
+
+
+def _bases(segments: Iterable[Path]) -> list[int]:
+    """Return the offsets that are the names of segments; other files have none."""
+    return [int(path.stem) for path in segments if _SEGMENT.fullmatch(path.stem)]

@@ -13,18 +13,16 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas.arrow import for_spark
 from sharelag.sources.files.batches import gathered
-from sharelag.sources.files.bounds import TABLE_BYTES, check_footer, rows_within
+from sharelag.sources.files.bounds import AT_ONCE, TABLE_BYTES, batches_within, check_footer
 from sharelag.sources.files.control import control_segments, read_control_segment
 from sharelag.sources.files.damage import reading_parquet
-from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened, whole
+from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened
 from sharelag.sources.files.segments import partitions, read_partition
 from sharelag.sources.spark.sessions import is_connect
 from sharelag.wire.fields import STATE_TOPIC
 
 #: Maximum size in bytes of files that are sent to a remote Spark, and of what is in them.
 _MOST_SENT, _MOST_DECODED = 256 << 20, TABLE_BYTES
-#: Records that are read at once, where they are small.
-_AT_ONCE = 50_000
 
 
 def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -155,10 +153,7 @@ def _decoded(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
         with reading_parquet(path), opened(path) as file:
             schemas.require(file.schema_arrow, schemas.RAW, str(path))
             check_footer(path, file.metadata)
-            groups = range(file.num_row_groups)
-            rows = rows_within(path, file.metadata, groups, _AT_ONCE)
-            batches = file.iter_batches(rows, columns=schemas.RAW.names, use_threads=False)
-            for batch in gathered(whole(batches, file.metadata.num_rows), rows):
+            for batch in gathered(batches_within(path, file, schemas.RAW.names), AT_ONCE):
                 found = batch.select(schemas.RAW.names).cast(schemas.RAW)
                 total += found.nbytes
                 if total > _MOST_DECODED:

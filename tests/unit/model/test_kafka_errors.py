@@ -88,7 +88,7 @@ def test_the_page_has_them_all() -> None:
         assert f"| `{error.name}` ({code}) | {error.meaning} |" in page
 
 
-def test_a_broker_that_leaves_while_it_is_asked_is_away() -> None:
+def test_a_broker_that_leaves_before_it_answers_is_away() -> None:
     """What ended `lag --watch` while all brokers were restarted, one by one."""
     left = explain(KafkaError(KafkaError._DESTROY_BROKER), "the list of topics", CONFIG)
     assert errors.are_away(left)

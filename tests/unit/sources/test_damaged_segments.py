@@ -110,7 +110,7 @@ def test_damaged_segments_are_read_or_refused(
     segment.write_bytes(log)
     whole, _ = read()
     assert whole or is_control
-    count, happened = cases(120, 5000), {True: Counter[str](), False: Counter[str]()}
+    count, happened = cases(240, 5000), {True: Counter[str](), False: Counter[str]()}
     lost, wrong = {True: 0, False: 0}, 0
     for seed in range(count):
         chance = random.Random(f"{codec} {seed}")
@@ -139,8 +139,9 @@ def test_damaged_segments_are_read_or_refused(
             lost=lost[is_told],
             wrong=wrong if is_told else None,
         )
-        assert happened[is_told]["refusals with the file"] > 1
-    assert happened[False]["segments read"] > 1
+        assert (
+            min(happened[is_told][key] for key in ("segments read", "refusals with the file")) > 1
+        )
     assert (lost[True], lost[False], wrong) == (0, 0, 0)
 
 
