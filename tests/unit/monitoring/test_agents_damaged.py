@@ -142,4 +142,4 @@ def test_lines_that_are_no_requests_stop_no_server(injected: Inject) -> None:
     assert "error" in said[8]
     assert "error" in said[9]
     happened = {"refusals with the reason": sum("error" in str(said[one]) for one in (7, 8, 9))}
-    injected("clients", "a line to the MCP server that is no request", len(NONSENSE), happened)
+    injected("clients", "an invalid line to the MCP server", len(NONSENSE), happened)
