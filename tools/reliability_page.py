@@ -58,8 +58,9 @@ def _lines(kept: Mapping[str, Any]) -> Iterator[str]:
     dates = sorted({test["as_of"] for test in kept.values()})
     failed = sorted(name for name, test in kept.items() if not test["passed"])
     total = sum(row["times"] for row in rows.values())
+    ran = f"on {dates[0]}" if len(dates) == 1 else f"from {dates[0]} to {dates[-1]}"
     yield (
-        f"In all {total:,} faults by {len(kept)} tests, which ran from {dates[0]} to {dates[-1]}; "
+        f"In all {total:,} faults by {len(kept)} tests, which ran {ran}; "
         f"{len(failed)} of them failed{': ' * bool(failed)}{', '.join(failed)}."
     )
     yield ""

@@ -262,7 +262,7 @@ def lead(cluster: KafkaCluster, topics: dict[str, int], folder: Path) -> None:
         return {number: one.leader for number, one in found.items()}
 
     moved = [
-        {"topic": topic, "partition": p, "replicas": [leader, 3 - leader, 3]}
+        {"topic": topic, "partition": p, "replicas": [leader, 3 - leader]}  # the third may be dead
         for topic, leader in topics.items()
         for p in partitions(topic)
     ]
