@@ -51,7 +51,7 @@ def main(folder: Path) -> int:
     if advice := _install(folder):
         return _fail(advice)
     python = str(folder / "bin" / "python")
-    print("compiling the kernels ...", flush=True)
+    print("compiling the kernels, and recording the classes of Spark ...", flush=True)
     # Once and for all: numba keeps what it compiled beside the sources.
     warm = [
         python,
@@ -63,19 +63,17 @@ def main(folder: Path) -> int:
         "--out",
         str(folder / "warm"),
     ]
-    # Python's own code meanwhile, on another processor; what some packages ship does not compile.
-    with subprocess.Popen([python, "-c", BYTECODE]):
-        warmed = subprocess.run(warm, capture_output=True, text=True, check=False)
-    if warmed.returncode:
-        sys.stderr.write(warmed.stderr)
-        return warmed.returncode
-    print("recording the classes of Spark ...", flush=True)
-    # A session starts in two thirds of the time with them, and as ever without.
-    recorded = (
-        subprocess.run([python, "-c", RECORD], stdout=subprocess.DEVNULL, check=False).returncode
-        == 0
-    )
-    if not recorded:
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(warm, stdout=quiet, stderr=subprocess.PIPE, text=True) as warming:
+        # Meanwhile, on another processor: Python's own code (what some packages ship does not
+        # compile), and a session of Spark, which starts in two thirds of the time ever after.
+        subprocess.run([python, "-c", BYTECODE], check=False)
+        recording = subprocess.run([python, "-c", RECORD], stdout=quiet, check=False)
+        said = warming.communicate()[1]
+    if warming.returncode:
+        sys.stderr.write(said)
+        return warming.returncode
+    if recording.returncode:
         print(
             "make env: Java did not record the classes of Spark; sessions will start more slowly",
             file=sys.stderr,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from playwright.sync_api import Browser
 
 from sharelag_widgets import LagTable, Selection
@@ -159,6 +160,7 @@ BASELINE = "rows => rows.map(row => row.cells[2].innerText)"
 DONE = "() => document.querySelector('.sl-status')?.textContent === 'Done.'"
 
 
+@pytest.mark.exhaustive
 def test_in_a_lab_the_simulator_answers_from_its_thread(lab: Lab, browser: Browser) -> None:
     lab.write("what_if", CELLS)
     watched = lab.page(browser)

@@ -178,6 +178,7 @@ def test_a_capture_and_spark_answer_the_same(
     assert captured.at(read.isoformat()).brokers().table.equals(captured.brokers().table)
 
 
+@pytest.mark.exhaustive
 def test_lag_that_one_broker_leads_is_seen(
     cluster: KafkaCluster, tmp_path: Path, spark: SparkSession
 ) -> None:

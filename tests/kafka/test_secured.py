@@ -21,7 +21,6 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from pyspark.sql import SparkSession
 
 from sharelag.sources.kafka.brokers import leaders
 from sharelag.sources.kafka.config import ClientConfig, client_config
@@ -199,11 +198,13 @@ def test_who_may_not_read_the_topics_may_ask_kafkas_command(
     )
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.exhaustive)])
 def test_without_the_groups_records_there_is_all_that_needs_no_members(
-    secured: KafkaBroker, spark: SparkSession, tmp_path: Path, engine: str
+    secured: KafkaBroker, request: pytest.FixtureRequest, tmp_path: Path, engine: str
 ) -> None:
     """carol has the same rights as alice, but for `__consumer_offsets`."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
     cluster = ("--bootstrap-server", secured.secure_bootstrap_servers)
     answers = {}
     for user in ("alice", "carol"):
