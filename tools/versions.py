@@ -85,8 +85,8 @@ def main(arguments: list[str]) -> int:
 
 def environment(version: str) -> Path:
     """Make or bring up to date the environment of a version; its Python."""
-    python = _made(ENVIRONMENTS / f"pyspark-{version}")
-    others = ENVIRONMENTS / f"pyspark-{version}" / "requirements.txt"
+    folder = ENVIRONMENTS / f"pyspark-{version}"
+    python, others = _made(folder), folder / "requirements.txt"
     # A pin goes from its name to the next line that is not indented: hashes are lines of their own.
     pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
     others.write_text("\n".join(pin for pin in pins if not pin.startswith(("pyspark==", "py4j=="))))

@@ -117,14 +117,11 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         if rule.measure == "state_topic":
             rows.append(_state_topic(rule, begun))
             continue
-        is_cause = rule.measure == "cause"
-        rows += _rows(
-            rule,
-            of_causes(rule, explain(evidence, rule.patience), now)
-            if is_cause
-            else series(rule, moments),
-            known,
-        )
+        if rule.measure == "cause":
+            found = of_causes(rule, explain(evidence, rule.patience), now)
+        else:
+            found = series(rule, moments)
+        rows += _rows(rule, found, known)
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)

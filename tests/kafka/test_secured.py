@@ -203,7 +203,7 @@ def test_without_the_groups_records_there_is_all_that_needs_no_members(
     secured: KafkaBroker, request: pytest.FixtureRequest, tmp_path: Path, engine: str
 ) -> None:
     """carol has the same rights as alice, but for `__consumer_offsets`."""
-    if engine == "spark":
+    if engine == "spark":  # the other engine starts none
         request.getfixturevalue("spark")
     cluster = ("--bootstrap-server", secured.secure_bootstrap_servers)
     answers = {}

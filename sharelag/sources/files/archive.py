@@ -214,8 +214,8 @@ def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
     Raises
     ------
     InputError
-        When there is no archive, it is not writable, or a small file is damaged. No file is
-        changed then.
+        When the folder has no archive or is read-only, or when one of the small files is damaged.
+        No file has been changed in either case.
     """
     ArchiveInput(folder).info()
     with views.locked(folder / ".compacting"):

@@ -95,7 +95,7 @@ def read_control_segment(folder: Path, place: segments.Place, segment: Path) -> 
     start = segments.log_start(folder, place)
     topic_id = segments.topic_id(segment.parent, place[0])
     beside = list(segment.parent.glob("*.log"))
-    possible = segments.offsets_of(segment, beside)
+    possible = segments.offsets_of(segment, segments.base_offsets(beside))
     rows = [
         {
             "key": record.key + topic_id_bytes(topic_id),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -132,8 +133,9 @@ def segment_offsets(folder: Path) -> pa.Table:
 def _partition(path: Path, topic: str, partition: int, start: int) -> Iterator[pa.RecordBatch]:
     columns: list[list[Any]] = [[], [], [], [], []]
     segments = sorted(path.glob("*.log"))
+    bases = base_offsets(segments)
     for segment in segments:
-        for record in _records(segment, start, offsets_of(segment, segments)):
+        for record in _records(segment, start, offsets_of(segment, bases)):
             for column, value in zip(columns, record, strict=True):
                 column.append(value)
             if len(columns[0]) == _BATCH:
@@ -170,20 +172,25 @@ def _records(segment: Path, start: int, possible: range) -> Iterator[tuple[Any, 
         yield b"", octets[begin:], at, None, None
 
 
-def offsets_of(segment: Path, beside: Iterable[Path]) -> range:
+def base_offsets(segments: Iterable[Path]) -> list[int]:
+    """Return the base offsets of segments in order: their names. Other files have none."""
+    return sorted(int(path.stem) for path in segments if _SEGMENT.fullmatch(path.stem))
+
+
+def offsets_of(segment: Path, bases: Sequence[int]) -> range:
     """Return the offsets that a segment can have: from that of its name to that of the next one.
 
     Parameters
     ----------
     segment : pathlib.Path
-    beside : iterable of pathlib.Path
-        All segments of its partition.
+    bases : sequence of int
+        `base_offsets` of all segments of its partition.
     """
-    if not _bases([segment]):
+    if not _SEGMENT.fullmatch(segment.stem):
         return range(_MOST_OFFSET)
-    (first,) = _bases([segment])
-    later = [base for base in _bases(beside) if base > first]
-    return range(first, min([first + _MOST_IN_SEGMENT, *later]))
+    first = int(segment.stem)
+    after = bisect_right(bases, first)
+    return range(first, min([first + _MOST_IN_SEGMENT, *bases[after : after + 1]]))
 
 
 def check_offset(what: str, offset: int, possible: range) -> None:
@@ -281,9 +288,4 @@ def topic_id(path: Path, topic: str) -> str:
 
 
 def _first_offset(path: Path) -> int | None:
-    return min(_bases(path.glob("*.log")), default=None)
-
-
-def _bases(segments: Iterable[Path]) -> list[int]:
-    """Return the offsets that are the names of segments; other files have none."""
-    return [int(path.stem) for path in segments if _SEGMENT.fullmatch(path.stem)]
+    return next(iter(base_offsets(path.glob("*.log"))), None)
