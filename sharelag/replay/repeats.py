@@ -1,0 +1,120 @@
+"""Raw records that are there again: a sink that starts again writes some records twice."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.errors import InputError
+from sharelag.replay.order import codes_of
+from sharelag.schemas import Arrow
+from sharelag.schemas.arrow import flat
+
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+
+#: Where a record is; no two records of a cluster are at one place.
+PLACE = ("topic", "partition", "offset")
+#: What two records at one place must have in common to be the same one.
+_SAME = ("key", "value", "timestamp")
+
+
+def drop_repeats(raw: _Rows) -> tuple[_Rows, int]:
+    """Return raw records without those that repeat another one.
+
+    Parameters
+    ----------
+    raw : pyarrow.RecordBatch or pyarrow.Table
+        The columns of `sharelag.schemas.RAW`, maybe others; all records of some partitions, in
+        any order.
+
+    Returns
+    -------
+    tuple
+        The records, and how many were left out. Where the offsets of each partition ascend, the
+        records are those given; otherwise they are sorted by topic, partition and offset.
+
+    Raises
+    ------
+    InputError
+        When two records with the same topic, partition and offset differ.
+    """
+    if LogOrder().goes_on(raw):
+        return raw, 0
+    topic, partition, offset = codes = _codes(raw)
+    order = np.lexsort(codes[::-1])
+    again = np.append(False, np.logical_and.reduce([np.diff(code[order]) == 0 for code in codes]))
+    # a record without a place repeats none
+    again &= (topic[order] >= 0) & (partition[order] >= 0) & (offset[order] >= 0)
+    repeats = np.flatnonzero(again)
+    _require_same(raw, order[repeats - 1], order[repeats])
+    return raw.take(pa.array(order[~again])), len(repeats)
+
+
+class LogOrder:
+    """Tells whether batches of raw records are in the order of the log, each record once."""
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[str, int], int] = {}
+
+    def goes_on(self, raw: Arrow) -> bool:
+        """Whether offsets ascend in each partition, from those of earlier batches on.
+
+        If they do not, no later answer means anything.
+        """
+        if not raw.num_rows:
+            return True
+        topic, partition, offset = _codes(raw)
+        if min(topic.min(), partition.min(), offset.min()) < 0:
+            return False
+        code = (topic << 32) | partition
+        order = np.argsort(code, kind="stable") if (code != code[0]).any() else slice(None)
+        code, offset = code[order], offset[order]
+        begins = np.append(True, code[1:] != code[:-1])
+        if not (begins[1:] | (offset[1:] > offset[:-1])).all():
+            return False
+        at = np.flatnonzero(begins)
+        rows = np.arange(raw.num_rows)[order][at]
+        topics = flat(raw.column("topic").take(pa.array(rows))).to_pylist()
+        places = zip(topics, (code[at] & 0xFFFFFFFF).tolist(), strict=True)
+        last = offset[np.append(at[1:], len(offset)) - 1]
+        for place, first, end in zip(places, offset[at].tolist(), last.tolist(), strict=True):
+            if first <= self._ends.get(place, -1):
+                return False
+            self._ends[place] = end
+        return True
+
+
+def _codes(raw: Arrow) -> list[NDArray[np.int64]]:
+    """Return numbers that sort like the columns of a place; -1 for what is null."""
+    topic = flat(raw.column("topic"))
+    codes = codes_of(topic.cast(pa.string()).fill_null(""))
+    if topic.null_count:
+        codes[~np.asarray(topic.is_valid().to_numpy(zero_copy_only=False))] = -1
+    return [codes, *(codes_of(flat(raw.column(name))) for name in PLACE[1:])]
+
+
+def _require_same(raw: Arrow, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
+    """Refuse rows that differ from those that they repeat."""
+    differ = np.zeros(len(first), bool)
+    for name in _SAME:
+        one, other = (_plain(raw.column(name).take(pa.array(rows))) for rows in (first, second))
+        same = pc.or_(
+            pc.equal(one, other).fill_null(False), pc.and_(one.is_null(), other.is_null())
+        )
+        differ |= ~np.asarray(same.to_numpy(zero_copy_only=False))
+    if differ.any():
+        row = raw.slice(int(second[np.argmax(differ)]), 1).select(PLACE).to_pylist()[0]
+        raise InputError(
+            f"two different records are at offset {row['offset']} of partition {row['partition']} "
+            f"of {row['topic']}: they are of two clusters, or of a topic that was deleted and "
+            "created again. Give the records of one cluster, since its topic was created"
+        )
+
+
+def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    found = flat(column)
+    return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
