@@ -18,7 +18,7 @@ from sharelag.pipeline.meeting import meet
 from sharelag.schemas.arrow import for_spark, one_batch
 from sharelag.schemas.dead_letters import ARCHIVED_RUNS, COUNTED_LETTERS, LEDGER, WITH_HEADERS
 from sharelag.sources.queues import Queue, read_queue
-from sharelag.sources.spark.files import parquet
+from sharelag.sources.spark.files import raw_frame
 from sharelag.sources.spark.tabular import as_frame
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def letters(
             yield for_spark(one_batch(counted_letters(found, known, groups)), COUNTED_LETTERS)
 
     if queue.config is None:
-        given = queue.given if queue.paths is None else parquet(spark, queue.paths)
+        files = queue.paths
+        given = queue.given if files is None else raw_frame(spark, files, WITH_HEADERS)
         frame = as_frame(given, WITH_HEADERS, "the dead-letter queue", spark)
         frame = frame.select(WITH_HEADERS.names)
         return frame.mapInArrow(letters_task, schemas.spark_schema(COUNTED_LETTERS))

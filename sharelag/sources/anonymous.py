@@ -26,7 +26,7 @@ from sharelag.sources.files.captures import (
     read_capture,
     write_capture,
 )
-from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
+from sharelag.sources.files.pieces import parquet_batches
 from sharelag.version import __version__
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.encode import encode_record
@@ -140,7 +140,7 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
 
 
 def _batches(capture: Capture) -> Iterator[pa.RecordBatch]:
-    return parquet_batches(parquet_dataset(capture.records_paths))
+    return parquet_batches(capture.records_paths)
 
 
 def _names_of(capture: Capture) -> _Names:

@@ -18,6 +18,7 @@ from sharelag.errors import InputError, meant
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.files.archive_info import is_archive
 from sharelag.sources.files.printed import is_printed
+from sharelag.sources.files.raw_files import is_raw
 from sharelag.sources.inputs import (
     CaptureInput,
     Input,
@@ -236,7 +237,7 @@ def _input_at(path: Path, generation: int | None) -> Input | None:
         return captured(path)
     if path.is_dir() and any(path.glob("*-*/*.log")):
         return SegmentsInput(path, generation in _CONTROL)
-    if path.is_file() or any(path.glob("**/*.parquet")):
+    if path.is_file() or is_raw(path):
         return raw_input(str(path))
     return None
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import InputError, first_line
+from sharelag.errors import InputError
 from sharelag.schemas.arrow import as_table
 from sharelag.schemas.dead_letters import WITH_HEADERS
-from sharelag.sources.files.damage import DAMAGE
+from sharelag.sources.files.raw_files import RawFile, is_raw, list_raw
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 
@@ -49,7 +49,7 @@ class Queue:
         return kafka.offset_ranges(self.config, self.topic)
 
     @property
-    def paths(self) -> list[str] | None:
+    def paths(self) -> list[RawFile] | None:
         """Parquet files; None where there are none."""
         return self.given if isinstance(self.given, list) else None
 
@@ -66,18 +66,9 @@ class Queue:
         if self.config is not None:
             yield from read_queue(self.config, self.topic, self.ranges)
         elif self.paths is not None:
-            from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
+            from sharelag.sources.files.pieces import parquet_batches
 
-            try:
-                dataset = parquet_dataset(self.paths)
-            except DAMAGE as error:  # of several files; of which one, pyarrow does not say
-                raise InputError(
-                    f"cannot read the files of the dead-letter queue at "
-                    f"{Path(self.paths[0]).parent} ({first_line(error).rstrip('.')}): {_NEEDED}"
-                ) from error
-            schemas.require(dataset.schema, WITH_HEADERS, "the dead-letter queue")
-            for batch in parquet_batches(dataset, WITH_HEADERS.names):
-                yield batch.cast(WITH_HEADERS)
+            yield from parquet_batches(self.paths, schema=WITH_HEADERS)
         else:
             if not isinstance(self.given, pa.Table | pa.RecordBatch):
                 raise InputError("a DataFrame of Spark needs the engine spark: open it with that")
@@ -118,10 +109,9 @@ def queue_of(source: Any, queue: Any) -> Queue:
     path = Path(queue)
     is_path = isinstance(queue, Path) or "/" in str(queue) or path.suffix == ".parquet"
     if is_path:
-        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-        if not files or not all(file.is_file() for file in files):
+        if not path.is_file() and not (path.is_dir() and is_raw(path)):
             raise InputError(f"there are no Parquet files at {path}: {_NEEDED}")
-        return Queue(given=[str(file) for file in files])
+        return Queue(given=list_raw(str(path)))
     if not isinstance(source, KafkaInput):
         raise InputError(
             f"{source.describe()} has no records of topics, by design: give the running cluster, "

@@ -33,7 +33,7 @@ from sharelag.sources.files.archive_info import ArchiveInfo, read_info
 from sharelag.sources.files.batches import gathered, grouped
 from sharelag.sources.files.bounds import AT_ONCE, batches_within, check_footer, read_table
 from sharelag.sources.files.damage import check_values, reading_parquet
-from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened, writer
+from sharelag.sources.files.parquet import opened, writer
 from sharelag.sources.inputs import RecordsOnly, of_topics
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -73,11 +73,9 @@ class ArchiveInput(RecordsOnly):
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the same records as a Spark DataFrame."""
-        paths = self._files(f"{RECORDS}/source={topic}")
-        if not paths:
-            return spark.createDataFrame([], schemas.spark_schema(schemas.RAW))
-        reader = spark.read.options(**COMPARED_BY_SPARK)
-        return reader.parquet(*map(str, paths)).select(schemas.RAW.names)
+        from sharelag.sources.spark.files import raw_frame
+
+        return raw_frame(spark, self.parquet_files(topic))
 
     def parquet_files(self, topic: str) -> list[str]:
         """Return the files with the raw records of a topic, which tasks may read themselves."""

@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sharelag.sources.files.damage import reading_parquet
+
 #: Key bytes repeat across records, values do not: zstd compresses both to a quarter. It does not
 #: notice every flipped bit: without checksums, some are other numbers and names.
 _WRITTEN = {"compression": "zstd", "write_page_checksum": True}
@@ -30,6 +32,12 @@ def write_table(table: pa.Table, where: Path | Any) -> None:
 def opened(where: Path | Any, **options: Any) -> pq.ParquetFile:
     """Open a file, whose pages are compared with their checksums as they are read."""
     return pq.ParquetFile(where, **COMPARED, **options)
+
+
+def count_rows(where: Path | str) -> int:
+    """Return how many rows the footer of a file counts."""
+    with reading_parquet(where):
+        return int(pq.read_metadata(where).num_rows)
 
 
 def whole(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ so a task that has whole state partitions needs no other task's records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
@@ -21,10 +21,13 @@ from sharelag.sources.files.batches import gathered, rows_at_once
 from sharelag.sources.files.bounds import check_footer, readable_group, rows_within
 from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.parquet import opened, whole
+from sharelag.sources.files.raw_files import RawFile, columns_of, complete, of_paths
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Records of a batch that is read at once, where they are small.
 _BATCH_ROWS = 50_000
+#: The same in a process that has only one.
+_FEW_ROWS = 20_000
 #: Bytes that a task should read at least, with a record's row as `_ROW_BYTES` in addition, because
 #: dictionaries hide what repeated values cost. A task of this size takes a fraction of a second.
 _TASK_BYTES, _ROW_BYTES = 16 << 20, 64
@@ -37,7 +40,7 @@ _Range: TypeAlias = tuple[Any, Any] | None
 class Piece(NamedTuple):
     """A row group of a Parquet file."""
 
-    path: str
+    file: RawFile
     row_group: int
     rows: int
     size: int  # bytes in memory, about
@@ -53,17 +56,21 @@ class Plan(NamedTuple):
     whole: bool  # whether no partition of the topic is in more than one task
 
 
-def plan(paths: Sequence[str], topic: str) -> Plan:
+def plan(
+    paths: Sequence[str | RawFile], topic: str | None, schema: pa.Schema = schemas.RAW
+) -> Plan:
     """Divide the records of a topic among tasks.
 
     Parameters
     ----------
-    paths : sequence of str
+    paths : sequence of str or RawFile
         Parquet files with the columns of `sharelag.schemas.RAW`. Records of other topics may be
         among them.
-    topic : str
+    topic : str, optional
         Row groups of another internal topic alone are left out: users' topics may have control
-        records with share state.
+        records with share state. Without it, none are.
+    schema : pyarrow.Schema
+        The columns that files must have.
 
     Returns
     -------
@@ -71,7 +78,7 @@ def plan(paths: Sequence[str], topic: str) -> Plan:
         Whole if partitions of the topic can be distinguished and none is much larger than
         the others.
     """
-    pieces = [piece for path in paths for piece in _pieces(path, topic)]
+    pieces = [piece for file in of_paths(paths) for piece in pieces_of(file, topic, schema)]
     groups = _groups(pieces)
     total = sum(piece.size for piece in pieces)
     largest = max((sum(piece.size for piece in group) for group in groups), default=0)
@@ -84,27 +91,68 @@ def plan(paths: Sequence[str], topic: str) -> Plan:
 
 
 def read_pieces(
-    pieces: Sequence[Piece], columns: Sequence[str] = schemas.RAW.names
+    pieces: Sequence[Piece],
+    columns: Sequence[str] = schemas.RAW.names,
+    rows: int = _BATCH_ROWS,
+    schema: pa.Schema = schemas.RAW,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the raw records of pieces, which stand in the order of their files."""
-    for path, found in groupby(pieces, key=lambda piece: piece.path):
+    """Yield the raw records of pieces, which stand in the order of their files.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+    columns : sequence of str
+        Some of the schema's.
+    rows : int
+        How many to read at once where they are small.
+    schema : pyarrow.Schema
+        With the types that columns are given.
+    """
+    wanted = pa.schema([schema.field(name) for name in columns])
+    for one, found in groupby(pieces, key=lambda piece: piece.file):
         of_file = list(found)
-        with _as_planned(path, of_file) as file:
+        with _as_planned(one, of_file) as file:
             numbers = [piece.row_group for piece in of_file]
-            rows = rows_within(path, file.metadata, numbers, _BATCH_ROWS)
-            yield from gathered(_read(file, of_file, rows, list(columns)), rows)
+            most = rows_within(one.path, file.metadata, numbers, rows)
+            yield from gathered(_read(file, of_file, most, wanted), most)
+
+
+def parquet_batches(
+    files: Iterable[str | RawFile], topic: str | None = None, schema: pa.Schema = schemas.RAW
+) -> Iterator[pa.RecordBatch]:
+    """Read raw records batch by batch, each file in its order.
+
+    Parameters
+    ----------
+    files : iterable of str or RawFile
+    topic : str, optional
+        Row groups of other topics alone are left out, as by `sharelag.sources.files.pieces.plan`.
+    schema : pyarrow.Schema
+        The columns to read.
+
+    Raises
+    ------
+    InputError
+        When a file is damaged, or lacks a column.
+    """
+    # One file and one batch after the other: what is read ahead is held in memory.
+    for file in of_paths(files):
+        pieces = list(pieces_of(file, topic, schema))
+        yield from read_pieces(pieces, schema.names, _FEW_ROWS, schema)
 
 
 def _read(
-    file: pq.ParquetFile, pieces: Sequence[Piece], rows: int, columns: list[str]
+    file: pq.ParquetFile, pieces: Sequence[Piece], rows: int, columns: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield the raw records of pieces of one file, at most so many rows at once."""
+    there = [name for name in columns.names if name in file.schema_arrow.names]
     for piece in pieces:
         few = rows_at_once(rows, piece.rows, piece.size)
-        batches = file.iter_batches(few, [piece.row_group], columns, use_threads=False)
+        batches = file.iter_batches(few, [piece.row_group], there, use_threads=False)
         for batch in whole(batches, piece.rows):
-            _check_place(batch, piece)
-            yield batch
+            records = complete(batch, piece.file.known, columns)
+            _check_place(records, piece)
+            yield records
 
 
 def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
@@ -116,8 +164,9 @@ def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
 
 
 @contextmanager
-def _as_planned(path: str, pieces: Sequence[Piece]) -> Iterator[pq.ParquetFile]:
+def _as_planned(of: RawFile, pieces: Sequence[Piece]) -> Iterator[pq.ParquetFile]:
     """Open the file of some pieces, which must still be the one that was planned with."""
+    path = of.path
     changed = f"{path} changed while it was being read: open the input again"
     try:
         file = opened(path)
@@ -129,20 +178,21 @@ def _as_planned(path: str, pieces: Sequence[Piece]) -> Iterator[pq.ParquetFile]:
         if any(_footer(file.metadata) != piece.footer for piece in pieces):
             raise InputError(changed)
         for piece in pieces:
-            (partitions,) = _ranges(file, piece.row_group, ["partition"])
-            if piece != _piece(path, file, piece.row_group, partitions):
+            _, partitions = _ranges(file, of, piece.row_group)
+            if piece != _piece(of, file, piece.row_group, partitions):
                 raise InputError(changed)
         yield file
 
 
-def _pieces(path: str, topic: str) -> Iterator[Piece]:
-    with reading_parquet(path), opened(path) as file:
-        schemas.require(file.schema_arrow, schemas.RAW, path)
-        check_footer(path, file.metadata)
+def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -> Iterator[Piece]:
+    """Yield the pieces of a file that has the columns of a schema; parameters as for `plan`."""
+    with reading_parquet(of.path), opened(of.path) as file:
+        schemas.require(columns_of(file.schema_arrow, of.known), schema, of.path)
+        check_footer(of.path, file.metadata)
         for number in range(file.num_row_groups):
-            names, partitions = _ranges(file, number, ["topic", "partition"])
-            is_other = names is not None and names[0] == names[1] and _is_other(names[0], topic)
-            piece = _piece(path, file, number, partitions)
+            names, partitions = _ranges(file, of, number)
+            piece = _piece(of, file, number, partitions)
+            is_other = topic and names and names[0] == names[1] and _is_other(names[0], topic)
             if piece.rows and not is_other:
                 yield piece
 
@@ -153,23 +203,32 @@ def _is_other(name: str, topic: str) -> bool:
     return not name.endswith(topic) and (is_internal or topic != STATE_TOPIC)
 
 
-def _piece(path: str, file: pq.ParquetFile, number: int, partitions: _Range) -> Piece:
+def _piece(of: RawFile, file: pq.ParquetFile, number: int, partitions: _Range) -> Piece:
     group = file.metadata.row_group(number)
     size = group.total_byte_size + _ROW_BYTES * group.num_rows
     first, last = partitions or (float("-inf"), float("inf"))
-    return Piece(path, number, group.num_rows, size, first, last, _footer(file.metadata))
+    return Piece(of, number, group.num_rows, size, first, last, _footer(file.metadata))
 
 
 def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
     return metadata.num_rows, metadata.num_row_groups, metadata.serialized_size
 
 
-def _ranges(file: pq.ParquetFile, number: int, names: list[str]) -> list[_Range]:
-    """Find the least and the greatest value of some columns of a row group."""
+def _ranges(file: pq.ParquetFile, of: RawFile, number: int) -> list[_Range]:
+    """Find the least and the greatest topic and partition of a row group."""
     # The path, because a field inside a struct may have the name of one of these columns.
     paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
+    known = dict(of.known)
+    names = [name for name in ("topic", "partition") if name in paths]
     group = readable_group(file, number, names)
-    return [_range(file, group, paths.index(name)) for name in names]
+    return [
+        _range(file, group, paths.index(name))
+        if name in names
+        else None
+        if known.get(name) is None
+        else (known[name], known[name])
+        for name in ("topic", "partition")
+    ]
 
 
 def _range(file: pq.ParquetFile, group: pq.RowGroupMetaData, at: int) -> _Range:

@@ -2,10 +2,9 @@
 
 from sharelag.sources.inputs.capture import CaptureInput
 from sharelag.sources.inputs.cluster import KafkaInput
-from sharelag.sources.inputs.contract import Input, RecordsOnly
+from sharelag.sources.inputs.contract import Input, RecordsOnly, version_of
 from sharelag.sources.inputs.files import PrintedInput, RawInput, SegmentsInput
 from sharelag.sources.inputs.offsets import of_topics
-from sharelag.sources.inputs.parquet import version_of
 
 __all__ = [
     "CaptureInput",

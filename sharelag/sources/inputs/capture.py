@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.model import iso
+from sharelag.sources.files.pieces import parquet_batches
+from sharelag.sources.inputs.contract import version_of
 from sharelag.sources.inputs.offsets import is_noted, latest_until, of_moment, of_topics
-from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset, version_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,12 +49,12 @@ class CaptureInput:
         return read_capture(self.folder)
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        return parquet_batches(parquet_dataset(self._capture.records_paths))
+        return parquet_batches(self._capture.records_paths, topic)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        from sharelag.sources.spark.files import parquet
+        from sharelag.sources.spark.files import raw_frame
 
-        return parquet(spark, self._capture.records_paths)
+        return raw_frame(spark, self._capture.records_paths)
 
     def parquet_files(self, topic: str) -> list[str]:
         """Files with the raw records of a topic, which tasks may read themselves."""

@@ -6,8 +6,9 @@ partitions are of. Nothing here looks into a record.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -114,3 +115,9 @@ class RecordsOnly:
 
     def partitions(self, topic: str) -> int | None:
         return None
+
+
+def version_of(paths: Iterable[Path]) -> Hashable:
+    """Tell one state of some files from another, by their names, sizes and times."""
+    found = [(str(path), path.stat()) for path in sorted(paths)]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)

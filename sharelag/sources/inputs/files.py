@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,15 +13,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import InputError, first_line
-from sharelag.sources.files.damage import DAMAGE
-from sharelag.sources.inputs.contract import RecordsOnly
+from sharelag.errors import InputError
+from sharelag.sources.files.parquet import count_rows
+from sharelag.sources.files.pieces import parquet_batches
+from sharelag.sources.files.raw_files import RawFile, list_raw, local_path
+from sharelag.sources.inputs.contract import RecordsOnly, version_of
 from sharelag.sources.inputs.offsets import of_moment
-from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset, version_of
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
-    import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
 #: How the names of Spark's tables look.
@@ -45,52 +46,60 @@ class RawInput(RecordsOnly):
     @property
     def only_spark_knows(self) -> bool:
         """Whether this may be the name of a table or an address, which only Spark can look up."""
-        return "://" in self.path or SPARK_TABLE.fullmatch(self.path) is not None
+        return self._is_elsewhere or SPARK_TABLE.fullmatch(self.path) is not None
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        return parquet_batches(self._dataset())
+        return parquet_batches(self._files(), topic)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        from sharelag.sources.spark.files import is_table_of, parquet
+        from sharelag.sources.spark.files import address, is_table_of, raw_frame
 
-        is_there = Path(self.path).exists()
-        is_table = not is_there and "/" not in self.path and is_table_of(spark, self.path)
-        if not is_table and "://" not in self.path:
-            if self.not_there and not is_there:
-                raise InputError(self.not_there)
-            self._dataset()  # tells what is wrong with a path in one line
-        frame = spark.read.table(self.path) if is_table else parquet(spark, [self.path])
+        if self._is_there:
+            return raw_frame(spark, self._files())
+        if self._is_elsewhere:
+            frame = address(spark, self.path)
+        elif "/" not in self.path and is_table_of(spark, self.path):
+            frame = spark.read.table(self.path)
+        elif self.not_there:
+            raise InputError(self.not_there)
+        else:
+            return raw_frame(spark, self._files())  # tells what is wrong with the path
         schemas.require(frame, schemas.RAW, self.path)
         return frame
 
-    def parquet_files(self, topic: str) -> list[str] | None:
+    def parquet_files(self, topic: str) -> list[RawFile] | None:
         """Files with the raw records, which tasks may read themselves; None: Spark knows them."""
-        return list(self._dataset().files) if Path(self.path).exists() else None
+        return self._files() if self._is_there else None
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         return schemas.OFFSETS.empty_table()
 
     def size(self) -> int:
-        return int(self._dataset().count_rows())
+        if self._is_elsewhere:
+            return sys.maxsize  # Spark reads it
+        return sum(count_rows(file.path) for file in self._files())
 
     def version(self) -> Hashable:
-        path = Path(self.path)
-        return version_of([path, *path.rglob("*")]) if path.exists() else None
+        path = self._local
+        return version_of([path, *path.rglob("*")]) if self._is_there else None
 
     def describe(self) -> str:
         return f"raw records of {self.path}, without topic names and end offsets"
 
-    def _dataset(self) -> ds.Dataset:
-        try:
-            dataset = parquet_dataset(self.path)
-        except DAMAGE as error:
-            first = first_line(error).rstrip(".")
-            raise InputError(
-                f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of "
-                'them, or the name of a Spark table with --engine spark (engine="spark")'
-            ) from error
-        schemas.require(dataset.schema, schemas.RAW, self.path)
-        return dataset
+    @property
+    def _local(self) -> Path:
+        return Path(local_path(self.path) or self.path)
+
+    @property
+    def _is_there(self) -> bool:
+        return not self._is_elsewhere and self._local.exists()
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        return local_path(self.path) is None
+
+    def _files(self) -> list[RawFile]:
+        return list_raw(self.path)
 
 
 @dataclass(frozen=True)

@@ -10,43 +10,110 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.errors import InputError
+from sharelag.errors import InputError, first_line
 from sharelag.schemas.arrow import for_spark
-from sharelag.sources.files.batches import gathered
-from sharelag.sources.files.bounds import AT_ONCE, TABLE_BYTES, batches_within, check_footer
+from sharelag.sources.files.bounds import TABLE_BYTES
 from sharelag.sources.files.control import control_segments, read_control_segment
-from sharelag.sources.files.damage import reading_parquet
-from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened
+from sharelag.sources.files.parquet import COMPARED_BY_SPARK
+from sharelag.sources.files.pieces import parquet_batches, plan, read_pieces
+from sharelag.sources.files.raw_files import MARKS, RawFile, of_paths, refusal
 from sharelag.sources.files.segments import partitions, read_partition
 from sharelag.sources.spark.sessions import is_connect
 from sharelag.wire.fields import STATE_TOPIC
 
 #: Maximum size in bytes of files that are sent to a remote Spark, and of what is in them.
 _MOST_SENT, _MOST_DECODED = 256 << 20, TABLE_BYTES
+#: How Spark's own reader reads files, whatever the session says: no file is passed over silently.
+_READ_BY_SPARK = COMPARED_BY_SPARK | {
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "mergeSchema": "false",
+}
 
 
-def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Read raw records from Parquet.
+def raw_frame(
+    spark: SparkSession, files: Sequence[str | RawFile], schema: pa.Schema = schemas.RAW
+) -> DataFrame:
+    """Read raw records from Parquet files of this machine.
 
-    If a Connect server cannot access the files of this machine, they are sent to it.
+    Spark's tasks read them as one process does, whatever the session says of Parquet: the same
+    files, columns and types, and the same sentences where something is wrong. If Spark cannot
+    access the files of this machine, they are sent to it.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    files : sequence of str or RawFile
+    schema : pyarrow.Schema
+        The columns to read.
 
     Raises
     ------
     InputError
-        When they would have to be sent but are too large.
+        When a file lacks a column, or they would have to be sent but are too large.
     """
-    frame = spark.read.options(**COMPARED_BY_SPARK).parquet(*paths)
+    given = of_paths(files)
+    if not _are_in_reach(spark, given):
+        return _sent(spark, given, schema)
+    tasks = plan(given, None, schema).tasks or [[]]
+
+    def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                for rows in read_pieces(tasks[index], schema.names, schema=schema):
+                    yield for_spark(rows, schema)
+
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    return numbers.mapInArrow(read_task, schemas.spark_schema(schema))
+
+
+def address(spark: SparkSession, place: str) -> DataFrame:
+    """Read raw records from Parquet at an address that only Spark knows.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        What it says of Parquet, such as ``spark.sql.parquet.binaryAsString``, is of no consequence.
+    place : str
+
+    Raises
+    ------
+    InputError
+        When there are no Parquet files, or those of a table of which not every one is current.
+    """
     try:
-        frame.schema  # noqa: B018  # asks whether the paths are there
+        for mark, kind in MARKS.items():
+            if _is_at(spark, f"{place}/{mark}"):
+                raise InputError(refusal(place, kind, place))
+        frame = spark.read.options(**_READ_BY_SPARK).parquet(place)
+        kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     except AnalysisException as error:
-        files = [file for path in paths for file in _parquet_files(Path(path))]
-        if "PATH_NOT_FOUND" not in str(error) or not files:
-            raise
-        return _sent(spark, files)
+        raise InputError(
+            f"cannot read Parquet from {place}: {first_line(error).rstrip('.')}. Check the "
+            "address, and that Spark has the package that reads such ones"
+        ) from error
+    for field in schemas.spark_schema(schemas.RAW).fields:
+        # Where the session takes binary for text, or names of folders for no numbers.
+        is_text = kinds.get(field.name) == "string"
+        if is_text and field.dataType.simpleString() in ("binary", "int"):
+            frame = frame.withColumn(field.name, frame[field.name].cast(field.dataType))
     return frame
 
 
-def files_in_reach(spark: SparkSession, source: object, topic: str) -> list[str] | None:
+def _is_at(spark: SparkSession, pattern: str) -> bool:
+    """Whether there is a file or folder that a pattern describes."""
+    try:
+        spark.read.format("binaryFile").load(pattern).schema  # noqa: B018  # looks for it
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return False
+        raise
+    return True
+
+
+def files_in_reach(
+    spark: SparkSession, source: object, topic: str
+) -> Sequence[str | RawFile] | None:
     """Return Parquet files with all records of a topic, if Spark's tasks see the same files.
 
     Parameters
@@ -58,18 +125,23 @@ def files_in_reach(spark: SparkSession, source: object, topic: str) -> list[str]
 
     Returns
     -------
-    list of str or None
+    sequence of str or RawFile, or None
         None where only Spark itself can read the records.
     """
     listed = getattr(source, "parquet_files", None)
-    paths: list[str] | None = None if listed is None else listed(topic)
-    if not paths or (not is_connect(spark) and _master(spark).startswith("local")):
-        return paths
+    files: Sequence[str | RawFile] | None = None if listed is None else listed(topic)
+    return files if files and _are_in_reach(spark, of_paths(files)) else None
+
+
+def _are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
+    """Whether Spark's tasks see the same files as this process."""
+    if not files or (not is_connect(spark) and _master(spark).startswith("local")):
+        return True
     try:
-        seen = spark.read.parquet(*paths).inputFiles()
+        seen = spark.read.parquet(*(file.path for file in files)).inputFiles()
     except AnalysisException:  # a Connect server elsewhere
-        return None
-    return paths if all(path.startswith("file:") for path in seen) else None
+        return False
+    return all(path.startswith("file:") for path in seen)
 
 
 def _master(spark: SparkSession) -> str:
@@ -132,40 +204,34 @@ def _control(
     return numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
 
 
-def _parquet_files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
-
-
-def _sent(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
-    size = sum(file.stat().st_size for file in files)
+def _sent(spark: SparkSession, files: Sequence[RawFile], schema: pa.Schema) -> DataFrame:
+    folder = Path(files[0].path).parent
+    size = sum(Path(file.path).stat().st_size for file in files)
     if size > _MOST_SENT:
         raise InputError(
-            f"Spark cannot access {files[0].parent}, and its {size >> 20:,} MiB are too large to "
+            f"Spark cannot access {folder}, and its {size >> 20:,} MiB are too large to "
             "send: copy the folder to a place that Spark can read, and give that path"
         )
-    return sent(spark, [pa.RecordBatch.from_pylist([], schemas.RAW), *_decoded(files)])
+
+    def few() -> Iterator[pa.RecordBatch]:
+        # A repeated value is in each of its rows: files may be much smaller than their records.
+        total = 0
+        for batch in parquet_batches(files, schema=schema):
+            total += batch.nbytes
+            if total > _MOST_DECODED:
+                raise InputError(
+                    f"Spark cannot access {folder}, and its records have more than "
+                    f"{_MOST_DECODED >> 20:,} MiB, too many to send: copy the folder to a "
+                    "place that Spark can read, and give that path"
+                )
+            yield batch
+
+    return sent(spark, [pa.RecordBatch.from_pylist([], schema), *few()], schema)
 
 
-def _decoded(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
-    """Yield the raw records of files as they are sent: a repeated value is in each of its rows."""
-    total = 0
-    for path in files:
-        with reading_parquet(path), opened(path) as file:
-            schemas.require(file.schema_arrow, schemas.RAW, str(path))
-            check_footer(path, file.metadata)
-            for batch in gathered(batches_within(path, file, schemas.RAW.names), AT_ONCE):
-                found = batch.select(schemas.RAW.names).cast(schemas.RAW)
-                total += found.nbytes
-                if total > _MOST_DECODED:
-                    raise InputError(
-                        f"Spark cannot access {files[0].parent}, and its records have more than "
-                        f"{_MOST_DECODED >> 20:,} MiB, too many to send: copy the folder to a "
-                        "place that Spark can read, and give that path"
-                    )
-                yield found
-
-
-def sent(spark: SparkSession, batches: Iterable[pa.RecordBatch]) -> DataFrame:
+def sent(
+    spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema = schemas.RAW
+) -> DataFrame:
     """Return raw records of this process as a DataFrame."""
-    rows = [pa.Table.from_batches([for_spark(batch, schemas.RAW)]) for batch in batches]
+    rows = [pa.Table.from_batches([for_spark(batch, schema)]) for batch in batches]
     return spark.createDataFrame(pa.concat_tables(rows))
