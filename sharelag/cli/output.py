@@ -197,6 +197,7 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
             unknown = answer.table.column("lag").null_count
         lags = f"lag {lag_sum(of_column('lag', pc.sum), unknown)}, "
     tell(f"{counted(count, unit)}, {lags}{when}{_whence(source, answer.engine)}")
+    _note_repeated(answer.repeated)
     if answer.rejected:
         tell(
             f"{counted(answer.rejected, 'record')} could not be decoded, so "
@@ -235,9 +236,18 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
             f"records are missing in {evidence.gaps.num_rows} places of the state topic; "
             "what happened there is unknown"
         )
+    _note_repeated(evidence.repeated)
     if evidence.rejected:
         records = counted(evidence.rejected, "record")
         tell(f"{records} could not be decoded; {_decode_command()} shows them")
+
+
+def _note_repeated(repeated: int) -> None:
+    """Print how many records were left out since they are there again."""
+    from sharelag.tables.gaps import of_repeated
+
+    for sentence in of_repeated(repeated):
+        tell(sentence)
 
 
 def note_settings(settings: Any, groups: Iterable[str] = ()) -> None:

@@ -14,7 +14,13 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.metrics.lag import lag_arrow, rollup_arrow
 from sharelag.model import milliseconds
-from sharelag.quick.records import StateTopic, decoded, read_states, read_whole
+from sharelag.quick.records import (
+    StateTopic,
+    decoded,
+    read_states,
+    read_whole,
+    state_records,
+)
 from sharelag.reading import (
     OVER,
     Counted,
@@ -230,7 +236,9 @@ class QuickReading(Reading):
     def _positions(self) -> Positions | None:
         from sharelag.replay.positions import latest_positions
 
-        return latest_positions(self.source.batches(STATE_TOPIC))
+        raw = state_records(self.source, self.choice.generation)
+        found = raw.apply(latest_positions)
+        return None if found is None else found._replace(repeated=raw.repeated)
 
     def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
         """Return members, groups, observed and earlier ends for the imbalance; None: unknown."""

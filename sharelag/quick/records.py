@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.errors import InputError
 from sharelag.reading import Counted
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
+from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import replay_arrow
 from sharelag.schemas.arrow import as_table, one_batch
 from sharelag.sources.inputs import Input
@@ -34,20 +34,34 @@ class StateTopic(NamedTuple):
     counts: pa.Table | None = None  # None: health was not requested
 
 
+def state_records(source: Input, generation: int | None) -> EachOnce:
+    """Return the raw records with share state, in the order of the log, each once."""
+    return EachOnce(lambda: (of_state(batch, generation) for batch in source.batches(STATE_TOPIC)))
+
+
 def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     """Read only the windows."""
     from sharelag.replay.stream import latest_windows
 
     chosen = partial(filter_groups, groups=choice.groups) if choice.groups else None
     until = None if as_of is None else partial(up_to, moment=as_of)
-    found = latest_windows(_Batches(source), chosen, choice.generation, until)
+    raw = state_records(source, choice.generation)
+    found = raw.apply(lambda batches: latest_windows(batches, chosen, choice.generation, until))
     times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
-    counted = Counted(found.records, found.rejected, *times)
+    counted = Counted(found.records, found.rejected, *times, raw.repeated)
     return StateTopic(pa.Table.from_batches([found.windows]), counted)
 
 
 def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:
     """Read windows, history and gaps, and the counts of the topic if requested."""
+    raw = state_records(source, choice.generation)
+    found = raw.apply(lambda batches: _replay(batches, as_of, choice, with_health))
+    return found._replace(counted=found.counted._replace(repeated=raw.repeated))
+
+
+def _replay(
+    raw: Iterable[pa.RecordBatch], as_of: Moment, choice: Choice, with_health: bool
+) -> StateTopic:
     from sharelag.metrics.health import COUNTS, health_counts
     from sharelag.replay.history import HISTORY_KEY, next_history
 
@@ -55,13 +69,12 @@ def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) 
     gaps, ends, known = schemas.GAPS.empty_table(), None, None
     fresh: list[pa.RecordBatch] = []
     generation = choice.generation
-    for batch in source.batches(STATE_TOPIC):
-        raw = of_topic(batch, STATE_TOPIC)
-        found, ends = _next_gaps(ends, as_table(raw).select(["topic", "partition", "offset"]))
+    for chosen in raw:
+        of_log = as_table(of_topic(chosen, STATE_TOPIC))
+        found, ends = _next_gaps(ends, of_log.select(["topic", "partition", "offset"]))
         gaps = pa.concat_tables([gaps, found])
         if with_health:
-            counts.append(health_counts(batch, generation))
-        chosen = of_state(batch, generation)
+            counts.append(health_counts(chosen, generation))
         records, rejects, skipped = decode_arrow(chosen, generation=generation)
         written = up_to(records, as_of)
         fresh.append(filter_groups(written, choice.groups))
@@ -99,8 +112,12 @@ def decoded(
     """
     choice = choice or Choice()
     generation = choice.generation
-    for batch in source.batches(topic):
-        chosen = of_state(batch, generation) if topic == STATE_TOPIC else of_topic(batch, topic)
+    raw = (
+        state_records(source, generation)
+        if topic == STATE_TOPIC
+        else EachOnce(lambda: (of_topic(batch, topic) for batch in source.batches(topic)))
+    )
+    for chosen in raw.stream():
         if seen is not None:
             seen(chosen)
         records, rejects, skipped = decode_arrow(chosen, topic, generation)
@@ -108,16 +125,6 @@ def decoded(
         if topic == STATE_TOPIC:
             records = choice.of(up_to(records, as_of), names="topic_id")
         yield Decoded(records, rejects, skipped)
-
-
-class _Batches:
-    """The raw records of the state topic, as often as they are iterated over."""
-
-    def __init__(self, source: Input) -> None:
-        self._source = source
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return iter(self._source.batches(STATE_TOPIC))
 
 
 class _Count:
@@ -149,23 +156,9 @@ def _empty_history() -> pa.RecordBatch:
 
 
 def _next_gaps(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the gaps between the previous batches and this one, and each partition's new end.
-
-    Raises
-    ------
-    InputError
-        When records are out of order.
-    """
+    """Return the gaps between the previous batches and this one, and each partition's new end."""
     from sharelag.replay.history import missing_offsets
 
     places = places if ends is None else pa.concat_tables([ends, places])
-    spans = places.group_by(["topic", "partition"], use_threads=False).aggregate(
-        [("offset", "first"), ("offset", "min")]
-    )
-    if pc.any(pc.less(spans.column("offset_min"), spans.column("offset_first"))).as_py():
-        raise InputError(
-            "the records of a state partition are not in offset order (several files, or "
-            "duplicates?): use --engine spark, which sorts them"
-        )
     last = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
     return missing_offsets(places), last.rename_columns(places.column_names)

@@ -57,6 +57,7 @@ class Reading(Tables):
             as_of=pc.max(found.table.column("as_of")).as_py() or datetime.now(UTC),
             lag=with_unknown_terms(found.table),
             rejected=found.rejected,
+            repeated=found.repeated,
             engine=self.engine,
             patience=self.source.patience,
             lag_only=True,
@@ -179,12 +180,14 @@ class Reading(Tables):
         )
         found = self._positions() if can_scan else None
         if found is None:
-            return Brief(self.table("lag").select(BRIEF.names), self.counted.rejected)
+            counted = self.counted
+            lags = self.table("lag").select(BRIEF.names)
+            return Brief(lags, counted.rejected, counted.repeated)
         stand = filter_groups(found.table, self.choice.groups)
         # Only now, after the state has been read: the other way round a lag could seem negative.
         ends = self.source.offsets(sorted(set(stand.column("topic_id").to_pylist())))
         lags = pa.Table.from_batches([brief_arrow(stand, ends)])
-        return Brief(self.choice.of(lags), found.rejected)
+        return Brief(self.choice.of(lags), found.rejected, found.repeated)
 
     def _gather(self) -> Evidence:
         names = (
@@ -199,4 +202,5 @@ class Reading(Tables):
             "settings",
         )
         whole = self._evidence(*names, "times", "committed_times", "progress", "gaps")
-        return replace(whole, rejected=self.counted.rejected)
+        counted = self.counted
+        return replace(whole, rejected=counted.rejected, repeated=counted.repeated)

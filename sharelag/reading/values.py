@@ -24,6 +24,7 @@ class Counted(NamedTuple):
     rejected: int  # could not be decoded
     first: datetime | None  # write time of the first record
     last: datetime | None
+    repeated: int = 0  # that repeat another one and were left out; of all groups
 
 
 class Rows(NamedTuple):
@@ -43,6 +44,7 @@ class Brief(NamedTuple):
 
     table: pa.Table  # sharelag.metrics.lag.BRIEF, of the chosen share partitions
     rejected: int
+    repeated: int = 0  # records that repeat another one and were left out
 
 
 class OfQueue(NamedTuple):

@@ -55,6 +55,8 @@ class Positions(NamedTuple):
     """`POSITIONS`, sorted by group, topic id, partition."""
     rejected: int
     """Records that could not be decoded."""
+    repeated: int = 0
+    """Records that repeat another one and were left out."""
 
 
 def latest_positions(raw: Iterable[pa.RecordBatch], threads: int | None = None) -> Positions | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -15,11 +16,15 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat
 
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+_T = TypeVar("_T")
 
 #: Where a record is; no two records of a cluster are at one place.
 PLACE = ("topic", "partition", "offset")
 #: What two records at one place must have in common to be the same one.
 _SAME = ("key", "value", "timestamp")
+_ROW = "_row"
+#: Records of a batch once they were sorted.
+_SORTED_ROWS = 50_000
 
 
 def drop_repeats(raw: _Rows) -> tuple[_Rows, int]:
@@ -28,8 +33,8 @@ def drop_repeats(raw: _Rows) -> tuple[_Rows, int]:
     Parameters
     ----------
     raw : pyarrow.RecordBatch or pyarrow.Table
-        The columns of `sharelag.schemas.RAW`, maybe others; all records of some partitions, in
-        any order.
+        Columns of `sharelag.schemas.RAW`, those of `PLACE` among them, maybe others; all records of
+        some partitions, in any order. Of the bytes, what is there is compared.
 
     Returns
     -------
@@ -88,6 +93,70 @@ class LogOrder:
         return True
 
 
+class NotInLogOrderError(Exception):
+    """Raw records need to be sorted, or some of them repeat others."""
+
+
+class EachOnce:
+    """Raw records in the order of the log, each once, whatever order they are read in.
+
+    Parameters
+    ----------
+    read : callable
+        Begins to read them anew, batch by batch: all records of some partitions.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self._read = read
+        self._sorted: list[pa.RecordBatch] | None = None
+        #: How many records were left out, once all were read.
+        self.repeated = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        if self._sorted is not None:
+            yield from self._sorted
+            return
+        order = LogOrder()
+        for batch in self._read():
+            if not order.goes_on(batch):
+                raise NotInLogOrderError
+            yield batch
+
+    def apply(self, work: Callable[[EachOnce], _T]) -> _T:
+        """Apply a function to the records; to all of them anew where they had to be sorted.
+
+        Records that are read in order, as nearly all are, are never held together.
+
+        Raises
+        ------
+        InputError
+            When two records with the same topic, partition and offset differ.
+        """
+        try:
+            return work(self)
+        except NotInLogOrderError:
+            kept, self.repeated = drop_repeats(pa.Table.from_batches(list(self._read())))
+            self._sorted = kept.to_batches(max_chunksize=_SORTED_ROWS)
+            return work(self)
+
+    def stream(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records in the order that they are read in, until one is out of order.
+
+        Those that remain then come in the order of the log.
+        """
+        passed = 0
+        try:
+            for batch in self:
+                yield batch
+                passed += batch.num_rows
+        except NotInLogOrderError:
+            whole = pa.Table.from_batches(list(self._read()))
+            rows = pa.array(np.arange(whole.num_rows))
+            kept, self.repeated = drop_repeats(whole.append_column(_ROW, rows))
+            rest = kept.filter(pc.greater_equal(kept.column(_ROW), passed)).drop_columns(_ROW)
+            yield from rest.to_batches(max_chunksize=_SORTED_ROWS)
+
+
 def _codes(raw: Arrow) -> list[NDArray[np.int64]]:
     """Return numbers that sort like the columns of a place; -1 for what is null."""
     topic = flat(raw.column("topic"))
@@ -100,7 +169,7 @@ def _codes(raw: Arrow) -> list[NDArray[np.int64]]:
 def _require_same(raw: Arrow, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
     """Refuse rows that differ from those that they repeat."""
     differ = np.zeros(len(first), bool)
-    for name in _SAME:
+    for name in (name for name in _SAME if name in raw.schema.names):
         one, other = (_plain(raw.column(name).take(pa.array(rows))) for rows in (first, second))
         same = pc.or_(
             pc.equal(one, other).fill_null(False), pc.and_(one.is_null(), other.is_null())

@@ -244,7 +244,7 @@ def _input_at(path: Path, generation: int | None) -> Input | None:
 
 def _is_captured(path: Path) -> bool:
     """Whether `sharelag capture` wrote this folder."""
-    return is_archive(path) or (path / "capture.json").exists()
+    return is_archive(path) or os.path.lexists(path / "capture.json")
 
 
 def _tell_of_sample(name: str, kind: str) -> None:

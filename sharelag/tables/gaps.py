@@ -18,6 +18,14 @@ def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]
     return (f"{records}; {shows} shows {'it' if rejected == 1 else 'them'}",) if rejected else ()
 
 
+def of_repeated(repeated: int) -> tuple[str, ...]:
+    """Say how many records were there again and left out."""
+    if not repeated:
+        return ()
+    repeat = "repeats" if repeated == 1 else "repeat"
+    return (f"{counted(repeated, 'record')} {repeat} another one; each counts once",)
+
+
 def of_lag(lag: pa.Table) -> tuple[str, ...]:
     """In how many rows the lag is not known, and why."""
     unknown = lag.filter(pc.is_null(lag.column("lag")))

@@ -44,12 +44,16 @@ class Answer:
     now: datetime | None = None  # the moment, where it is known
     holders: pa.Table | None = None  # `HOLDERS`, where a log of requests was read
     generation: int | None = None  # as which records were tried
+    repeated: int = 0  # records that repeat another one and were left out
 
     @classmethod
     def of(cls, read: Reading, table: pa.Table, left_out: int = 0) -> Answer:
         """A table of a reading."""
-        rejected, generation = read.counted.rejected, read.choice.generation
-        return cls(table, rejected, read.engine, left_out, generation=generation)
+        counted, generation = read.counted, read.choice.generation
+        return cls(
+            table, counted.rejected, read.engine, left_out, generation=generation,
+            repeated=counted.repeated,
+        )  # fmt: skip
 
 
 def choose(requested: str, source: Input) -> str:
@@ -232,7 +236,10 @@ def brief(
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
         found = begun.brief
-        return Answer(found.table, found.rejected, begun.engine, generation=begun.choice.generation)
+        return Answer(
+            found.table, found.rejected, begun.engine, generation=begun.choice.generation,
+            repeated=found.repeated,
+        )  # fmt: skip
 
 
 def history_of(begun: Reading, since: datetime | None = None, most: int | None = None) -> Answer:

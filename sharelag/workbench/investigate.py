@@ -6,6 +6,7 @@ Each answer works for now and for any moment of the record, on either engine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -206,7 +207,7 @@ def trend_of(
         for at in moments
     }
     rows = pa.Table.from_batches([imbalance_trend(lags, by=by)])
-    return Answer(rows, answer.rejected, answer.engine)
+    return replace(answer, table=rows)
 
 
 def reconcile_of(begun: Reading, described: str | None = None, true: bool = False) -> Answer:

@@ -16,7 +16,7 @@ from sharelag.reading import OVER, Reading
 from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
 from sharelag.sources.inputs import Input
-from sharelag.tables.gaps import of_rejected
+from sharelag.tables.gaps import of_rejected, of_repeated
 from sharelag.workbench import engine as engines
 from sharelag.workbench import investigate
 from sharelag.workbench.broker_metrics import BrokerMetrics, unknown_of, with_metrics
@@ -256,10 +256,19 @@ class Opened:
         base = self._base(gathered=False) if base is None else base
         if evidence.lag_only:
             said = of_rejected(evidence.rejected, self.choice.generation)
-            return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=said)
+            notes = of_repeated(evidence.repeated)
+            return replace(
+                base, as_of=evidence.as_of, engine=evidence.engine, unknown=said, notes=notes
+            )
         unknown = of_evidence(evidence, self.as_of is not None, self.choice.generation)
         unknown += unknown_of(evidence.measured, self.metrics)
-        return replace(base, as_of=evidence.as_of, engine=evidence.engine, unknown=unknown)
+        return replace(
+            base,
+            as_of=evidence.as_of,
+            engine=evidence.engine,
+            unknown=unknown,
+            notes=of_repeated(evidence.repeated),
+        )
 
     def _step(self) -> timedelta:
         return investigate.step_of(self.evidence().progress, self.over)

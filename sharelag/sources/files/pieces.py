@@ -113,7 +113,10 @@ def read_pieces(
         of_file = list(found)
         with _as_planned(one, of_file) as file:
             numbers = [piece.row_group for piece in of_file]
-            most = rows_within(one.path, file.metadata, numbers, rows)
+            count = sum(piece.rows for piece in of_file)
+            size = sum(piece.size for piece in of_file)
+            most = rows_at_once(rows, count, size)
+            most = rows_within(one.path, file.metadata, numbers, most)
             yield from gathered(_read(file, of_file, most, wanted), most)
 
 

@@ -89,7 +89,7 @@ class WithQueues(Opened):
             table=table,
             columns=views.LEDGER.columns,
             as_of=evidence.as_of,
-            notes=tuple(note for note in notes if note),
+            notes=(*base.notes, *(note for note in notes if note)),
             unknown=(*unknown, *base.unknown),
             means=views.LEDGER.means,
             frame=self._frame(lambda read: read.ledger_frame(self._of_queue(group, queue)), more),
@@ -122,13 +122,15 @@ class WithQueues(Opened):
         may_have_gaps = ("missing", "source") in counted
         lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
         note = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
+        base = self._base()
         return replace(
-            self._base(),
+            base,
             title="How could dead letters be sent again?",
             table=table,
             columns=views.REDRIVE.columns,
             as_of=evidence.as_of,
             notes=(
+                *base.notes,
                 *(_TO_ALL, _AS_TEXT),
                 *([_BEYOND] if may_have_gaps else []),
                 *([note] if lost else []),

@@ -74,7 +74,10 @@ def _health_answer(
             "records": drawing(charts.state_record_figure, charts.state_record_records, table),
             "keys": drawing(charts.state_key_figure, charts.state_key_records, table, partitions),
         },
-        notes=tuple(findings.column("summary").to_pylist()),
+        notes=(
+            *gaps.of_repeated(answer.repeated),
+            *findings.column("summary").to_pylist(),
+        ),
         unknown=gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,
     )
@@ -91,6 +94,7 @@ def _snapshots_answer(answer: Answer, base: Result) -> Result:
         means=views.SNAPSHOTS.means,
         as_of=pc.max(table.column("record_timestamp")).as_py(),
         order="updates_since",
+        notes=gaps.of_repeated(answer.repeated),
         unknown=gaps.of_column(table, "snapshot_offset", "the last snapshot")
         + gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,
@@ -120,6 +124,7 @@ def _designs_answer(evidence: Evidence, costs: pa.Table, base: Result) -> Result
         columns=views.DESIGNS.columns,
         means=views.DESIGNS.means,
         notes=(
+            *base.notes,
             "Nobody writes G0 to G2, and Kafka 4.0 wrote G3; today's records are G4.",
             "Leaders of G0 and G1 look for their records among the user's: SCANNED is the most.",
         ),

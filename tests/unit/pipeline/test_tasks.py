@@ -9,12 +9,13 @@ from pyspark.sql import SparkSession
 
 from sharelag.pipeline.tasks import Files
 from sharelag.sources.files.pieces import Piece, Plan
+from sharelag.sources.files.raw_files import RawFile
 
 NO_SESSION = cast("SparkSession", None)
 
 
 def piece(rows: int, size: int) -> Piece:
-    return Piece("a.parquet", 0, rows, size, 0, 0, (rows, 1, 1000))
+    return Piece(RawFile("a.parquet"), 0, rows, size, 0, 0, (rows, 1, 1000))
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,8 @@ def test_records_in_order_are_given_back_as_they_are() -> None:
     # partitions may alternate; only the offsets of each have to ascend
     raw = _raw(sorted(_PLACES, key=lambda place: place[2]))
     kept, repeats = drop_repeats(raw)
-    assert kept is raw and repeats == 0
+    assert kept is raw
+    assert repeats == 0
     assert drop_repeats(raw.slice(0, 0))[1] == 0
 
 
@@ -76,7 +77,8 @@ def test_different_records_at_one_place_are_an_error_that_names_it(name: str) ->
 def test_records_without_a_place_repeat_none() -> None:
     raw = _raw([(STATE_TOPIC, 1, None), (STATE_TOPIC, 1, None), (None, 1, 4), (None, 1, 4)])
     kept, repeats = drop_repeats(raw)
-    assert kept.num_rows == 4 and repeats == 0
+    assert kept.num_rows == 4
+    assert repeats == 0
 
 
 def test_names_of_topics_as_a_dictionary() -> None:
@@ -84,7 +86,8 @@ def test_names_of_topics_as_a_dictionary() -> None:
     at = raw.schema.get_field_index("topic")
     encoded = raw.set_column(at, "topic", raw.column("topic").dictionary_encode())
     kept, repeats = drop_repeats(encoded)
-    assert repeats == 2 and kept.cast(schemas.RAW).equals(_raw(_PLACES))
+    assert repeats == 2
+    assert kept.cast(schemas.RAW).equals(_raw(_PLACES))
 
 
 def test_order_is_told_across_batches() -> None:

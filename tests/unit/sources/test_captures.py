@@ -17,6 +17,7 @@ from sharelag.errors import InputError
 from sharelag.sources.files.captures import CaptureInfo, read_capture, write_capture
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.sources.kafka.config import client_config
+from sharelag.wire.fields import STATE_TOPIC
 from tests.support.descriptions import describe
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
@@ -90,7 +91,7 @@ def test_round_trip(capture: Path) -> None:
 
 def test_a_capture_as_an_input(capture: Path) -> None:
     source = CaptureInput(capture)
-    assert pa.Table.from_batches(source.batches("any")).equals(RECORDS)
+    assert pa.Table.from_batches(source.batches(STATE_TOPIC)).equals(RECORDS)
     assert source.size() == 8
     assert source.as_of() == AS_OF
     assert source.describe() == "capture of 5L6g3nShT-eMCtK--X86sw at 2026-11-21T03:10:00Z"
@@ -355,7 +356,7 @@ def test_raw_records_of_a_file_or_a_folder(tmp_path: Path) -> None:
         pq.write_table(pa.Table.from_batches([batch]), folder / f"{number}.parquet")
     for path, count in ((folder, 8), (folder / "0.parquet", 5)):
         source = RawInput(str(path))
-        assert pa.Table.from_batches(source.batches("any")).equals(RECORDS.slice(0, count))
+        assert pa.Table.from_batches(source.batches(STATE_TOPIC)).equals(RECORDS.slice(0, count))
         assert source.size() == count
         assert source.offsets(["A" * 22]).num_rows == 0
 
@@ -370,7 +371,7 @@ def test_invalid_raw_records(tmp_path: Path, damage: str) -> None:
     elif damage == "columns":
         pq.write_table(OFFSETS, path)
     with pytest.raises(InputError, match=r"raw\.parquet") as refused:
-        next(RawInput(str(path)).batches("any"))
+        next(RawInput(str(path)).batches(STATE_TOPIC))
     assert "\n" not in str(refused.value)
 
 

@@ -12,8 +12,7 @@ import pytest
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.sources.files import pieces
-from sharelag.sources.files.pieces import plan, read_pieces
-from sharelag.sources.inputs.parquet import parquet_batches, parquet_dataset
+from sharelag.sources.files.pieces import parquet_batches, plan, read_pieces
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
@@ -86,7 +85,9 @@ def test_row_groups_of_other_topics_are_not_read(tmp_path: Path) -> None:
         write(tmp_path / "groups.parquet", [[0], [1]], GROUP_TOPIC),
         write(tmp_path / "states.parquet", [[0]], f"mirror.{STATE_TOPIC}"),
     ]
-    assert [piece.path for task in plan(paths, STATE_TOPIC).tasks for piece in task] == paths[1:]
+    assert [piece.file.path for task in plan(paths, STATE_TOPIC).tasks for piece in task] == paths[
+        1:
+    ]
     assert plan(paths[:1], STATE_TOPIC).tasks == []
 
 
@@ -159,6 +160,6 @@ def test_large_records_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     path = str(tmp_path / "large.parquet")
     pq.write_table(pa.Table.from_pylist(rows, schema=schemas.RAW), path, use_dictionary=["topic"])
     (task,) = plan([path], STATE_TOPIC).tasks
-    for batches in (list(read_pieces(task)), list(parquet_batches(parquet_dataset(path)))):
+    for batches in (list(read_pieces(task)), list(parquet_batches([path]))):
         assert max(batch.nbytes for batch in batches) < 10_000_000
         assert pa.Table.from_batches(batches)["offset"].to_pylist() == list(range(20))

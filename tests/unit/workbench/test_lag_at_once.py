@@ -90,9 +90,7 @@ def test_what_only_spark_knows_waits_for_it(name: str, monkeypatch: pytest.Monke
         asked.append(engine)
         raise InputError("read on Spark")
 
-    monkeypatch.setattr(
-        "sharelag.sources.inputs.files.parquet_dataset", lambda path: asked.append(path)
-    )
+    monkeypatch.setattr("sharelag.sources.inputs.files.list_raw", lambda path: asked.append(path))
     monkeypatch.setattr(engines, "read", read)
     with pytest.raises(InputError, match="read on Spark"):
         Workbench(RawInput(name), engine="spark").lag_at_once()
