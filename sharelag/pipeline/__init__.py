@@ -25,20 +25,11 @@ from sharelag.pipeline.answers import (
 from sharelag.pipeline.ends import offsets
 from sharelag.pipeline.membership import groups, members
 from sharelag.pipeline.printed import consumed
-from sharelag.pipeline.records import Decoded, chosen, decode, missing_offsets
-from sharelag.pipeline.states import (
-    history,
-    observed,
-    replayed,
-    replayed_by,
-    summarized,
-    windows,
-    windows_of,
-)
+from sharelag.pipeline.records import Decoded, decode, missing_offsets
+from sharelag.pipeline.states import history, observed, windows
 
 __all__ = [
     "Decoded",
-    "chosen",
     "consumed",
     "decode",
     "diff",
@@ -53,11 +44,7 @@ __all__ = [
     "offsets",
     "progress",
     "reconcile",
-    "replayed",
-    "replayed_by",
     "rollup",
     "skew",
-    "summarized",
     "windows",
-    "windows_of",
 ]

@@ -16,19 +16,27 @@ from sharelag.errors import InputError
 from sharelag.metrics.diff import diff_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.forecast import progress_of
-from sharelag.metrics.health import COUNTS, gather, health_arrow
+from sharelag.metrics.health import finished_counts, gather, health_arrow
 from sharelag.metrics.imbalance import OVER, imbalance_arrow
-from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, ROLLUP_SUMS, lag_columns, rollup_keys
+from sharelag.metrics.lag import OFFSET_KEYS, ROLLUP_SUMS, lag_arrow, rollup_keys
 from sharelag.metrics.loads import NEEDED
 from sharelag.metrics.placement import Partitions
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.metrics.skew import SKEW, skew_arrow
+from sharelag.pipeline import states
 from sharelag.pipeline.meeting import meet
-from sharelag.pipeline.records import map_arrow
-from sharelag.pipeline.states import FINISHED
-from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.pipeline.records import column_names, origin_of, records_of
+from sharelag.pipeline.tasks import (
+    FOUND,
+    Batches,
+    Records,
+    TaskRecords,
+    pack_table,
+    read_table,
+)
+from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
-from sharelag.sources.spark.frames import latest_ends
+from sharelag.sources.inputs.offsets import latest_ends
 from sharelag.sources.spark.tabular import as_frame
 
 if TYPE_CHECKING:
@@ -39,12 +47,13 @@ _PAST = pa.field("past_end_offset", pa.int64())
 
 
 def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
-    """The lag of every share partition, term by term.
+    """Return the lag of every share partition, term by term.
 
     Parameters
     ----------
     windows : DataFrame of Spark or pandas, or pyarrow.Table
-        `sharelag.schemas.WINDOWS`, read before the offsets.
+        `sharelag.schemas.WINDOWS`, read before the offsets; or raw or decoded records of the state
+        topic, of which the windows are found on the way.
     offsets : the same
         `sharelag.schemas.OFFSETS`; of several rows of a topic partition the latest by ``as_of``.
 
@@ -52,12 +61,57 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
     -------
     pyspark.sql.DataFrame
         `sharelag.schemas.LAG`; see `sharelag.metrics.lag` for what the terms mean.
+
+    Notes
+    -----
+    Windows as `windows` returns them are not made into rows first: they reach the lag as bytes,
+    and all end offsets are sent to each task.
     """
-    windows = as_frame(windows, schemas.WINDOWS, "windows")
-    offsets = as_frame(offsets, schemas.OFFSETS, "offsets")
-    ends = latest_ends(offsets).select(OFFSET_COLUMNS)
-    joined = windows.select(schemas.WINDOWS.names).drop("batches").join(ends, OFFSET_KEYS, "left")
-    return map_arrow(joined, lambda batch: [lag_columns(batch)], schemas.LAG)
+    ends = as_frame(offsets, schemas.OFFSETS, "offsets").select(schemas.OFFSETS.names)
+    packed = ends.repartition(1).mapInArrow(_pack_ends, schemas.spark_schema(FOUND))
+    # A left join, so that windows stay where there are no offsets at all.
+    together = (
+        _pack_windows(windows)
+        .select("rows")
+        .join(F.broadcast(packed.select(F.col("rows").alias("ends"))), F.lit(True), "left")
+    )
+
+    def lag_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        last, known = None, schemas.OFFSETS.empty_table()
+        for batch in batches:
+            for rows, ends in zip(*batch.columns, strict=True):
+                if ends.is_valid and ends != last:
+                    last, known = ends, read_table(ends, schemas.OFFSETS)
+                found = lag_arrow(read_table(rows, schemas.WINDOWS), known)
+                if found.num_rows:
+                    yield for_spark(found, schemas.LAG)
+
+    return together.mapInArrow(lag_task, schemas.spark_schema(schemas.LAG))
+
+
+def _pack_windows(given: Tabular) -> DataFrame:
+    """Return `FOUND` with windows."""
+    if "window_end_offset" not in column_names(given):
+        given = states.windows(given)
+    origin = origin_of(given)
+    if isinstance(origin, DataFrame):
+        return origin
+    frame = as_frame(given, schemas.WINDOWS, "windows")
+    # The lag does not need the batches: null is sent in their place.
+    names = [name for name in schemas.WINDOWS.names if name != "batches"]
+
+    def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pack_table("windows", for_spark(batch, schemas.WINDOWS))
+
+    return frame.select(names).mapInArrow(pack_task, schemas.spark_schema(FOUND))
+
+
+def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack the last known end of each topic partition, all in one row."""
+    if given := list(batches):
+        known = latest_ends(pa.Table.from_batches(given))
+        yield pack_table("ends", known, rows=len(known))
 
 
 def rollup(lag: Tabular, by: str) -> DataFrame:
@@ -219,22 +273,16 @@ def reconcile(
 
 
 def health(
-    raw: Tabular,
-    partitions: Partitions = None,
-    history: Tabular | None = None,
-    generation: int | None = None,
+    raw: Tabular | Records, partitions: Partitions = None, generation: int | None = None
 ) -> DataFrame:
-    """The health of every partition of the state topic, counted in the tasks that read it.
+    """Return the health of every partition of the state topic.
 
     Parameters
     ----------
     raw : DataFrame of Spark or pandas, or pyarrow.Table
-        `sharelag.schemas.RAW`, each record once.
+        `sharelag.schemas.RAW`.
     partitions : int, mapping of topic to int, or None
         The number of partitions of the state topic; without it misplaced records are unknown.
-    history : DataFrame of Spark or pandas, or pyarrow.Table, optional
-        ``record_topic record_partition finished`` of `sharelag.schemas.HISTORY` of the same
-        records, or sums of it, for the bytes that a finished offset costs.
     generation : int, optional
         As for `sharelag.wire.decode_arrow`.
 
@@ -243,26 +291,22 @@ def health(
     pyspark.sql.DataFrame
         `sharelag.schemas.HEALTH`; see `sharelag.metrics.health` for what the figures mean.
     """
-    raw = as_frame(raw, schemas.RAW, "raw records")
-
-    def count_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield for_spark(one_batch(gather(batches, generation)), COUNTS)
-
-    def health_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts = [batch.cast(COUNTS) for batch in batches]
-        yield for_spark(
-            health_arrow(pa.Table.from_batches(counts, COUNTS), partitions), schemas.HEALTH
+    found = records_of(raw)
+    if found.decoded:
+        raise InputError(
+            "the health of the state topic is about raw records, and these are decoded: give the "
+            "raw ones, with the columns " + ", ".join(schemas.RAW.names)
         )
+    found = replace(found, generation=found.generation if generation is None else generation)
 
-    counted = raw.select(schemas.RAW.names).mapInArrow(count_task, schemas.spark_schema(COUNTS))
-    if history is not None:
-        places = [
-            F.col("record_topic").alias("topic"),
-            F.col("record_partition").alias("partition"),
-        ]
-        done = as_frame(history, FINISHED, "history")
-        finished = done.groupBy(*places).agg(F.sum("finished").alias("finished"))
-        counted = counted.unionByName(finished, allowMissingColumns=True)
-    # A row a share partition and task, so that one task judges each partition of the state topic.
-    by_partition = counted.repartition("topic", "partition")
-    return by_partition.mapInArrow(health_task, schemas.spark_schema(schemas.HEALTH))
+    def health_task(mine: TaskRecords) -> Batches:
+        yield find_health(mine, partitions)
+
+    return found.map(health_task, schemas.HEALTH)
+
+
+def find_health(mine: TaskRecords, partitions: Partitions = None) -> pa.RecordBatch:
+    """Return `sharelag.schemas.HEALTH` of the state partitions that one task has."""
+    counts = [mine.raw.apply(lambda raw: gather(raw, mine.generation))]
+    counts += [finished_counts(part) for part in states.histories(mine)]
+    return health_arrow(pa.concat_tables(counts), partitions)

@@ -8,53 +8,58 @@ frames.sql("select group_id, sum(lag) from lag group by 1").show()
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
 from sharelag.metrics.lag import BRIEF
-from sharelag.metrics.snapshots import snapshots_arrow
-from sharelag.pipeline import answers, membership, records, states
 from sharelag.pipeline.collecting import frame_of
-from sharelag.pipeline.frame_records import FrameRecords
+from sharelag.pipeline.records import Decoded, decode, select_records
 from sharelag.pipeline.tables import TABLES
-from sharelag.pipeline.tasks import FileRecords
-from sharelag.reading import chosen_partitions, earliest
-from sharelag.schemas.arrow import as_table, one_batch
-from sharelag.sources.spark.frames import FrameInput
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
+if TYPE_CHECKING:
+    from sharelag.pipeline.reading import SparkReading
+    from sharelag.sources.spark.frames import FrameInput
 
-class Frames(FrameRecords):
+
+class Frames:
     """The tables of `sharelag.pipeline.tables.TABLES` as DataFrames, created on first use.
 
-    They are lazy except for what must be known before: using ``lag`` of a cluster, for example,
-    reads the windows and then fetches end offsets, so that lag is never negative. Tables with one
-    row per share partition stay in Spark's cache until the workbench is closed. They cover the
-    selected groups and the moment, except ``raw rejects gaps health``, which cover the whole input,
-    and ``group_records``, which cover any time; topics are selected only in ``lag progress
-    imbalance``, because their names come from the offsets.
+    ``raw records rejects history group_records`` are lazy: each use reads the raw records anew.
+    The others have one row per share partition, topic partition or the like. They are found when
+    they are first used, the windows before the end offsets, so that lag is never negative, and stay
+    in this process. They cover the selected groups and the moment, except ``raw rejects gaps
+    health``, which cover the whole input, and ``group_records``, which cover any time; topics are
+    selected only in ``lag progress imbalance``, because their names come from the offsets.
     """
+
+    def __init__(self, reading: SparkReading) -> None:
+        self._reading = reading
 
     # ---- records ---------------------------------------------------------------------------------
 
     @property
     def raw(self) -> DataFrame:
         """Kafka records of both topics (`RAW`); one row is a record, as any connector gives it."""
-        source = self._reading.source
-        state = self.raw_of(STATE_TOPIC)
-        return state if source.holds_both else state.unionByName(self.raw_of(GROUP_TOPIC))
+        reading = self._reading
+        state = reading.raw_of(STATE_TOPIC)
+        if not reading.source.holds_both:
+            state = state.unionByName(reading.raw_of(GROUP_TOPIC))
+        return state.select(schemas.RAW.names)
 
     @property
     def records(self) -> DataFrame:
         """Decoded records of ``__share_group_state`` (`RECORDS`); one row is a record."""
         found = self._decoded(STATE_TOPIC).records
-        return records.chosen(found, self._reading.as_of, self._reading.choice.groups)
+        return select_records(found, self._reading.as_of, self._reading.choice.groups)
 
     @property
     def rejects(self) -> DataFrame:
@@ -65,43 +70,31 @@ class Frames(FrameRecords):
     @property
     def gaps(self) -> DataFrame:
         """Offsets of the state topic missing between records (`GAPS`); one row is a range."""
-        return self._keep(
-            "gaps", lambda: records.missing_offsets(self._whole_files or self.raw_of(STATE_TOPIC))
-        )
+        return self._found("gaps")
 
     @property
     def windows(self) -> DataFrame:
         """States (`WINDOWS`); one row is a share partition with its offsets, epochs and batches."""
-        if self._is_stream:
+        if self._reading.is_stream:
             from sharelag.pipeline import stream
 
             return stream.windows(self.records)
-        return self._reading.once(("frame", "windows"), lambda: states.windows_of(self.states))
+        return self._found("windows")
 
     @property
     def history(self) -> DataFrame:
         """The state after every record, and what it changed (`HISTORY`); one row is a record."""
-        return states.history(self.file_records or self.records, self._gaps)
+        return self._reading.history_frame().drop("topic")
 
     @property
     def observed(self) -> DataFrame:
         """History of the span, summarized (`OBSERVED`); one row is a share partition; ms."""
-
-        def made() -> DataFrame:
-            chosen = self.file_records or self.records
-            return states.observed(chosen, self._reading.now, self._reading.span, self._gaps)
-
-        return self._keep("observed", made)
+        return self._found("observed")
 
     @property
     def snapshots(self) -> DataFrame:
         """Last snapshots, and what followed (`SNAPSHOTS`); one row is a share partition."""
-
-        def made() -> DataFrame:
-            chosen = self.file_records or self.records
-            return states.summarized(chosen, snapshots_arrow, schemas.SNAPSHOTS, self._gaps)
-
-        return self._keep("snapshots", made)
+        return self._found("snapshots")
 
     @property
     def group_records(self) -> DataFrame:
@@ -109,117 +102,93 @@ class Frames(FrameRecords):
         if self._reading.group_records_refused is not None:
             return frame_of(self._reading.spark, schemas.GROUP_RECORDS.empty_table())
         chosen = self._reading.choice.groups
-        return records.chosen(self._decoded(GROUP_TOPIC).records, None, chosen)
+        return select_records(self._decoded(GROUP_TOPIC).records, None, chosen)
 
     @property
     def members(self) -> DataFrame:
         """Members (`MEMBERS`); one row is a member with its assignment."""
-        return membership.members_of(self._membership)
+        return self._found("members")
 
     @property
     def groups(self) -> DataFrame:
         """Groups (`GROUPS`); one row is a share group, with epochs and initialized partitions."""
-        choice, found = self._reading.choice, membership.groups_of(self._membership)
-        if not choice.topics:
-            return found
-
-        def chosen(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-            return [one_batch(chosen_partitions(as_table(batch), choice))]
-
-        return records.map_arrow(found, chosen, schemas.GROUPS)
+        return self._found("groups")
 
     # ---- what else the input tells ---------------------------------------------------------------
 
     @property
     def offsets(self) -> DataFrame:
         """Ends of the share partitions' topics (`OFFSETS`); one row is a topic partition."""
-        return self._of_input("offsets")
+        return self._found("offsets")
 
     @property
     def past_offsets(self) -> DataFrame:
         """The same at moments of the span (`OFFSETS`); one row is a topic partition and moment."""
-        return self._of_input("past_offsets")
+        return self._found("past_offsets")
 
     @property
     def logs(self) -> DataFrame:
         """Last stable offsets and retention in ms, bytes (`LOGS`); one row is a topic partition."""
-        return self._of_input("logs")
+        return self._found("logs")
 
     @property
     def leaders(self) -> DataFrame:
         """Leaders and replicas (`LEADERS`); one row is a topic partition."""
-        return self._of_input("leaders")
+        return self._found("leaders")
 
     @property
     def nodes(self) -> DataFrame:
         """Brokers with their racks (`NODES`); one row is a broker."""
-        return self._of_input("nodes")
+        return self._found("nodes")
 
     @property
     def brokers(self) -> DataFrame:
         """The brokers around share partitions (`BROKERS`); one row is a share partition."""
-        return self._of_input("brokers")
+        return self._found("brokers")
 
     @property
     def times(self) -> DataFrame:
         """Times of the oldest unfinished records (`TIMES`); one row is an offset."""
-        return self._of_input("times")
+        return self._found("times")
 
     @property
     def settings(self) -> DataFrame:
         """Settings in force of groups, topics and brokers (`SETTINGS`); one row is a setting."""
-        return self._of_input("settings")
+        return self._found("settings")
 
     # ---- numbers ---------------------------------------------------------------------------------
 
     @property
     def lag(self) -> DataFrame:
         """Lag in offsets, term by term (`LAG`); one row is a share partition."""
-        if self._is_stream:
+        if self._reading.is_stream:
             from sharelag.pipeline import stream
 
             source = cast("FrameInput", self._reading.source)
-            return self.chosen(stream.lag(self.windows, source.ends()))
-        return self._keep("lag", lambda: self.chosen(answers.lag(self.windows, self.offsets)))
+            return self.of_chosen_topics(stream.lag(self.windows, source.ends()))
+        return self._found("lag")
 
     @property
     def brief_lag(self) -> DataFrame:
         """Lag alone, scanned rather than replayed (`BRIEF`); one row is a share partition."""
-        if self._is_stream:
+        if self._reading.is_stream:
             return self.lag.select(BRIEF.names)
-        return self._reading.once(
-            ("frame", "brief_lag"), lambda: frame_of(self._reading.spark, self._reading.brief.table)
-        )
+        return self._once("brief_lag", lambda: self._reading.brief.table)
 
     @property
     def progress(self) -> DataFrame:
         """Age (ms), rates per second, forecast (`PROGRESS`); one row is a share partition."""
-        return self._keep(
-            "progress",
-            lambda: answers.progress(self.lag, self.observed, self._reading.input_evidence),
-        )
+        return self._found("progress")
 
     @property
     def imbalance(self) -> DataFrame:
         """Spread of load (`IMBALANCE`); one row is a measure over a group or one of its topics."""
-        return self.imbalance_by(None)
+        return self._once("imbalance", lambda: self._reading.imbalance())
 
     @property
     def health(self) -> DataFrame:
         """The state topic up to its last record (`HEALTH`); one row is a state partition; bytes."""
-
-        def made() -> DataFrame:
-            generation, files = self._reading.choice.generation, self._whole_files
-            every = (
-                FileRecords(files, generation=generation)
-                if files
-                else self._decoded(STATE_TOPIC).records
-            )
-            finished = states.summarized(every, states.finished_of, states.FINISHED, self._gaps)
-            partitions = self._reading.source.partitions(STATE_TOPIC)
-            return answers.health(self.raw_of(STATE_TOPIC), partitions, finished, generation)
-
-        return self._keep("health", made)
+        return self._found("health")
 
     # ---- together --------------------------------------------------------------------------------
 
@@ -270,30 +239,24 @@ class Frames(FrameRecords):
 
     # ---- behind it -------------------------------------------------------------------------------
 
-    def imbalance_by(self, by: str | None) -> DataFrame:
-        """How load is spread over one kind of items; None: over all kinds."""
-        known = self._reading.table("leaders").num_rows > 0
-        return answers.imbalance(**self.loads(), by=by, brokers=self.brokers if known else None)
+    def of_chosen_topics(self, frame: DataFrame) -> DataFrame:
+        """Return the rows of the chosen topics, by name, or id where the name is not known."""
+        topics = self._reading.choice.topics
+        if not topics:
+            return frame
+        name = F.coalesce("topic", "topic_id")
+        each: list[Column] = [
+            (name == topic) & (F.col("partition").isin(*partitions) if partitions else F.lit(True))
+            for topic, partitions in topics.items()
+        ]
+        return frame.where(reduce(Column.__or__, each))
 
-    def loads(self) -> dict[str, Any]:
-        """What the figures of balance are made of; None: not known."""
-        known = self._reading.table("groups").num_rows > 0
-        past = earliest(self._reading.table("past_offsets"))
-        return {
-            "lag": self.lag,
-            "members": self.members if known else None,
-            "groups": self.groups if known else None,
-            "observed": self.observed,
-            "past": frame_of(self._reading.spark, past) if past.num_rows else None,
-        }
+    def _found(self, name: str) -> DataFrame:
+        return self._once(name, lambda: self._reading.table(name))
 
-    @property
-    def kept_records(self) -> DataFrame:
-        """`records`, kept in Spark's cache."""
-        return self._keep("records", lambda: self.records)
-
-    @property
-    def _membership(self) -> DataFrame:
+    def _once(self, name: str, table: Callable[[], pa.Table]) -> DataFrame:
         reading = self._reading
-        moment = reading.now if reading.as_of is not None else None
-        return self._keep("membership", lambda: membership.membership(self.group_records, moment))
+        return reading.once(("frame", name), lambda: frame_of(reading.spark, table()))
+
+    def _decoded(self, topic: str) -> Decoded:
+        return decode(self._reading.raw_of(topic), topic, self._reading.choice.generation)

@@ -1,34 +1,33 @@
-"""Decode raw Kafka records and select those of some groups up to a moment."""
+"""Decode raw Kafka records, and find the records that a DataFrame of the user's stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
-from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.pipeline.tasks import Files, map_raw
-from sharelag.replay import history
-from sharelag.replay.moment import Moment, with_zone
-from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.errors import InputError
+from sharelag.pipeline.tasks import REPLAYED, Records, TaskRecords, is_written_by
+from sharelag.replay.moment import Moment
+from sharelag.schemas.arrow import for_spark
 from sharelag.sources.spark.tabular import as_frame
-from sharelag.wire.decode import decode_arrow, topic_mask
+from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import require_generation
 
 if TYPE_CHECKING:
     from sharelag.sources.spark.tabular import Tabular
 
-_PLACE = ("topic", "partition", "offset")
+#: Where a DataFrame keeps what it was made of.
+_ORIGIN = "_sharelag_origin"
 
 
 class Decoded(NamedTuple):
-    """Records and rejects of raw records. Cache the raw DataFrame before using both."""
+    """Records and rejects of raw records; each of the two reads these when it is used."""
 
     records: DataFrame
     rejects: DataFrame
@@ -58,6 +57,12 @@ def decode(raw: Tabular, topic: str = STATE_TOPIC, generation: int | None = None
     ------
     InputError
         When a column is missing or of another type, or there is no such generation.
+
+    Notes
+    -----
+    ``windows``, ``history``, ``members`` and the other functions of a state take ``raw`` itself.
+    Given ``records`` as they are returned here, they read ``raw`` all the same, in one pass; given
+    records that were filtered or stored, they read those.
     """
     raw = as_frame(raw, schemas.RAW, "raw records")
     require_generation(generation)
@@ -71,55 +76,79 @@ def decode(raw: Tabular, topic: str = STATE_TOPIC, generation: int | None = None
 
     rows = map_arrow(raw.select(schemas.RAW.names), decode_batch, both)
     is_reject = F.col("reason").isNotNull()
-    return Decoded(
-        rows.where(~is_reject).select(good.names),
-        rows.where(is_reject).select(schemas.REJECTS.names),
-    )
+    records = rows.where(~is_reject).select(good.names)
+    if topic in REPLAYED:
+        set_origin(records, Records(raw, (topic,), generation))
+    return Decoded(records, rows.where(is_reject).select(schemas.REJECTS.names))
 
 
-def chosen(
+def records_of(given: Tabular | Records, topic: str = STATE_TOPIC) -> Records:
+    """Return the records of a topic, given raw, or decoded by `decode` or long ago.
+
+    Raises
+    ------
+    InputError
+        When columns are missing or of another type, or the records are a stream.
+    """
+    if isinstance(given, Records):
+        return given
+    origin = origin_of(given)
+    if isinstance(origin, Records):
+        if origin.topics != (topic,):
+            raise InputError(f"these are records of {origin.topics[0]}: give those of {topic}")
+        found = origin
+    elif {"key", "value"} & set(column_names(given)):
+        found = Records(as_frame(given, schemas.RAW, "raw records"), (topic,))
+    else:
+        frame = as_frame(given, REPLAYED[topic], "records")
+        found = Records(frame, (topic,), decoded=True)
+    if isinstance(found.source, DataFrame) and found.source.isStreaming:
+        raise InputError(
+            "the records are a stream: use sharelag.stream.windows and sharelag.stream.lag with "
+            "writeStream, or give a table of the records"
+        )
+    return found
+
+
+def column_names(given: Tabular) -> list[str]:
+    """Return the names of the columns of a DataFrame or a table, none of what is neither."""
+    if isinstance(given, pa.Table | pa.RecordBatch):
+        return list(given.schema.names)
+    return list(getattr(given, "columns", ()))
+
+
+def set_origin(frame: DataFrame, origin: object) -> None:
+    """Note what a DataFrame was made of; those that are made of it do not have the note."""
+    vars(frame)[_ORIGIN] = origin
+
+
+def origin_of(frame: object) -> object:
+    """Return what `set_origin` noted, or None."""
+    return vars(frame).get(_ORIGIN) if hasattr(frame, "sparkSession") else None
+
+
+def select_records(
     records: DataFrame, as_of: Moment = None, groups: frozenset[str] = frozenset()
 ) -> DataFrame:
-    """Return the records of some groups (default all) written up to a moment."""
+    """Return the decoded records of some groups (default all) written up to a moment."""
     records = records.where(F.col("group_id").isin(*groups)) if groups else records
-    return records if as_of is None else records.where(written_by(as_of))
+    return records if as_of is None else records.where(is_written_by(as_of, "record_partition"))
 
 
-def missing_offsets(raw: Tabular | Files) -> DataFrame:
+def missing_offsets(raw: Tabular | Records) -> DataFrame:
     """Return `sharelag.schemas.GAPS`: offsets of the state topic missing between raw records.
 
     Parameters
     ----------
-    raw : DataFrame of Spark or pandas, pyarrow.Table or Files
-        `sharelag.schemas.RAW`; files must be whole.
+    raw : DataFrame of Spark or pandas, or pyarrow.Table
+        `sharelag.schemas.RAW`.
     """
-    if isinstance(raw, Files):
-        return map_raw(raw, _gaps_task, schemas.GAPS, _PLACE)
-    raw = as_frame(raw, schemas.RAW, "raw records")
-    before = F.lag("offset").over(Window.partitionBy("topic", "partition").orderBy("offset"))
-    chosen = raw.where(F.col("topic").endswith(STATE_TOPIC)).select("topic", "partition", "offset")
-    gaps = chosen.withColumn("first_offset", before + 1).where("offset > first_offset")
-    return gaps.select("topic", "partition", "first_offset", F.col("offset").alias("end_offset"))
 
+    def find_gaps(records: TaskRecords) -> Iterator[pa.RecordBatch]:
+        records.raw.apply(lambda batches: sum(1 for _ in batches))
+        yield from records.gaps.to_batches()
 
-def _gaps_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    places = [batch.filter(topic_mask(batch, STATE_TOPIC)).select(_PLACE) for batch in batches]
-    if places:
-        yield for_spark(
-            one_batch(history.missing_offsets(pa.Table.from_batches(places))), schemas.GAPS
-        )
-
-
-def written_by(moment: datetime | Any) -> Column:
-    """Return the condition that a record was written up to a time, or to offsets."""
-    with_zone(moment)  # Spark would take it for a time of the driver's zone
-    if isinstance(moment, datetime):
-        return F.col("timestamp") <= F.lit(moment)
-    each = [
-        (F.col("record_partition") == partition) & (F.col("offset") <= offset)
-        for partition, offset in moment.items()
-    ]
-    return reduce(Column.__or__, each, F.lit(False))
+    return records_of(raw).map(find_gaps, schemas.GAPS)
 
 
 def map_arrow(

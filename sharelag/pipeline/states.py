@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,46 +12,36 @@ from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.metrics.observed import observe
-from sharelag.pipeline.records import chosen
-from sharelag.pipeline.tasks import (
-    COUNTED,
-    PACKED,
-    REPLAYED,
-    Counter,
-    FileRecords,
-    Files,
-    Logs,
-    as_bytes,
-    counted,
-    gathered,
-    map_raw,
-    packed,
-    unpacked,
-)
+from sharelag.pipeline.records import records_of, set_origin
+from sharelag.pipeline.tasks import Batches, Files, Logs, Records, TaskRecords
 from sharelag.reading import Each
-from sharelag.replay.columns import KEY
-from sharelag.replay.history import HISTORY_KEY, histories, history_arrow
-from sharelag.replay.moment import Moment, filter_groups, up_to
+from sharelag.replay.history import history_arrow
+from sharelag.replay.moment import Moment
 from sharelag.replay.positions import POSITIONS, latest_positions
-from sharelag.replay.state import drop_superseded, replay_arrow, whole_keys
-from sharelag.replay.stream import Latest, latest_windows
-from sharelag.schemas.arrow import for_spark, one_batch
-from sharelag.sources.spark.tabular import as_frame
+from sharelag.schemas.arrow import as_table
 
 if TYPE_CHECKING:
     from sharelag.sources.spark.tabular import Tabular
 
-#: What `replayed` gives: windows as Arrow's bytes, and rows that count.
-STATES = pa.schema([("rows", pa.binary()), *COUNTED])
+#: What a task counted of the raw records that it read.
+COUNTED = pa.schema(
+    [
+        ("records", pa.int64()),
+        ("rejected", pa.int64()),  # that could not be decoded
+        ("first", schemas.TIMESTAMP),  # when the first and the last of the records were written
+        ("last", schemas.TIMESTAMP),
+        ("repeated", pa.int64()),  # that are there again
+    ]
+)
 
 
-def windows(records: Tabular, as_of: Moment = None) -> DataFrame:
+def windows(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
     """Return the state of every share partition as of a moment.
 
     Parameters
     ----------
     records : DataFrame of Spark or pandas, or pyarrow.Table
-        `sharelag.schemas.RECORDS`.
+        Raw records (`sharelag.schemas.RAW`), or decoded ones (`RECORDS`).
     as_of : datetime, mapping of state partition to offset, or None
         The last record to take into account; offsets leave out the state partitions they do not
         name.
@@ -59,70 +49,36 @@ def windows(records: Tabular, as_of: Moment = None) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.WINDOWS`, a row a share partition that exists.
+        `sharelag.schemas.WINDOWS`, one row per share partition that exists.
 
     Notes
     -----
-    Each task first drops what its own snapshots supersede, so what is shuffled per share partition
-    is at most the updates since its last snapshot (500 by default) for each task that read some of
-    them.
+    The records are read once, and only the columns that are needed. What a task reads is exchanged
+    as compressed bytes, once, so that each state partition is whole in one task.
     """
-    records = as_frame(records, schemas.RECORDS, "records")
+    found = records_of(records).read_until(as_of)
 
-    def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from packed(drop_superseded(gathered(batches)))
+    def windows_task(mine: TaskRecords) -> Batches:
+        yield mine.replay().windows
 
-    rows = chosen(records, as_of).select(REPLAYED.names)
-    return windows_of(_replayed(rows.mapInArrow(pack_task, schemas.spark_schema(PACKED))))
+    frame = found.map(windows_task, schemas.WINDOWS)
+    set_origin(frame, found.find(lambda mine: [("windows", mine.replay().windows)]))
+    return frame
 
 
-def replayed(
-    raw: DataFrame | Files | Logs,
-    as_of: Moment = None,
-    groups: frozenset[str] = frozenset(),
-    generation: int | None = None,
-) -> DataFrame:
-    """Return windows and counts of raw records; decoded and replayed where they are, if possible.
-
-    Parameters
-    ----------
-    raw : pyspark.sql.DataFrame, Files or Logs
-        `sharelag.schemas.RAW`.
-    as_of
-        As for `windows`.
-    groups : frozenset of str
-        Only these groups; empty means all.
-    generation : int, optional
-        As for `sharelag.wire.decode_arrow`.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        `STATES`, of which `windows_of` makes rows.
-    """
-    if isinstance(raw, DataFrame):
-        schemas.require(raw, schemas.RAW, "raw records")
-
-    mine = partial(filter_groups, groups=groups) if groups else None
-    until = None if as_of is None else partial(up_to, moment=as_of)
-
-    def whole_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = latest_windows(batches, mine, generation, until)
-        yield from as_bytes(found.windows, STATES)
-        yield from counted(found, STATES)
-
-    def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counter = Counter(generation)
-        yield from packed(drop_superseded(gathered(counter.decode(batches, as_of, groups))))
-        yield from counter.row(PACKED)
-
-    if isinstance(raw, Logs) or (isinstance(raw, Files) and raw.plan.whole):
-        return map_raw(raw, whole_task, STATES)
-    return _replayed(map_raw(raw, pack_task, PACKED))
+def find_states(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
+    """Return windows, what was counted and the gaps of what one task has, by name."""
+    found = mine.replay()
+    times = [pa.array([at], pa.int64()).view(schemas.TIMESTAMP) for at in (found.first, found.last)]
+    numbers = [pa.array([n]) for n in (found.records, found.rejected)]
+    counted = [*numbers, *times, pa.array([mine.raw.repeated])]
+    yield "windows", found.windows
+    yield "counted", pa.RecordBatch.from_arrays(counted, schema=COUNTED)
+    yield "gaps", mine.gaps
 
 
 def positions(raw: Files | Logs) -> DataFrame:
-    """Return where share partitions stand after raw records, and counts.
+    """Return `FOUND` with where share partitions stand after raw records, and what was counted.
 
     Parameters
     ----------
@@ -132,162 +88,87 @@ def positions(raw: Files | Logs) -> DataFrame:
     Returns
     -------
     pyspark.sql.DataFrame
-        `STATES`, with rows of `sharelag.replay.positions.POSITIONS` packed in them. Where these
-        need the batches of the records, a task replays its records.
+        ``positions`` (`sharelag.replay.positions.POSITIONS`) and ``counted``. Where these need the
+        batches of the records, a task replays its records.
     """
 
-    def scan_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = latest_positions(batches, threads=1)
+    def scan(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
+        found = mine.raw.apply(partial(latest_positions, threads=1))
         if found is None:
-            windows = latest_windows(batches)
-            yield from as_bytes(windows.windows.select(POSITIONS.names), STATES)
-            yield from counted(windows, STATES)
-        else:
-            yield from as_bytes(found.table, STATES)
-            none = pa.RecordBatch.from_pylist([], schema=POSITIONS)
-            yield from counted(Latest(none, 0, found.rejected, None, None), STATES)
+            tables = dict(find_states(mine))
+            yield "positions", as_table(tables["windows"]).select(POSITIONS.names)
+            yield "counted", tables["counted"]
+            return
+        yield "positions", found.table
+        counted = {"rejected": [found.rejected], "repeated": [mine.raw.repeated]}
+        yield "counted", pa.table({n: counted.get(n, [None]) for n in COUNTED.names}, COUNTED)
 
-    return map_raw(raw, scan_task, STATES)
-
-
-def windows_of(states: DataFrame) -> DataFrame:
-    """The windows among what `replayed` gave."""
-
-    def unpack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for windows in unpacked(batches):
-            yield for_spark(windows, schemas.WINDOWS)
-
-    packed = states.where("rows is not null").select("rows")
-    return packed.mapInArrow(unpack_task, schemas.spark_schema(schemas.WINDOWS))
+    return Records(raw).find(scan)
 
 
-def history(records: Tabular | FileRecords, gaps: pa.Table | None = None) -> DataFrame:
+def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFrame:
     """Return the state of every share partition after each of its records.
 
     Parameters
     ----------
-    records : DataFrame of Spark or pandas, pyarrow.Table or FileRecords
-        `sharelag.schemas.RECORDS`.
+    records : DataFrame of Spark or pandas, or pyarrow.Table
+        Raw records (`sharelag.schemas.RAW`), or decoded ones (`RECORDS`).
     gaps : pyarrow.Table, optional
-        `sharelag.schemas.GAPS`: what `missing_offsets` found, so that nothing is bridged silently.
+        `sharelag.schemas.GAPS`: offsets that are missing between decoded records. Of raw records
+        they are found on the way.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.HISTORY`, a row a record; share partitions stand together, each in the
+        `sharelag.schemas.HISTORY`, one row per record; share partitions are contiguous, each in the
         order of the log.
     """
-    if isinstance(records, FileRecords):
-        return records.map_whole(partial(history_arrow, gaps=gaps), schemas.HISTORY)
-    records = as_frame(records, schemas.RECORDS, "records")
-
-    def history_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in histories(batches, gaps):
-            yield for_spark(batch, schemas.HISTORY)
-
-    return _together(records.select(REPLAYED.names)).mapInArrow(
-        history_task, schemas.spark_schema(schemas.HISTORY)
-    )
+    return records_of(records).map(partial(histories, gaps=gaps), schemas.HISTORY)
 
 
-def summarized(
-    records: Tabular | FileRecords, each: Each, schema: pa.Schema, gaps: pa.Table | None = None
-) -> DataFrame:
-    """Apply a function to the whole history of share partitions, in the tasks that replay them.
+def histories(mine: TaskRecords, gaps: pa.Table | None = None) -> Batches:
+    """Yield the whole history of some share partitions at a time, of what one task has."""
+    for part in mine.share_partitions():
+        yield history_arrow(part, mine.gaps if gaps is None else gaps)
+
+
+def summarize(each: Each, schema: pa.Schema) -> Callable[[TaskRecords], pa.Table]:
+    """Return a function that applies another to the whole history of share partitions in a task.
 
     Parameters
     ----------
-    records, gaps
-        As for `history`.
     each : callable
         Takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and gives a
-        batch or table; its rows cross to Spark instead of the history's.
+        batch or table: what leaves the task instead of the history.
     schema : pyarrow.Schema
         Of what it gives.
     """
-    if isinstance(records, FileRecords):
-        return records.map_whole(lambda part: each(history_arrow(part, gaps)), schema)
-    records = as_frame(records, schemas.RECORDS, "records")
 
-    def summarize_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for whole in whole_keys(histories(batches, gaps), HISTORY_KEY[:-1]):
-            yield for_spark(one_batch(each(whole)), schema)
+    def summarize_task(mine: TaskRecords) -> pa.Table:
+        found = (as_table(each(one)).cast(schema) for one in histories(mine))
+        return pa.concat_tables([schema.empty_table(), *found])
 
-    return _together(records.select(REPLAYED.names)).mapInArrow(
-        summarize_task, schemas.spark_schema(schema)
-    )
+    return summarize_task
 
 
-#: What `finished_of` gives.
-FINISHED = pa.schema(
-    [("record_topic", pa.string()), ("record_partition", pa.int32()), ("finished", pa.int64())]
-)
-
-
-def finished_of(history: pa.RecordBatch) -> pa.Table:
-    """How many offsets the records of each state partition finished."""
-    sums = (
-        pa.Table.from_batches([history])
-        .group_by(FINISHED.names[:2])
-        .aggregate([("finished", "sum")])
-    )
-    return sums.rename_columns(FINISHED.names)
-
-
-def replayed_by(records: Tabular | FileRecords, each: Each, schema: pa.Schema) -> DataFrame:
-    """Apply a function to all records of share partitions; parameters as for `summarized`."""
-    if isinstance(records, FileRecords):
-        return records.map_whole(each, schema)
-    records = as_frame(records, schemas.RECORDS, "records")
-
-    def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for whole in whole_keys(batches):
-            yield for_spark(one_batch(each(whole)), schema)
-
-    return _together(records.select(REPLAYED.names)).mapInArrow(
-        replay_task, schemas.spark_schema(schema)
-    )
-
-
-def observed(
-    records: Tabular | FileRecords, end: datetime, over: timedelta, gaps: pa.Table | None = None
-) -> DataFrame:
+def observed(records: Tabular | Records, end: datetime, over: timedelta) -> DataFrame:
     """Summarize the history of a span; see `sharelag.metrics.observed.observe`.
 
     Parameters
     ----------
-    records, gaps
-        As for `history`.
+    records : DataFrame of Spark or pandas, or pyarrow.Table
+        Raw records (`sharelag.schemas.RAW`), or decoded ones (`RECORDS`).
     end : datetime
     over : timedelta
 
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.OBSERVED`, a row a share partition.
+        `sharelag.schemas.OBSERVED`, one row per share partition.
     """
-    return summarized(records, partial(observe, end=end, over=over), schemas.OBSERVED, gaps)
 
+    def observe_task(mine: TaskRecords) -> Batches:
+        for part in histories(mine):
+            yield observe(part, end, over)
 
-def _together(records: DataFrame) -> DataFrame:
-    """Bring each share partition's records together, in the order of the log."""
-    return records.repartition(*KEY).sortWithinPartitions(*KEY, "offset")
-
-
-def _replayed(rows: DataFrame) -> DataFrame:
-    """Replay `PACKED` rows, each partition of the state topic in one task."""
-
-    def replay_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts: list[pa.RecordBatch] = []
-
-        def rest() -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                counts.append(batch.filter(batch.column("rows").is_null()))
-                yield batch
-
-        yield from as_bytes(replay_arrow(gathered(unpacked(rest()))), STATES)
-        for batch in counts:
-            yield for_spark(batch, STATES)
-
-    together = rows.repartition("topic", "record_partition")
-    return together.mapInArrow(replay_task, schemas.spark_schema(STATES))
+    return records_of(records).map(observe_task, schemas.OBSERVED)

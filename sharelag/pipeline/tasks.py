@@ -1,56 +1,80 @@
-"""What Spark's tasks do with raw records: read them from files, decode, keep what counts, pack."""
+"""Bring whole partitions of Kafka's topics into Spark's tasks, and let tasks work on them.
+
+All records of a share partition are in one partition of the state topic, and all of a group in one
+of the groups' topic. A task that has whole partitions decodes and replays them without asking
+another one. Where records are a DataFrame, the tasks that scan it pack what they read as Arrow's
+bytes, partition by partition, and only these bytes are exchanged: once, and without nested columns,
+which Spark would take apart row by row.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from datetime import datetime
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.replay.moment import Moment, filter_groups, up_to
+from sharelag.replay import members
+from sharelag.replay.moment import Moment, up_to, with_zone
 from sharelag.replay.order import by_share_partition, codes_of
-from sharelag.replay.state import drop_superseded
-from sharelag.replay.stream import Latest
-from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.replay.repeats import EachOnce
+from sharelag.replay.state import latest, replay_arrow
+from sharelag.replay.stream import Latest, latest_windows
+from sharelag.schemas.arrow import as_table, for_spark, keys, one_batch
 from sharelag.sources.files.pieces import Plan, read_pieces
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.fetch import Ranges, read_ranges
-from sharelag.wire.decode import decode_arrow
+from sharelag.wire.decode import decode_arrow, of_state, of_topic
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Task: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Batches]
+#: Leaves some rows of a batch of decoded records.
+Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-#: What replay reads of a record; the rest stays where it is.
-REPLAYED = pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"])
-#: What a task counted of the raw records that it read; null in rows of other kinds.
-COUNTED = pa.schema(
+#: What replay reads of a decoded record of each topic; the rest stays where it is.
+REPLAYED = {
+    STATE_TOPIC: pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"]),
+    GROUP_TOPIC: members.REPLAYED,
+}
+#: What is packed of a raw record.
+_PACKED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
+#: Some records of one partition as Arrow's bytes.
+_PACKED = pa.schema(
     [
-        ("counted_records", pa.int64()),
-        ("rejected", pa.int64()),  # that could not be decoded
-        ("first", schemas.TIMESTAMP),  # when the first and the last of the records were written
-        ("last", schemas.TIMESTAMP),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("rows", pa.binary()),
     ]
 )
-#: Records of one partition of the state topic as Arrow's bytes, which Spark moves as they are, or
-#: a row that counts. Nested columns would be taken apart and put together row by row.
-PACKED = pa.schema(
-    [("topic", pa.string()), ("record_partition", pa.int32()), ("rows", pa.binary()), *COUNTED]
-)
-#: So many rows are packed together.
-_PACKED_ROWS = 4096
-#: Superseded records are dropped when so many rows, or bytes, are gathered.
-_GATHERED_ROWS, _GATHERED_BYTES = 250_000, 128 << 20
+#: What tasks found, each table by name as Arrow's bytes.
+FOUND = pa.schema([("name", pa.string()), ("rows", pa.binary())])
+#: A task packs so many records, or bytes, at a time, and decodes so many of those that it unpacks.
+_PACKED_ROWS, _PACKED_BYTES, _UNPACKED_ROWS = 100_000, 64 << 20, 50_000
+#: Records of share partitions are given in parts of about so many.
+_PART_ROWS = 250_000
+#: So many rows of a table are packed together: few enough for a row of Spark's.
+_TABLE_ROWS = 500_000
+#: A task decodes at most so many records at once; of more it reads the bytes several times.
+_MOST_ROWS = 2_000_000
 #: A task fetches so many records of a cluster, or one partition of its topic.
 _FETCHED_ROWS = 200_000
-#: A task that needs all of its records holds at most so many rows, and bytes.
-_MOST_ROWS, _MOST_BYTES = 2_000_000, 256 << 20
+#: Bytes in a task are compressed: Spark moves them six times.
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+#: Types of the records of share groups in the groups' topic: the first two bytes of their keys.
+_GROUP_TYPES = [kind.to_bytes(2, "big") for kind in range(10, 16)]
 
 
 @dataclass(frozen=True)
@@ -59,15 +83,6 @@ class Files:
 
     spark: SparkSession
     plan: Plan
-
-    @property
-    def are_whole(self) -> bool:
-        """Whether each state partition is in one task, which can hold its records."""
-        return self.plan.whole and all(
-            sum(one.rows for one in task) <= _MOST_ROWS
-            and sum(one.size for one in task) <= _MOST_BYTES
-            for task in self.plan.tasks
-        )
 
 
 @dataclass(frozen=True)
@@ -84,57 +99,203 @@ class Logs:
 
 
 @dataclass(frozen=True)
-class FileRecords:
-    """Decoded records of files, where each task has all records of its share partitions.
+class Records:
+    """Records of the state topic, of the groups' topic, or of both, for tasks that need them whole.
 
     Parameters
     ----------
-    files : Files
-        Whole ones.
-    chosen : tuple of callables
-        Each leaves some rows of a batch of `REPLAYED`.
+    source : pyspark.sql.DataFrame, Files or Logs
+        `sharelag.schemas.RAW`.
+    topics : tuple of str
+        Which of the two topics are read; a DataFrame may have others.
     generation : int, optional
         As for `sharelag.wire.decode_arrow`.
+    until : callable, optional
+        Leaves those rows of a batch of decoded records that had been written at a moment.
+    choose : tuple of callables
+        Each leaves some of these rows.
+    decoded : bool
+        The source is a DataFrame of decoded records of one topic.
+    packed : bool
+        The source is a DataFrame that `pack` returned.
     """
 
-    files: Files
-    chosen: tuple[Callable[[pa.RecordBatch], pa.RecordBatch], ...] = ()
+    source: DataFrame | Files | Logs
+    topics: tuple[str, ...] = (STATE_TOPIC,)
     generation: int | None = None
+    until: Choose | None = None
+    choose: tuple[Choose, ...] = ()
+    decoded: bool = False
+    packed: bool = False
 
-    def where(self, chosen: Callable[[pa.RecordBatch], pa.RecordBatch]) -> FileRecords:
+    def where(self, choose: Choose) -> Records:
         """Return those records that a function leaves."""
-        return replace(self, chosen=(*self.chosen, chosen))
+        return replace(self, choose=(*self.choose, choose))
 
-    def map_whole(
+    def written_by(self, moment: Moment) -> Records:
+        """Return the records written up to a moment."""
+        return self if moment is None else replace(self, until=partial(up_to, moment=moment))
+
+    def read_until(self, moment: Moment) -> Records:
+        """Return the same, and read no more of a DataFrame: not even what cannot be decoded."""
+        kept, source = self.written_by(moment), self.source
+        if moment is None or not isinstance(source, DataFrame):
+            return kept
+        partition = "record_partition" if self.decoded else "partition"
+        return replace(kept, source=source.where(is_written_by(moment, partition)))
+
+    def map(self, work: Callable[[TaskRecords], Batches], schema: pa.Schema) -> DataFrame:
+        """Apply a function to what each task has; its batches have some columns of a schema."""
+        source, kind = self.source, self.topics[0] if self.decoded else ""
+        chosen = self.generation, self.until, self.choose
+
+        def work_task(read: Callable[[], Batches]) -> Batches:
+            for batch in work(TaskRecords(read, kind, *chosen)):
+                if batch.num_rows:
+                    yield for_spark(batch, schema)
+
+        if isinstance(source, Logs) or (isinstance(source, Files) and source.plan.whole):
+            return map_raw(source, lambda read: work_task(read.__iter__), schema)
+
+        def whole_task(packed: Iterable[pa.RecordBatch]) -> Batches:
+            rows = pa.Table.from_batches(list(packed), _PACKED)
+            rows = rows.sort_by([(name, "ascending") for name in _PACKED.names[:3]])
+            yield from work_task(partial(_unpack, rows, kind))
+
+        return self.pack().mapInArrow(whole_task, schemas.spark_schema(schema))
+
+    def map_share_partitions(
         self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
     ) -> DataFrame:
-        """Apply a function to all records of some share partitions at a time."""
-        # Not the session, which stays where it is.
-        chosen, generation = self.chosen, self.generation
+        """Apply a function to all decoded records of some share partitions at a time."""
 
-        def whole_task(raw: Iterable[pa.RecordBatch]) -> Batches:
-            found = []
-            for batch in raw:
-                decoded = decode_arrow(batch, generation=generation)
-                records = decoded.records.select(REPLAYED.names)
-                for choose in chosen:
-                    records = choose(records)
-                found.append(records)
-            for part in whole_parts(one_batch(pa.Table.from_batches(found, REPLAYED))):
-                yield for_spark(one_batch(each(part)), schema)
+        def each_task(records: TaskRecords) -> Batches:
+            for part in records.share_partitions():
+                yield one_batch(each(part))
 
-        return map_raw(self.files, whole_task, schema)
+        return self.map(each_task, schema)
+
+    def find(self, work: Callable[[TaskRecords], Iterable[tuple[str, schemas.Arrow]]]) -> DataFrame:
+        """Return `FOUND`: tables, by name, that a function makes of what each task has."""
+
+        def find_task(records: TaskRecords) -> Batches:
+            for name, table in work(records):
+                yield pack_table(name, table)
+
+        return self.map(find_task, FOUND)
+
+    def pack(self) -> DataFrame:
+        """Return the records as Arrow's bytes, all of a partition of Kafka's in one of Spark's."""
+        source, kind, topics = self.source, self.topics[0], self.topics
+        if self.packed and isinstance(source, DataFrame):
+            return source
+        place = ("topic", "record_partition" if self.decoded else "partition", "offset")
+        pack_task = partial(_pack, place=place, topic=kind)
+        if not isinstance(source, DataFrame):
+            rows = map_raw(source, pack_task, _PACKED, _PACKED_COLUMNS)
+        else:
+            if self.decoded:
+                source = source.select(REPLAYED[kind].names)
+            else:
+                chosen = reduce(Column.__or__, [_is_of(topic, self.generation) for topic in topics])
+                # Spark need not copy the name that nearly all records have.
+                name = F.nullif(F.col("topic"), F.lit(kind)).alias("topic")
+                source = source.where(chosen).select(name, *_PACKED_COLUMNS[1:])
+            rows = source.mapInArrow(pack_task, schemas.spark_schema(_PACKED))
+        return rows.repartition("topic", "partition")
+
+
+class TaskRecords:
+    """What one task has: all records of some partitions, to be read as often as needed.
+
+    Parameters
+    ----------
+    read : callable
+        Begins to read them anew, batch by batch.
+    decoded : str
+        The topic of which ``read`` gives decoded records; else it gives raw ones.
+    generation, until, choose
+        As for `Records`.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Batches],
+        decoded: str = "",
+        generation: int | None = None,
+        until: Choose | None = None,
+        choose: Sequence[Choose] = (),
+    ) -> None:
+        self.generation, self._until, self._choose = generation, until, choose
+        self._read, self._decoded = read, decoded
+        #: Raw records of the state topic in the order of the log, each once.
+        self.raw = EachOnce(lambda: (of_state(batch, generation) for batch in read()))
+
+    @property
+    def gaps(self) -> pa.Table:
+        """`sharelag.schemas.GAPS` of the state topic, once its raw records were read."""
+        found = self.raw.gaps
+        return found.filter(pc.ends_with(found.column("topic"), STATE_TOPIC))
+
+    def decode(self, topic: str = STATE_TOPIC) -> Batches:
+        """Yield the chosen records of a topic: what replay reads of them."""
+        if topic == STATE_TOPIC and not self._decoded:
+            raw: Iterable[pa.RecordBatch] = self.raw
+        else:
+            raw = self._read() if self._decoded else (of_topic(one, topic) for one in self._read())
+        for batch in raw:
+            records = batch
+            if not self._decoded:
+                records = decode_arrow(batch, topic, self.generation).records
+            records = records.select(REPLAYED[topic].names)
+            yield self._chosen(records if self._until is None else self._until(records))
+
+    def replay(self) -> Latest:
+        """Return the state of every chosen share partition, and what was counted."""
+        if self._decoded:
+            records = latest(self.decode(), REPLAYED[STATE_TOPIC])
+            return Latest(replay_arrow(records), records.num_rows, 0, None, None)
+        choose = self._chosen if self._choose else None
+        return self.raw.apply(lambda raw: latest_windows(raw, choose, self.generation, self._until))
+
+    def _chosen(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        return reduce(lambda rows, choose: choose(rows), self._choose, records)
+
+    def share_partitions(self) -> Batches:
+        """Yield all chosen records of some share partitions at a time."""
+        found, rows = self._first_part(1)
+        if rows <= _MOST_ROWS:
+            yield from cut_by_share_partition(found, _PART_ROWS)
+            return
+        parts = -(-rows // _MOST_ROWS)
+        for part in range(parts):
+            found, _ = self._first_part(parts, part)
+            yield from cut_by_share_partition(found, _PART_ROWS)
+
+    def _first_part(self, parts: int, part: int = 0) -> tuple[pa.RecordBatch, int]:
+        """Decode the share partitions of one part of several, and count the records of all."""
+
+        def decode(_: EachOnce) -> tuple[list[pa.RecordBatch], int]:
+            found: list[pa.RecordBatch] = []
+            rows = 0
+            for batch in self.decode():
+                rows += batch.num_rows
+                if parts > 1:
+                    batch = batch.filter(_is_of_part(batch, parts, part))
+                elif rows > _MOST_ROWS:  # only counted now
+                    found.clear()
+                    continue
+                found.append(batch)
+            return found, rows
+
+        found, rows = decode(self.raw) if self._decoded else self.raw.apply(decode)
+        return one_batch(pa.Table.from_batches(found, REPLAYED[STATE_TOPIC])), rows
 
 
 def map_raw(
-    raw: DataFrame | Files | Logs,
-    task: Task,
-    schema: pa.Schema,
-    columns: Sequence[str] = schemas.RAW.names,
+    raw: Files | Logs, task: Task, schema: pa.Schema, columns: Sequence[str] = schemas.RAW.names
 ) -> DataFrame:
-    """Apply a function to the raw records of each task, wherever they come from."""
-    if isinstance(raw, DataFrame):
-        return raw.select(list(columns)).mapInArrow(task, schemas.spark_schema(schema))
+    """Apply a function to the raw records that each task reads itself; it may read them again."""
     # Not the session, which stays where it is.
     parts, read = _of_files(raw, columns) if isinstance(raw, Files) else _of_logs(raw, columns)
 
@@ -179,60 +340,129 @@ def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callab
     return parts, fetch
 
 
-def counted(found: Latest, schema: pa.Schema) -> Batches:
-    """Yield the counts of some records as a row of a schema with the columns of `COUNTED`."""
-    counts = pa.array([found.records]), pa.array([found.rejected])
-    times = [pa.array([at], pa.int64()).view(schemas.TIMESTAMP) for at in (found.first, found.last)]
-    yield for_spark(pa.RecordBatch.from_arrays([*counts, *times], schema=COUNTED), schema)
+# ---- which rows of a DataFrame -------------------------------------------------------------------
 
 
-class Counter:
-    """Count what is decoded, each record as it tells, or as one of a generation."""
-
-    def __init__(self, generation: int | None = None) -> None:
-        self._generation = generation
-        self._rows: list[tuple[int, int, int | None, int | None]] = []
-
-    def decode(
-        self, raw: Iterable[pa.RecordBatch], as_of: Moment, groups: frozenset[str]
-    ) -> Batches:
-        """Yield the records of some groups up to a moment, and count them."""
-        for batch in raw:
-            decoded = decode_arrow(batch, generation=self._generation)
-            written = up_to(decoded.records, as_of)
-            records = filter_groups(written, groups)
-            span = pc.min_max(written.column("timestamp").view(pa.int64())).as_py()
-            self._rows.append(
-                (records.num_rows, decoded.rejects.num_rows, span["min"], span["max"])
-            )
-            yield records.select(REPLAYED.names)
-
-    def row(self, schema: pa.Schema) -> Batches:
-        """Yield what was counted, as a row of a schema with the columns of `COUNTED`."""
-        if not self._rows:
-            return
-        records, rejected, first, last = zip(*self._rows, strict=True)
-        known = [time for time in (*first, *last) if time is not None]
-        times = min(known, default=None), max(known, default=None)
-        none = pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)
-        yield from counted(Latest(none, sum(records), sum(rejected), *times), schema)
+def is_written_by(moment: Moment, partition: str = "partition") -> Column:
+    """Return the condition that a record was written up to a time, or to offsets."""
+    with_zone(moment)  # Spark would take it for a time of the driver's zone
+    if isinstance(moment, datetime):
+        return F.col("timestamp") <= F.lit(moment)
+    each = [
+        (F.col(partition) == number) & (F.col("offset") <= offset)
+        for number, offset in (moment or {}).items()
+    ]
+    return reduce(Column.__or__, each, F.lit(False))
 
 
-def gathered(records: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Gather records, and drop superseded ones whenever there are many."""
-    parts: list[pa.RecordBatch] = []
-    rows = size = kept_rows = kept_size = 0
-    for batch in records:
-        parts.append(batch)
+def _is_of(topic: str, generation: int | None) -> Column:
+    """Return the condition that a raw record may be of a topic that we decode."""
+    name, key = F.col("topic"), F.col("key")
+    if topic == GROUP_TOPIC:
+        return name.endswith(topic) & F.substring(key, 1, 2).isin(*_GROUP_TYPES)
+    control = F.length(key).isin(*control_key_sizes(generation))
+    control &= F.substring(key, 1, 4).isin(*CONTROL_KEYS)
+    return name.endswith(topic) | (control & ~name.startswith("__"))
+
+
+# ---- bytes ---------------------------------------------------------------------------------------
+
+
+def pack_table(name: str, table: schemas.Arrow, rows: int = _TABLE_ROWS) -> pa.RecordBatch:
+    """Return rows of `FOUND` with a table, so many of its rows in each."""
+    whole = as_table(table)
+    parts = [whole.slice(at, rows) for at in range(0, len(whole), rows)]
+    packed = pa.array([_to_bytes(part) for part in parts], pa.binary())
+    return pa.RecordBatch.from_arrays([pa.array([name] * len(parts)), packed], schema=FOUND)
+
+
+def unpack_table(found: schemas.Arrow, name: str, schema: pa.Schema) -> pa.Table:
+    """Return a table of `FOUND`."""
+    rows = found.filter(pc.equal(found.column("name"), name)).column("rows")
+    return pa.concat_tables([schema.empty_table(), *(read_table(one, schema) for one in rows)])
+
+
+def read_table(rows: pa.BinaryScalar, schema: pa.Schema) -> pa.Table:
+    """Return the table of one row of `FOUND`."""
+    return pa.ipc.open_stream(rows.as_buffer()).read_all().cast(schema, safe=False)
+
+
+def _to_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _pack(batches: Iterable[pa.RecordBatch], place: Sequence[str], topic: str) -> Batches:
+    """Yield records as rows of `_PACKED`; a null topic is the given one."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows > max(_GATHERED_ROWS, 2 * kept_rows) or size > max(_GATHERED_BYTES, 2 * kept_size):
-            parts = [drop_superseded(pa.Table.from_batches(parts))]
-            rows = kept_rows = parts[0].num_rows
-            size = kept_size = parts[0].nbytes
-    return one_batch(pa.Table.from_batches(parts, None if parts else REPLAYED))
+        if rows >= _PACKED_ROWS or size >= _PACKED_BYTES:
+            yield _pack_rows(held, place, topic)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _pack_rows(held, place, topic)
 
 
-def whole_parts(records: pa.RecordBatch, rows: int = _GATHERED_ROWS) -> Batches:
+def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str], topic: str) -> pa.RecordBatch:
+    table = one_batch(pa.Table.from_batches(held))
+    topics = table.column(place[0]).cast(pa.string()).fill_null(topic)
+    codes = [codes_of(column) for column in (topics, *map(table.column, place[1:]))]
+    order = np.lexsort(codes[::-1])
+    together = table.drop_columns(list(place[:2])).take(pa.array(order))
+    changed = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes[:2]])
+    bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), len(order)]
+    sink, ends = pa.BufferOutputStream(), [0]
+    for begin, end in pairwise(bounds):
+        part = together.slice(begin, end - begin)
+        with pa.ipc.new_stream(sink, part.schema, options=_COMPRESSED) as writer:
+            writer.write_batch(part)
+        ends.append(sink.tell())
+    first = pa.array(order[bounds[:-1]])
+    offsets = pa.py_buffer(np.array(ends, np.int32))
+    packed = pa.Array.from_buffers(pa.binary(), len(first), [None, offsets, sink.getvalue()])
+    columns = [topics.take(first), *(table.column(name).take(first) for name in place[1:]), packed]
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, _PACKED, strict=True)],
+        schema=_PACKED,
+    )
+
+
+def _unpack(packed: pa.Table, decoded: str = "") -> Batches:
+    """Yield the records of `_PACKED`, some bytes together; raw ones, or decoded ones of a topic."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    wanted = REPLAYED[decoded] if decoded else schemas.RAW
+    names = ("topic", "record_partition" if decoded else "partition")
+    columns = [packed.column(name) for name in ("topic", "partition", "rows")]
+    for topic, partition, some in zip(*columns, strict=True):
+        for batch in pa.ipc.open_stream(some.as_buffer()):
+            count = batch.num_rows
+            for name, value in zip(names, (topic, partition), strict=True):
+                batch = batch.append_column(name, pa.repeat(value, count))
+            arrays = [
+                batch.column(field.name).cast(field.type, safe=False)  # Spark's microseconds
+                if field.name in batch.schema.names
+                else pa.nulls(count, field.type)
+                for field in wanted
+            ]
+            held.append(pa.RecordBatch.from_arrays(arrays, schema=wanted))
+            rows += count
+            if rows >= _UNPACKED_ROWS:
+                yield one_batch(pa.Table.from_batches(held))
+                held, rows = [], 0
+    if held:
+        yield one_batch(pa.Table.from_batches(held))
+
+
+# ---- whole share partitions ----------------------------------------------------------------------
+
+
+def cut_by_share_partition(records: pa.RecordBatch, rows: int) -> Batches:
     """Cut records into parts of about so many rows, with all those of a share partition in one."""
     if records.num_rows <= rows:
         yield records
@@ -243,37 +473,8 @@ def whole_parts(records: pa.RecordBatch, rows: int = _GATHERED_ROWS) -> Batches:
         yield records.take(pa.array(order[begin:end]))
 
 
-def packed(records: pa.RecordBatch) -> Batches:
-    """Yield records as rows of `PACKED`, each partition of the state topic for itself."""
-    if not records.num_rows:
-        return
-    codes = [codes_of(records.column(name)) for name in PACKED.names[:2]]
-    order = np.lexsort(codes[::-1])
-    changed = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes])
-    bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), len(order)]
-    together = records.take(pa.array(order))
-    for begin, end in pairwise(bounds):
-        yield from as_bytes(together.slice(begin, end - begin), PACKED)
-
-
-def as_bytes(table: pa.RecordBatch, schema: pa.Schema) -> Batches:
-    """Yield some rows at a time as one row, with their bytes and with the first one's columns."""
-    for first in range(0, table.num_rows, _PACKED_ROWS):
-        part = table.slice(first, _PACKED_ROWS)
-        beside = [name for name in schema.names if name in part.schema.names]
-        rows = pa.array([_to_bytes(part)], pa.binary())
-        yield for_spark(part.slice(0, 1).select(beside).append_column("rows", rows), schema)
-
-
-def unpacked(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Yield the rows that `as_bytes` made bytes of."""
-    for batch in batches:
-        for rows in batch.column("rows").drop_null():
-            yield from pa.ipc.open_stream(rows.as_buffer())
-
-
-def _to_bytes(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
+def _is_of_part(records: pa.RecordBatch, parts: int, part: int) -> pa.Array:
+    """Whether the share partition of each record is in one of several parts."""
+    shares = keys(records, schemas.SHARE_PARTITION).dictionary_encode()
+    mine = [zlib.crc32(name.encode()) % parts == part for name in shares.dictionary.to_pylist()]
+    return pa.array(mine, pa.bool_()).take(shares.indices)

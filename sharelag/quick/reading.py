@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.lag import lag_arrow, rollup_arrow
+from sharelag.metrics.lag import lag_arrow
 from sharelag.model import milliseconds
 from sharelag.quick.records import (
     StateTopic,
@@ -29,7 +29,6 @@ from sharelag.reading import (
     Reading,
     Rows,
     chosen_partitions,
-    earliest,
     named,
     rows_of,
 )
@@ -84,30 +83,6 @@ class QuickReading(Reading):
         """Whether the input has any record of the topic of group records."""
         batches = self.source.batches(GROUP_TOPIC)
         return any(pc.any(pc.equal(one.column("topic"), GROUP_TOPIC)).as_py() for one in batches)
-
-    def rollup(self, by: str) -> pa.Table:
-        """Return lag summed by group or topic."""
-        return pa.Table.from_batches([rollup_arrow(self.table("lag"), by)])
-
-    def imbalance(self, by: str | None = None) -> pa.Table:
-        """Return how unevenly load is spread."""
-        from sharelag.metrics.imbalance import imbalance_arrow
-
-        known = self.table("leaders").num_rows > 0
-        brokers = self.table("brokers") if known else None
-        return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by, brokers))
-
-    def skew(self) -> pa.Table:
-        """Return where the lag of each group concentrates."""
-        from sharelag.metrics.skew import skew_arrow
-
-        return as_table(skew_arrow(self.table("lag"), *self._loads()))
-
-    def diff(self, before: Reading) -> pa.Table:
-        """Return what changed since another reading."""
-        from sharelag.metrics.diff import diff_arrow
-
-        return diff_arrow(before.table("windows"), self.table("windows"))
 
     def then(self, as_of: Moment) -> QuickReading:
         """Return a reading of the same records as of another moment, without history."""
@@ -208,7 +183,7 @@ class QuickReading(Reading):
         if name == "observed":
             from sharelag.metrics.observed import observe
 
-            return observe(self._history, self.now, self.span)
+            return observe(self._history, self.now, self.over)
         if name == "snapshots":
             from sharelag.metrics.snapshots import snapshots_arrow
 
@@ -239,14 +214,6 @@ class QuickReading(Reading):
         raw = state_records(self.source, self.choice.generation)
         found = raw.apply(latest_positions)
         return None if found is None else found._replace(repeated=raw.repeated)
-
-    def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
-        """Return members, groups, observed and earlier ends for the imbalance; None: unknown."""
-        groups = self.table("groups")
-        past = earliest(self.table("past_offsets"))
-        known = groups if groups.num_rows else None
-        members = None if known is None else self.table("members")
-        return members, known, self.table("observed"), past if past.num_rows else None
 
     @property
     def _read(self) -> StateTopic:

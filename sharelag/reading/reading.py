@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.metrics.evidence import Evidence
+from sharelag.reading.partitions import earliest
 from sharelag.reading.tables import Tables
 from sharelag.reading.values import Brief, Each, Ledger, OfQueue, Rows
 from sharelag.replay.moment import Moment, filter_groups
+from sharelag.schemas.arrow import as_table
 from sharelag.wire.generations import TODAY
 
 if TYPE_CHECKING:
@@ -63,21 +65,30 @@ class Reading(Tables):
             lag_only=True,
         )
 
-    @abstractmethod
     def rollup(self, by: str) -> pa.Table:
         """Return lag summed by ``"group"`` or ``"topic"``, as `sharelag.schemas.ROLLUP`."""
+        from sharelag.metrics.lag import rollup_arrow
 
-    @abstractmethod
+        return pa.Table.from_batches([rollup_arrow(self.table("lag"), by)])
+
     def imbalance(self, by: str | None = None) -> pa.Table:
         """Return how unevenly load is spread, as `sharelag.schemas.IMBALANCE`."""
+        from sharelag.metrics.imbalance import imbalance_arrow
 
-    @abstractmethod
+        brokers = self.table("brokers") if self.table("leaders").num_rows else None
+        return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by, brokers))
+
     def skew(self) -> pa.Table:
         """Return where the lag of each group concentrates, as `sharelag.metrics.skew.SKEW`."""
+        from sharelag.metrics.skew import skew_arrow
 
-    @abstractmethod
+        return as_table(skew_arrow(self.table("lag"), *self._loads()))
+
     def diff(self, before: Reading) -> pa.Table:
         """Return what changed since another reading, as `sharelag.schemas.DIFF`."""
+        from sharelag.metrics.diff import diff_arrow
+
+        return diff_arrow(before.table("windows"), self.table("windows"))
 
     @abstractmethod
     def then(self, as_of: Moment) -> Reading:
@@ -168,6 +179,14 @@ class Reading(Tables):
 
     def close(self) -> None:
         """Release what is cached outside this process."""
+
+    def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
+        """Return members, groups, observed and earlier ends for the imbalance; None: unknown."""
+        groups = self.table("groups")
+        past = earliest(self.table("past_offsets"))
+        known = groups if groups.num_rows else None
+        members = None if known is None else self.table("members")
+        return members, known, self.table("observed"), past if past.num_rows else None
 
     def _brief(self) -> Brief:
         from sharelag.metrics.lag import BRIEF, brief_arrow  # brings pandas along

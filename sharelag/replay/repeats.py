@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.replay.order import codes_of
 from sharelag.schemas import Arrow
@@ -64,6 +65,12 @@ class LogOrder:
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, int], int] = {}
+        self._gaps: list[pa.Table] = []
+
+    @property
+    def gaps(self) -> pa.Table:
+        """`sharelag.schemas.GAPS`: offsets that are missing between the records so far."""
+        return pa.concat_tables([schemas.GAPS.empty_table(), *self._gaps])
 
     def goes_on(self, raw: Arrow) -> bool:
         """Whether offsets ascend in each partition, from those of earlier batches on.
@@ -86,10 +93,20 @@ class LogOrder:
         topics = flat(raw.column("topic").take(pa.array(rows))).to_pylist()
         places = zip(topics, (code[at] & 0xFFFFFFFF).tolist(), strict=True)
         last = offset[np.append(at[1:], len(offset)) - 1]
-        for place, first, end in zip(places, offset[at].tolist(), last.tolist(), strict=True):
-            if first <= self._ends.get(place, -1):
+        begin = np.append(offset[0], offset[:-1]) + 1
+        begin[at] = offset[at]
+        for x, place, end in zip(at.tolist(), places, last.tolist(), strict=True):
+            before = self._ends.get(place, offset[x] - 1)
+            if offset[x] <= before:
                 return False
+            begin[x] = before + 1
             self._ends[place] = end
+        missing = np.flatnonzero(offset > begin)
+        if len(missing):
+            found = raw.select(PLACE[:2]).take(pa.array(np.arange(raw.num_rows)[order][missing]))
+            columns = [*found.columns, pa.array(begin[missing]), pa.array(offset[missing])]
+            gaps = pa.Table.from_arrays(columns, names=schemas.GAPS.names)
+            self._gaps.append(gaps.cast(schemas.GAPS))
         return True
 
 
@@ -111,14 +128,18 @@ class EachOnce:
         self._sorted: list[pa.RecordBatch] | None = None
         #: How many records were left out, once all were read.
         self.repeated = 0
+        self._order = LogOrder()
+
+    @property
+    def gaps(self) -> pa.Table:
+        """`sharelag.schemas.GAPS`: offsets that are missing between the records read so far."""
+        return self._order.gaps
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        if self._sorted is not None:
-            yield from self._sorted
-            return
-        order = LogOrder()
-        for batch in self._read():
-            if not order.goes_on(batch):
+        order = self._order = LogOrder()
+        for batch in self._read() if self._sorted is None else self._sorted:
+            # Once they were sorted, only those without a place are out of order.
+            if not order.goes_on(batch) and self._sorted is None:
                 raise NotInLogOrderError
             yield batch
 

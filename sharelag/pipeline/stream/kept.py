@@ -28,7 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sharelag import schemas
 from sharelag.errors import ClusterError, DataLossError, ShareLagError, are_away, first_line
 from sharelag.metrics.lag import lag_arrow
-from sharelag.pipeline.records import chosen, decode
+from sharelag.pipeline.records import decode, select_records
 from sharelag.pipeline.stream.changes import updated, windows
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka import topics as kafka
@@ -135,9 +135,9 @@ class Kept:
             **self._config.spark_options(),
         }
         raw = self._spark.readStream.format(FORMAT).options(**options).load()
-        writer = windows(chosen(decode(raw).records, None, self._groups)).writeStream.outputMode(
-            "update"
-        )
+        writer = windows(
+            select_records(decode(raw).records, None, self._groups)
+        ).writeStream.outputMode("update")
         self._tidy()
         if self._checkpoints:
             self._checkpoint = self._checkpoints / uuid4().hex

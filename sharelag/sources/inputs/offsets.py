@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.schemas.arrow import beside, keys
+from sharelag.schemas.arrow import beside, flat, keys
+
+_NO_TIME = -(2**63)
 
 
 def of_moment(
@@ -43,6 +46,17 @@ def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table
     for name in ("end_offset", "as_of"):
         offsets = offsets.set_column(offsets.schema.get_field_index(name), name, then.column(name))
     return offsets
+
+
+def latest_ends(offsets: pa.Table) -> pa.Table:
+    """The last row of each topic partition; rows without a time come first."""
+    rows = offsets.cast(schemas.OFFSETS, safe=False)  # Spark has microseconds
+    times = flat(rows.column("as_of")).view(pa.int64()).fill_null(_NO_TIME).to_numpy()
+    order = np.argsort(times, kind="stable")
+    places = keys(rows, ("topic_id", "partition")).dictionary_encode().indices.to_numpy()
+    last = np.full(len(rows), -1)
+    last[places[order]] = order
+    return rows.take(pa.array(last[last >= 0]))
 
 
 def of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
@@ -54,11 +54,14 @@ class FrameInput(RecordsOnly):
         """Records of both topics may be mixed."""
         return True
 
-    @property
-    def rereadable(self) -> bool:
-        """Whether the records are cached; otherwise another reading may find others."""
-        level = self.raw.storageLevel
-        return bool(level.useMemory or level.useDisk)
+    def latest_end(self) -> datetime | None:
+        """Return the time of the last end offsets; None if there are none."""
+        from pyspark.sql import functions as f
+
+        if self.given_offsets is None:
+            return None
+        last = self.given_offsets.agg(f.max("as_of").alias("as_of")).toArrow().column("as_of")
+        return cast("datetime | None", last.cast(schemas.TIMESTAMP, safe=False)[0].as_py())
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         """Refuse: a DataFrame is not read in this process."""

@@ -10,7 +10,9 @@ from sharelag.wire.generations.layouts import (
     require_generation,
 )
 from sharelag.wire.generations.read import (
+    CONTROL_KEYS,
     Older,
+    control_key_sizes,
     control_mask,
     named_control_mask,
     read_older,
@@ -18,6 +20,7 @@ from sharelag.wire.generations.read import (
 )
 
 __all__ = [
+    "CONTROL_KEYS",
     "LAYOUTS",
     "NAMES",
     "SHARE_CHECKPOINT",
@@ -25,6 +28,7 @@ __all__ = [
     "TODAY",
     "Layout",
     "Older",
+    "control_key_sizes",
     "control_mask",
     "named_control_mask",
     "read_older",

@@ -29,7 +29,8 @@ from sharelag.wire.program import Slot, program_of
 OLDER_FIELDS = ("end_offset", "back_offset", "delta_index")
 #: Bytes of a control record's key, alone and with the topic's id behind it.
 _CONTROL, _WITH_ID = 4, 20
-_CONTROL_KEYS = (bytes((0, 0, 0, 5)), bytes((0, 0, 0, 6)))
+#: What the key of a control record with share state begins with.
+CONTROL_KEYS = (bytes((0, 0, 0, 5)), bytes((0, 0, 0, 6)))
 #: Which generation each layout shows: a checkpoint of control records is the same in two.
 _SHOWN = [-1 if layout.control == SHARE_CHECKPOINT else layout.generation for layout in LAYOUTS]
 
@@ -49,7 +50,12 @@ def control_mask(batch: Arrow, generation: int | None = None) -> NDArray[np.bool
     Kafka's key alone is also how a user's serializer writes a small integer: without the topic's
     id behind it, it counts only if a generation is given.
     """
-    return _with_keys(batch, [_WITH_ID] if generation is None else [_CONTROL, _WITH_ID])
+    return _with_keys(batch, control_key_sizes(generation))
+
+
+def control_key_sizes(generation: int | None = None) -> list[int]:
+    """Return how many bytes the keys have that count for `control_mask`."""
+    return [_WITH_ID] if generation is None else [_CONTROL, _WITH_ID]
 
 
 def named_control_mask(batch: Arrow) -> NDArray[np.bool_]:
@@ -63,7 +69,7 @@ def named_control_mask(batch: Arrow) -> NDArray[np.bool_]:
 def _with_keys(batch: Arrow, sizes: list[int]) -> NDArray[np.bool_]:
     key = flat(batch.column("key")).cast(pa.binary())
     size = pc.is_in(pc.binary_length(key), pa.array(sizes, pa.int32()))
-    begin = pc.is_in(pc.binary_slice(key, 0, _CONTROL), pa.array(_CONTROL_KEYS, pa.binary()))
+    begin = pc.is_in(pc.binary_slice(key, 0, _CONTROL), pa.array(CONTROL_KEYS, pa.binary()))
     internal = pc.starts_with(flat(batch.column("topic")).cast(pa.string()), "__")
     kafkas = pc.or_(topic_mask(batch, STATE_TOPIC), topic_mask(batch, GROUP_TOPIC))
     kafkas = pc.or_(flat(kafkas), internal.fill_null(True))
