@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.replay.order import codes_of
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat
+from sharelag.schemas.arrow import as_table, flat
 
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 _T = TypeVar("_T")
@@ -64,6 +65,12 @@ class LogOrder:
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, int], int] = {}
+        self._gaps = [schemas.GAPS.empty_table()]
+
+    @property
+    def gaps(self) -> pa.Table:
+        """`sharelag.schemas.GAPS`: offsets that are missing between the records so far."""
+        return pa.concat_tables(self._gaps)
 
     def goes_on(self, raw: Arrow) -> bool:
         """Whether offsets ascend in each partition, from those of earlier batches on.
@@ -76,20 +83,26 @@ class LogOrder:
         if min(topic.min(), partition.min(), offset.min()) < 0:
             return False
         code = (topic << 32) | partition
-        order = np.argsort(code, kind="stable") if (code != code[0]).any() else slice(None)
-        code, offset = code[order], offset[order]
-        begins = np.append(True, code[1:] != code[:-1])
-        if not (begins[1:] | (offset[1:] > offset[:-1])).all():
+        rows = np.arange(len(code))
+        if (code != code[0]).any():
+            rows = np.argsort(code, kind="stable")
+            code, offset = code[rows], offset[rows]
+        begins = np.flatnonzero(np.append(True, code[1:] != code[:-1]))
+        places = [
+            (str(row["topic"]), int(row["partition"]))
+            for row in raw.select(PLACE[:2]).take(pa.array(rows[begins])).to_pylist()
+        ]
+        before = np.append(-1, offset[:-1])
+        before[begins] = [self._ends.get(place, -1) for place in places]
+        if (offset <= before).any():
             return False
-        at = np.flatnonzero(begins)
-        rows = np.arange(raw.num_rows)[order][at]
-        topics = flat(raw.column("topic").take(pa.array(rows))).to_pylist()
-        places = zip(topics, (code[at] & 0xFFFFFFFF).tolist(), strict=True)
-        last = offset[np.append(at[1:], len(offset)) - 1]
-        for place, first, end in zip(places, offset[at].tolist(), last.tolist(), strict=True):
-            if first <= self._ends.get(place, -1):
-                return False
-            self._ends[place] = end
+        self._ends.update(zip(places, offset[np.append(begins[1:], 0) - 1].tolist(), strict=True))
+        lost = np.flatnonzero((offset > before + 1) & (before >= 0))
+        if len(lost):
+            found = as_table(raw.select(PLACE).take(pa.array(rows[lost])))
+            first = pa.array(before[lost] + 1)
+            columns = [*found.columns[:2], first, found.column("offset")]
+            self._gaps.append(pa.table(columns, names=schemas.GAPS.names).cast(schemas.GAPS))
         return True
 
 
@@ -109,16 +122,19 @@ class EachOnce:
     def __init__(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         self._read = read
         self._sorted: list[pa.RecordBatch] | None = None
+        self._order = LogOrder()
         #: How many records were left out, once all were read.
         self.repeated = 0
 
+    @property
+    def gaps(self) -> pa.Table:
+        """`sharelag.schemas.GAPS`: offsets that are missing between the records read so far."""
+        return self._order.gaps
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        if self._sorted is not None:
-            yield from self._sorted
-            return
-        order = LogOrder()
-        for batch in self._read():
-            if not order.goes_on(batch):
+        self._order = LogOrder()
+        for batch in self._read() if self._sorted is None else self._sorted:
+            if not self._order.goes_on(batch):
                 raise NotInLogOrderError
             yield batch
 
