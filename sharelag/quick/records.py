@@ -48,7 +48,7 @@ def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     raw = state_records(source, choice.generation)
     found = raw.apply(lambda batches: latest_windows(batches, chosen, choice.generation, until))
     times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
-    counted = Counted(found.records, found.rejected, *times, repeated=raw.repeated)
+    counted = Counted(found.records, found.rejected, times[0], times[1], raw.repeated)
     return StateTopic(pa.Table.from_batches([found.windows]), counted, gaps_of(raw))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -148,12 +149,11 @@ class EachOnce:
         InputError
             When two records with the same topic, partition and offset differ.
         """
-        try:
+        with suppress(NotInLogOrderError):
             return work(self)
-        except NotInLogOrderError:
-            kept, self.repeated = drop_repeats(pa.Table.from_batches(list(self._read())))
-            self._sorted = kept.to_batches(max_chunksize=_SORTED_ROWS)
-            return work(self)
+        kept, self.repeated = drop_repeats(pa.Table.from_batches(list(self._read())))
+        self._sorted = kept.to_batches(max_chunksize=_SORTED_ROWS)
+        return work(self)
 
     def stream(self) -> Iterator[pa.RecordBatch]:
         """Yield the records in the order that they are read in, until one is out of order.
@@ -161,16 +161,16 @@ class EachOnce:
         Those that remain then come in the order of the log.
         """
         passed = 0
-        try:
+        with suppress(NotInLogOrderError):
             for batch in self:
                 yield batch
                 passed += batch.num_rows
-        except NotInLogOrderError:
-            whole = pa.Table.from_batches(list(self._read()))
-            rows = pa.array(np.arange(whole.num_rows))
-            kept, self.repeated = drop_repeats(whole.append_column(_ROW, rows))
-            rest = kept.filter(pc.greater_equal(kept.column(_ROW), passed)).drop_columns(_ROW)
-            yield from rest.to_batches(max_chunksize=_SORTED_ROWS)
+            return
+        whole = pa.Table.from_batches(list(self._read()))
+        rows = pa.array(np.arange(whole.num_rows))
+        kept, self.repeated = drop_repeats(whole.append_column(_ROW, rows))
+        rest = kept.filter(pc.greater_equal(kept.column(_ROW), passed)).drop_columns(_ROW)
+        yield from rest.to_batches(max_chunksize=_SORTED_ROWS)
 
 
 def _codes(raw: Arrow) -> list[NDArray[np.int64]]:
