@@ -43,6 +43,7 @@ from sharelag.cli.partial import (
     below_table,
     marked,
     note_partial,
+    require_whole,
     silent_in,
     whole_or_partial,
 )
@@ -145,6 +146,7 @@ def _lag(
 
     if by in ("group", "topic"):  # a sum without some of its parts is another number
         answer = ask(source)
+        require_whole(answer.lacks)
     else:
         answer, source = whole_or_partial(source, ask)
     whole = views.lag(metrics is not None)
@@ -168,8 +170,8 @@ def _lag(
         if output == "human" and sys.stdout.isatty():
             click.clear()
     shown = order.of(rows, "lag" if output == "human" else None)
-    write(lines(marked(shown, source), output, view.columns))
-    write(below_table(source, output))
+    write(lines(marked(shown, source, answer.lacks), output, view.columns))
+    write(below_table(source, output, answer.lacks))
     summarise(
         answer, source, options["as_of"], by if by in ("group", "topic") else "share partition"
     )
@@ -178,7 +180,7 @@ def _lag(
     if log is not None:
         note_requests(log, answer.now)
     note_metrics(metrics, answer.table)
-    return now, note_partial(source, choice.groups - groups)
+    return now, note_partial(source, choice.groups - groups, answer.lacks)
 
 
 def _minus(now: int | None, before: int | None) -> int | None:

@@ -228,14 +228,10 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
     note_settings(evidence.settings)
     if past:
         tell("settings, retention and last stable offsets are the current ones")
-    from sharelag.workbench.gaps import of_groups
+    from sharelag.workbench.gaps import of_groups, of_state_topic
 
     note(of_groups(evidence))
-    if evidence.gaps.num_rows:
-        tell(
-            f"records are missing in {evidence.gaps.num_rows} places of the state topic; "
-            "what happened there is unknown"
-        )
+    note(of_state_topic(evidence))
     _note_repeated(evidence.repeated)
     if evidence.rejected:
         records = counted(evidence.rejected, "record")

@@ -7,7 +7,7 @@ and exports would be wrong without saying so, and are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from sharelag.cli.telling import tell
@@ -56,28 +56,50 @@ def silent_in(source: Any) -> list[int]:
     return sorted(unread.silent) if unread else []
 
 
-def marked(rows: list[dict[str, Any]], source: Any) -> list[dict[str, Any]]:
-    """Return rows that say that others are missing, each of them, if some are."""
+def marked(
+    rows: list[dict[str, Any]], source: Any, lacks: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Return rows that say that something is missing, each of them, if something is."""
     silent = silent_in(source)
-    if not silent:
+    if not silent and not lacks:
         return rows
-    mark = {"complete": False, "unread_state_partitions": silent}
+    mark = {"complete": False} | ({"unread_state_partitions": silent} if silent else {})
     return [row | mark for row in rows]
 
 
-def below_table(source: Any, output: str) -> list[str]:
-    """Return the line that follows a table for people, if rows are missing in it."""
-    silent = silent_in(source)
-    if not silent or output != "human":
+def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str]:
+    """Return the lines that follow a table for people, if something is missing in it."""
+    if output != "human":
         return []
-    numbers = ", ".join(map(str, silent))
-    s = "s" * (len(silent) > 1)
-    return [
-        f"INCOMPLETE: share partitions whose state is in state partition{s} {numbers} are missing"
-    ]
+    lines = [f"INCOMPLETE: not known: {one}" for one in lacks]
+    if silent := silent_in(source):
+        numbers = ", ".join(map(str, silent))
+        s = "s" * (len(silent) > 1)
+        lines.append(
+            f"INCOMPLETE: share partitions whose state is in state partition{s} {numbers} are "
+            "missing"
+        )
+    return lines
 
 
-def note_partial(source: Any, missing: frozenset[str] = frozenset()) -> int | None:
+def require_whole(lacks: Sequence[str]) -> None:
+    """Refuse a sum where something is missing that belongs to it.
+
+    Raises
+    ------
+    NoLeaderError
+        Something is.
+    """
+    if lacks:
+        raise NoLeaderError(
+            f"the sum lacks {' and '.join(lacks)}: give all records of the state topic, or leave "
+            "out --by"
+        )
+
+
+def note_partial(
+    source: Any, missing: frozenset[str] = frozenset(), lacks: Sequence[str] = ()
+) -> int | None:
     """Print on standard error what could not be read; return the exit code, None: it is whole.
 
     Parameters
@@ -85,10 +107,14 @@ def note_partial(source: Any, missing: frozenset[str] = frozenset()) -> int | No
     source : Input
     missing : frozenset of str
         Groups that were chosen, and that no partition has which could be read.
+    lacks : sequence of str
+        What else is missing.
     """
     unread: NoLeaderError | None = getattr(source, "unread", None)
+    for sentence in lacks:
+        tell(f"this answer is not complete: it lacks {sentence}")
     if unread is None:
-        return None
+        return PARTIAL if lacks else None
     for group in sorted(missing):
         tell(f"what group {group!r} has may be in the state partitions that were not read")
     tell(f"this answer is not complete: {unread}")

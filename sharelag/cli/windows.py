@@ -82,7 +82,7 @@ def windows(
 
     if since is None:
         answer, source = whole_or_partial(source, ask)
-        rows = marked(window_rows(answer.table), source)
+        rows = marked(window_rows(answer.table), source, answer.lacks)
         columns = views.windows_with(log is not None)
     else:
         with (
@@ -105,11 +105,11 @@ def windows(
         write(pictures(rows, _painted if sys.stdout.isatty() else None))
     else:
         write(lines(rows, output, columns))
-    write(below_table(source, output))
+    write(below_table(source, output, answer.lacks))
     summarise(answer, source, options["as_of"], "share partition")
     if log is not None:
         note_requests(log, answer.now)
-    return note_partial(source, choice.groups - groups)
+    return note_partial(source, choice.groups - groups, answer.lacks)
 
 
 def _painted(text: str, colour: str) -> str:

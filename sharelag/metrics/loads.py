@@ -233,6 +233,23 @@ def exploded(table: pa.Table, column: str) -> tuple[NDArray[np.int64], pa.Array,
     )
 
 
+def count_stateless(groups: pa.Table, states: Arrow) -> int:
+    """Return how many share partitions their groups have initialized and have no state.
+
+    A group's coordinator notes them as initialized once their state was written: records of the
+    state topic are missing.
+
+    Parameters
+    ----------
+    groups : pyarrow.Table
+        `sharelag.schemas.GROUPS`.
+    states : pyarrow.RecordBatch or pyarrow.Table
+        ``group_id topic_id partition`` of the share partitions that have one.
+    """
+    _, place, _ = exploded(groups, "initialized_topics")
+    return int(pc.sum(pc.invert(pc.is_in(place, keys(states, SHARE_PARTITION)))).as_py() or 0)
+
+
 # ---- measures of partitions ----------------------------------------------------------------------
 
 

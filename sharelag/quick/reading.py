@@ -17,6 +17,7 @@ from sharelag.model import milliseconds
 from sharelag.quick.records import (
     StateTopic,
     decoded,
+    gaps_of,
     read_states,
     read_whole,
     state_records,
@@ -72,6 +73,7 @@ class QuickReading(Reading):
     ) -> None:
         super().__init__(source, as_of, choice, over)
         self._with_history, self._with_health = history, health
+        self._scanned: pa.Table | None = None  # the gaps that a scan for positions found
 
     @property
     def counted(self) -> Counted:
@@ -176,8 +178,7 @@ class QuickReading(Reading):
         if name == "windows":
             return self._read.windows
         if name == "gaps":
-            found = self._read.gaps
-            return schemas.GAPS.empty_table() if found is None else found
+            return self._read.gaps if self._scanned is None else self._scanned
         if name == "lag":
             return self.choice.of(as_table(lag_arrow(self.table("windows"), self.table("offsets"))))
         if name == "observed":
@@ -213,7 +214,10 @@ class QuickReading(Reading):
 
         raw = state_records(self.source, self.choice.generation)
         found = raw.apply(latest_positions)
-        return None if found is None else found._replace(repeated=raw.repeated)
+        if found is None:
+            return None
+        self._scanned = gaps_of(raw)
+        return found._replace(repeated=raw.repeated)
 
     @property
     def _read(self) -> StateTopic:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from sharelag.reading import Counted
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import replay_arrow
-from sharelag.schemas.arrow import as_table, one_batch
+from sharelag.schemas.arrow import one_batch
 from sharelag.sources.inputs import Input
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import STATE_TOPIC
@@ -29,8 +29,8 @@ class StateTopic(NamedTuple):
 
     windows: pa.Table
     counted: Counted
+    gaps: pa.Table
     history: pa.Table | None = None  # sorted by HISTORY_KEY; None: only windows were requested
-    gaps: pa.Table | None = None  # None: only windows were requested
     counts: pa.Table | None = None  # None: health was not requested
 
 
@@ -48,8 +48,8 @@ def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     raw = state_records(source, choice.generation)
     found = raw.apply(lambda batches: latest_windows(batches, chosen, choice.generation, until))
     times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
-    counted = Counted(found.records, found.rejected, *times, raw.repeated)
-    return StateTopic(pa.Table.from_batches([found.windows]), counted)
+    counted = Counted(found.records, found.rejected, times[0], times[1], raw.repeated)
+    return StateTopic(pa.Table.from_batches([found.windows]), counted, gaps_of(raw))
 
 
 def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:
@@ -59,20 +59,21 @@ def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) 
     return found._replace(counted=found.counted._replace(repeated=raw.repeated))
 
 
-def _replay(
-    raw: Iterable[pa.RecordBatch], as_of: Moment, choice: Choice, with_health: bool
-) -> StateTopic:
+def gaps_of(raw: EachOnce) -> pa.Table:
+    """Return the gaps of the state topic: users' topics have records of others in between."""
+    gaps = raw.gaps
+    return gaps.filter(pc.ends_with(gaps.column("topic"), STATE_TOPIC))
+
+
+def _replay(raw: EachOnce, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:
     from sharelag.metrics.health import COUNTS, health_counts
     from sharelag.replay.history import HISTORY_KEY, next_history
 
     count, counts, steps = _Count(), [COUNTS.empty_table()], [_empty_history()]
-    gaps, ends, known = schemas.GAPS.empty_table(), None, None
+    known = None
     fresh: list[pa.RecordBatch] = []
     generation = choice.generation
     for chosen in raw:
-        of_log = as_table(of_topic(chosen, STATE_TOPIC))
-        found, ends = _next_gaps(ends, of_log.select(["topic", "partition", "offset"]))
-        gaps = pa.concat_tables([gaps, found])
         if with_health:
             counts.append(health_counts(chosen, generation))
         records, rejects, skipped = decode_arrow(chosen, generation=generation)
@@ -83,17 +84,17 @@ def _replay(
         if sum(rows.num_rows for rows in fresh) > max(
             _STEP, known.num_rows if known is not None else 0
         ):
-            step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), gaps)
+            step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), gaps_of(raw))
             steps.append(step)
             fresh = []
     step, known = next_history(
-        known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps
+        known, one_batch(pa.Table.from_batches(fresh, schemas.RECORDS)), gaps_of(raw)
     )
     history = pa.Table.from_batches([*steps, step]).sort_by(
         [(name, "ascending") for name in HISTORY_KEY]
     )
     windows = pa.Table.from_batches([replay_arrow(known)])
-    return StateTopic(windows, count.counted, history, gaps, pa.concat_tables(counts))
+    return StateTopic(windows, count.counted, gaps_of(raw), history, pa.concat_tables(counts))
 
 
 def decoded(
@@ -153,12 +154,3 @@ class _Count:
 
 def _empty_history() -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=schemas.HISTORY)
-
-
-def _next_gaps(ends: pa.Table | None, places: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return the gaps between the previous batches and this one, and each partition's new end."""
-    from sharelag.replay.history import missing_offsets
-
-    places = places if ends is None else pa.concat_tables([ends, places])
-    last = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
-    return missing_offsets(places), last.rename_columns(places.column_names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.replay.order import codes_of
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat
+from sharelag.schemas.arrow import as_table, flat
 
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 _T = TypeVar("_T")
@@ -65,12 +66,12 @@ class LogOrder:
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, int], int] = {}
-        self._gaps: list[pa.Table] = []
+        self._gaps = [schemas.GAPS.empty_table()]
 
     @property
     def gaps(self) -> pa.Table:
         """`sharelag.schemas.GAPS`: offsets that are missing between the records so far."""
-        return pa.concat_tables([schemas.GAPS.empty_table(), *self._gaps])
+        return pa.concat_tables(self._gaps)
 
     def goes_on(self, raw: Arrow) -> bool:
         """Whether offsets ascend in each partition, from those of earlier batches on.
@@ -83,30 +84,26 @@ class LogOrder:
         if min(topic.min(), partition.min(), offset.min()) < 0:
             return False
         code = (topic << 32) | partition
-        order = np.argsort(code, kind="stable") if (code != code[0]).any() else slice(None)
-        code, offset = code[order], offset[order]
-        begins = np.append(True, code[1:] != code[:-1])
-        if not (begins[1:] | (offset[1:] > offset[:-1])).all():
+        rows = np.arange(len(code))
+        if (code != code[0]).any():
+            rows = np.argsort(code, kind="stable")
+            code, offset = code[rows], offset[rows]
+        begins = np.flatnonzero(np.append(True, code[1:] != code[:-1]))
+        places = [
+            (str(row["topic"]), int(row["partition"]))
+            for row in raw.select(PLACE[:2]).take(pa.array(rows[begins])).to_pylist()
+        ]
+        before = np.append(-1, offset[:-1])
+        before[begins] = [self._ends.get(place, -1) for place in places]
+        if (offset <= before).any():
             return False
-        at = np.flatnonzero(begins)
-        rows = np.arange(raw.num_rows)[order][at]
-        topics = flat(raw.column("topic").take(pa.array(rows))).to_pylist()
-        places = zip(topics, (code[at] & 0xFFFFFFFF).tolist(), strict=True)
-        last = offset[np.append(at[1:], len(offset)) - 1]
-        begin = np.append(offset[0], offset[:-1]) + 1
-        begin[at] = offset[at]
-        for x, place, end in zip(at.tolist(), places, last.tolist(), strict=True):
-            before = self._ends.get(place, offset[x] - 1)
-            if offset[x] <= before:
-                return False
-            begin[x] = before + 1
-            self._ends[place] = end
-        missing = np.flatnonzero(offset > begin)
-        if len(missing):
-            found = raw.select(PLACE[:2]).take(pa.array(np.arange(raw.num_rows)[order][missing]))
-            columns = [*found.columns, pa.array(begin[missing]), pa.array(offset[missing])]
-            gaps = pa.Table.from_arrays(columns, names=schemas.GAPS.names)
-            self._gaps.append(gaps.cast(schemas.GAPS))
+        self._ends.update(zip(places, offset[np.append(begins[1:], 0) - 1].tolist(), strict=True))
+        lost = np.flatnonzero((offset > before + 1) & (before >= 0))
+        if len(lost):
+            found = as_table(raw.select(PLACE).take(pa.array(rows[lost])))
+            first = pa.array(before[lost] + 1)
+            columns = [*found.columns[:2], first, found.column("offset")]
+            self._gaps.append(pa.table(columns, names=schemas.GAPS.names).cast(schemas.GAPS))
         return True
 
 
@@ -126,9 +123,9 @@ class EachOnce:
     def __init__(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         self._read = read
         self._sorted: list[pa.RecordBatch] | None = None
+        self._order = LogOrder()
         #: How many records were left out, once all were read.
         self.repeated = 0
-        self._order = LogOrder()
 
     @property
     def gaps(self) -> pa.Table:
@@ -136,10 +133,9 @@ class EachOnce:
         return self._order.gaps
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        order = self._order = LogOrder()
+        self._order = LogOrder()
         for batch in self._read() if self._sorted is None else self._sorted:
-            # Once they were sorted, only those without a place are out of order.
-            if not order.goes_on(batch) and self._sorted is None:
+            if not self._order.goes_on(batch):
                 raise NotInLogOrderError
             yield batch
 
@@ -153,12 +149,11 @@ class EachOnce:
         InputError
             When two records with the same topic, partition and offset differ.
         """
-        try:
+        with suppress(NotInLogOrderError):
             return work(self)
-        except NotInLogOrderError:
-            kept, self.repeated = drop_repeats(pa.Table.from_batches(list(self._read())))
-            self._sorted = kept.to_batches(max_chunksize=_SORTED_ROWS)
-            return work(self)
+        kept, self.repeated = drop_repeats(pa.Table.from_batches(list(self._read())))
+        self._sorted = kept.to_batches(max_chunksize=_SORTED_ROWS)
+        return work(self)
 
     def stream(self) -> Iterator[pa.RecordBatch]:
         """Yield the records in the order that they are read in, until one is out of order.
@@ -166,16 +161,16 @@ class EachOnce:
         Those that remain then come in the order of the log.
         """
         passed = 0
-        try:
+        with suppress(NotInLogOrderError):
             for batch in self:
                 yield batch
                 passed += batch.num_rows
-        except NotInLogOrderError:
-            whole = pa.Table.from_batches(list(self._read()))
-            rows = pa.array(np.arange(whole.num_rows))
-            kept, self.repeated = drop_repeats(whole.append_column(_ROW, rows))
-            rest = kept.filter(pc.greater_equal(kept.column(_ROW), passed)).drop_columns(_ROW)
-            yield from rest.to_batches(max_chunksize=_SORTED_ROWS)
+            return
+        whole = pa.Table.from_batches(list(self._read()))
+        rows = pa.array(np.arange(whole.num_rows))
+        kept, self.repeated = drop_repeats(whole.append_column(_ROW, rows))
+        rest = kept.filter(pc.greater_equal(kept.column(_ROW), passed)).drop_columns(_ROW)
+        yield from rest.to_batches(max_chunksize=_SORTED_ROWS)
 
 
 def _codes(raw: Arrow) -> list[NDArray[np.int64]]:

@@ -18,6 +18,30 @@ def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]
     return (f"{records}; {shows} shows {'it' if rejected == 1 else 'them'}",) if rejected else ()
 
 
+def of_missing(places: int, stateless: int) -> tuple[str, ...]:
+    """Say which records of the state topic are missing, as far as that is known.
+
+    Parameters
+    ----------
+    places : int
+        Places of the state topic where offsets are missing.
+    stateless : int
+        Share partitions without a state that their groups have initialized.
+    """
+    said = []
+    if places:
+        said.append(
+            f"what happened in {counted(places, 'place')} of the state topic, whose records are "
+            "missing"
+        )
+    if stateless:
+        said.append(
+            f"the state of {counted(stateless, 'share partition')} that their groups have "
+            "initialized: its records are missing"
+        )
+    return tuple(said)
+
+
 def of_repeated(repeated: int) -> tuple[str, ...]:
     """Say how many records were there again and left out."""
     if not repeated:

@@ -23,6 +23,7 @@ from sharelag.metrics.in_flight import measured_arrow, with_measured
 from sharelag.reading import ORDER, OVER, Reading, named
 from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since
 from sharelag.sources.inputs import Input
+from sharelag.tables.gaps import of_missing
 from sharelag.workbench.broker_metrics import BrokerMetrics
 from sharelag.workbench.requests import Requests
 
@@ -45,6 +46,7 @@ class Answer:
     holders: pa.Table | None = None  # `HOLDERS`, where a log of requests was read
     generation: int | None = None  # as which records were tried
     repeated: int = 0  # records that repeat another one and were left out
+    lacks: tuple[str, ...] = ()  # what is missing in it, where that is known, in sentences
 
     @classmethod
     def of(cls, read: Reading, table: pa.Table, left_out: int = 0) -> Answer:
@@ -175,7 +177,7 @@ def windows(
             holders = requests.holders(lag, begun.table("windows"), now)
             table = with_holders(table, holders)
         answer = Answer.of(begun, begun.choice.of(table.sort_by(ORDER)))
-        return replace(answer, now=now, holders=holders)
+        return replace(answer, now=now, holders=holders, lacks=_lacks(begun))
 
 
 def lag(
@@ -193,7 +195,8 @@ def lag(
         ``table`` is `sharelag.schemas.LAG`, or `ROLLUP` with ``by``, sorted.
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
-        return Answer.of(begun, begun.rollup(by) if by else begun.table("lag"))
+        answer = Answer.of(begun, begun.rollup(by) if by else begun.table("lag"))
+        return replace(answer, lacks=_lacks(begun))
 
 
 def lag_beside(
@@ -219,7 +222,7 @@ def lag_beside(
             found = with_holders(found, requests.holders(found, begun.table("windows"), now))
         if metrics is not None:
             found = with_measured(found, measured_arrow(found, metrics.table, now))
-        return replace(Answer.of(begun, found), now=now)
+        return replace(Answer.of(begun, found), now=now, lacks=_lacks(begun))
 
 
 def brief(
@@ -238,8 +241,27 @@ def brief(
         found = begun.brief
         return Answer(
             found.table, found.rejected, begun.engine, generation=begun.choice.generation,
-            repeated=found.repeated,
+            repeated=found.repeated, lacks=_lacks(begun, found.table),
         )  # fmt: skip
+
+
+def _lacks(begun: Reading, states: pa.Table | None = None) -> tuple[str, ...]:
+    """Say what is missing in files of records, which nobody has put together as a whole.
+
+    Parameters
+    ----------
+    begun : Reading
+    states : pyarrow.Table, optional
+        Where share partitions stand, where their windows were not replayed.
+    """
+    from sharelag.metrics.loads import count_stateless
+    from sharelag.sources.inputs import PrintedInput, RawInput, SegmentsInput
+
+    if not isinstance(begun.source, PrintedInput | RawInput | SegmentsInput):
+        return ()
+    known = begun.table("windows") if states is None else states
+    stateless = count_stateless(begun.table("groups"), known)
+    return of_missing(begun.table("gaps").num_rows, stateless)
 
 
 def history_of(begun: Reading, since: datetime | None = None, most: int | None = None) -> Answer:

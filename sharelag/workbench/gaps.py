@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sharelag.metrics.evidence import Evidence
-from sharelag.tables.gaps import of_rejected, of_settings
+from sharelag.metrics.loads import count_stateless
+from sharelag.tables.gaps import of_missing, of_rejected, of_settings
 from sharelag.workbench.membership import NO_RECORDS, leaderless
 
 
@@ -27,12 +28,14 @@ def of_evidence(
         said.append(
             "settings, retention and last stable offsets of that moment; those of now are taken"
         )
-    if evidence.gaps.num_rows:
-        said.append(
-            f"what happened in {evidence.gaps.num_rows:,} places of the state topic, whose "
-            "records are missing"
-        )
+    said += of_state_topic(evidence)
     return tuple(said)
+
+
+def of_state_topic(evidence: Evidence) -> tuple[str, ...]:
+    """Which records of the state topic are missing."""
+    lacks = 0 if evidence.lag_only else count_stateless(evidence.groups, evidence.windows)
+    return of_missing(evidence.gaps.num_rows, lacks)
 
 
 def of_groups(evidence: Evidence) -> tuple[str, ...]:

@@ -78,6 +78,8 @@ def list_raw(place: str) -> list[RawFile]:
         raise InputError(_nothing(place, "there is no such file or folder on this machine"))
     _refuse_within_table(path.absolute(), place)
     if not path.is_dir():
+        if not _begins_as_parquet(path):
+            raise InputError(_nothing(place, "it is not a Parquet file"))
         return [RawFile(str(path), _known_by_names(path))]
     below = _paths_below(path)
     for at, kind in sorted(_marked(below)):
@@ -303,18 +305,21 @@ def _current_of_delta(place: Path) -> list[RawFile]:
         table = DeltaTable(place)
         adds = pa.table(table.get_add_actions(flatten=True))
         features = table.protocol().reader_features or ()
-        deleted = len(pa.table(table.deletion_vectors())) if "deletionVectors" in features else 0
         mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     except DeltaError as error:
         raise InputError(
             f"{place} is a Delta table that cannot be read here ({first_line(error)}): read it by "
             f"Spark with Delta's package, {with_spark}"
         ) from error
+    try:
+        deleted = "deletionVectors" in features and len(pa.table(table.deletion_vectors()))
+    except DeltaError:  # one that cannot be loaded is there, too
+        deleted = True
     if deleted:
         raise InputError(
-            f"{place} is a Delta table with deletion vectors: {deleted:,} of its files still have "
-            "rows that were deleted. Run REORG TABLE ... APPLY (PURGE), or read it by Spark with "
-            f"Delta's package, {with_spark}"
+            f"{place} is a Delta table with deletion vectors: its files still have rows that were "
+            "deleted. Run REORG TABLE ... APPLY (PURGE), or read it by Spark with Delta's package, "
+            f"{with_spark}"
         )
     if mapping != "none":
         raise InputError(

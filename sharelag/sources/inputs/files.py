@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import InputError
+from sharelag.errors import InputError, NoLeaderError
 from sharelag.sources.files.parquet import count_rows
 from sharelag.sources.files.pieces import parquet_batches
 from sharelag.sources.files.raw_files import RawFile, list_raw, local_path
@@ -84,7 +84,10 @@ class RawInput(RecordsOnly):
         return version_of([path, *path.rglob("*")]) if self._is_there else None
 
     def describe(self) -> str:
-        return f"raw records of {self.path}, without topic names and end offsets"
+        return (
+            f"raw records of {self.path}, without topic names and end offsets; nothing tells "
+            "whether they are all"
+        )
 
     @property
     def _local(self) -> Path:
@@ -134,7 +137,10 @@ class PrintedInput(RecordsOnly):
         return version_of([self.path])
 
     def describe(self) -> str:
-        return f"records that Kafka's tools printed to {self.path}, without end offsets"
+        return (
+            f"records that Kafka's tools printed to {self.path}, without end offsets; nothing "
+            "tells whether they are all"
+        )
 
 
 @dataclass(frozen=True)
@@ -142,15 +148,18 @@ class SegmentsInput(RecordsOnly):
     """A broker's log directory, which must be on this machine.
 
     ``control``: control records in users' topics count although there is a ``__share_group_state``.
+    ``unread``: what state partitions are not there, and do without.
     """
 
     folder: Path
     control: bool = False
+    unread: NoLeaderError | None = None
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         from sharelag.sources.files.control import read_control
         from sharelag.sources.files.segments import read_segments
 
+        self._require_whole(topic)
         yield from read_segments(self.folder, topic)
         if topic == STATE_TOPIC:
             yield from read_control(self.folder, self.control)
@@ -158,6 +167,7 @@ class SegmentsInput(RecordsOnly):
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.files import segments
 
+        self._require_whole(topic)
         return segments(spark, self.folder, topic, self.control)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
@@ -174,3 +184,24 @@ class SegmentsInput(RecordsOnly):
 
     def describe(self) -> str:
         return f"log directory {self.folder}"
+
+    def without(self, error: NoLeaderError) -> SegmentsInput | None:
+        """Return the same without the state partitions that an error is about, as a cluster's."""
+        is_mine = error.topic == STATE_TOPIC and error.silent and self.unread is None
+        return replace(self, unread=error) if is_mine else None
+
+    def _require_whole(self, topic: str) -> None:
+        """Refuse a state topic of which other brokers have partitions that this one lacks."""
+        from sharelag.sources.files.segments import partitions
+
+        there = {number for name, number in partitions(self.folder) if name == STATE_TOPIC}
+        silent = frozenset(range(max(there, default=0))) - there
+        if topic == STATE_TOPIC and silent and self.unread is None:
+            s, numbers = "s" * (len(silent) > 1), ", ".join(map(str, sorted(silent)))
+            error = NoLeaderError(
+                f"{self.folder} lacks partition{s} {numbers} of {STATE_TOPIC}, "
+                "which other brokers have: capture the cluster, or ask for lag or windows of what "
+                "is there"
+            )
+            error.topic, error.silent = STATE_TOPIC, silent
+            raise error

@@ -1,0 +1,164 @@
+"""Folders of raw records on Spark: the answers of one process, whatever the session is set to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import sharelag
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.pipeline.tables import TABLES
+from sharelag.sources.inputs import RawInput
+from sharelag.sources.recorded import folder_of
+
+DATA = Path("tests/data")
+ANSWERS = ("windows", "lag", "health", "progress", "members", "history", "imbalance", "explain")
+#: What people set, for other work, in the session that they bring.
+SETTINGS = {
+    "spark.sql.parquet.binaryAsString": "true",
+    "spark.sql.session.timeZone": "America/St_Johns",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "7",
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.parquet.mergeSchema": "true",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+    "spark.sql.parquet.int96AsTimestamp": "false",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.shuffle.partitions": "3",
+}
+
+
+@pytest.fixture
+def other(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session of the same Spark with settings of its own."""
+    session = spark.newSession()
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    yield session
+    assert {name: session.conf.get(name) for name in SETTINGS} == SETTINGS
+
+
+def _records() -> pa.Table:
+    return pq.read_table(folder_of("poison") / "records").cast(schemas.RAW)
+
+
+def _asked(bench: Any, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = getattr(bench, name)().table.to_pylist()
+    return rows
+
+
+def _rows(frame: Any) -> list[str]:
+    """Rows of a DataFrame in an order of their own, times in UTC."""
+    table = frame.toArrow()
+    for at, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            kind = pa.timestamp("us", "UTC")
+            table = table.set_column(at, field.name, table.column(at).cast(kind))
+    return sorted(map(repr, table.to_pylist()))
+
+
+@pytest.mark.parametrize("place", ["delta-overwritten/table", "partitioned-by-topic/raw"])
+def test_folders_as_they_are_have_the_answers_of_one_process(
+    spark: SparkSession, place: str
+) -> None:
+    with (
+        sharelag.open(DATA / place, engine="local") as here,
+        sharelag.open(DATA / place, engine="spark", spark=spark) as there,
+    ):
+        for name in ANSWERS:
+            assert _asked(there, name) == _asked(here, name), name
+        assert there.frames.raw.count() == 94
+        assert there.frames.records.count() == 67
+
+
+def test_repeats_count_once(spark: SparkSession) -> None:
+    place = DATA / "records-twice" / "raw"
+    with (
+        sharelag.open(place, engine="local") as here,
+        sharelag.open(place, engine="spark", spark=spark) as there,
+    ):
+        for name in ANSWERS:
+            assert _asked(there, name) == _asked(here, name), name
+        assert there.frames.records.count() == 67
+        assert "31 records repeat another one; each counts once" in there.lag().notes
+
+
+@pytest.mark.parametrize("what", ["gone", "text", "empty", "columns", "hudi", "damaged"])
+def test_what_one_engine_refuses_the_other_refuses_in_the_same_words(
+    spark: SparkSession, tmp_path: Path, what: str
+) -> None:
+    path = tmp_path / "raw"
+    if what != "gone":
+        path.mkdir()
+    if what in ("columns", "damaged"):
+        pq.write_table(_records(), path / "a.parquet")
+        pq.write_table(_records().drop_columns("key"), path / "b.parquet")
+    if what == "text":
+        (path / "a.parquet").write_text("no parquet")
+    if what == "damaged":
+        octets = (path / "a.parquet").read_bytes()
+        (path / "b.parquet").write_bytes(octets[: len(octets) // 2])
+    if what == "hudi":
+        (path / ".hoodie").mkdir()
+    for name in ("windows", "lag", "health", "progress", "members"):
+        said = []
+        for engine in ("local", "spark"):
+            bench = sharelag.open(RawInput(str(path)), engine=engine, spark=spark)
+            with pytest.raises(InputError) as caught:
+                getattr(bench, name)()
+            said.append(str(caught.value))
+        assert said[0] == said[1], name
+
+
+def test_settings_of_a_session_change_no_answer(
+    spark: SparkSession, other: SparkSession, tmp_path: Path
+) -> None:
+    """Every table of a capture, and of the same records in folders by topic and partition."""
+    for place in ("poison", str(DATA / "partitioned-by-topic" / "raw")):
+        with (
+            sharelag.open(place, spark=spark) as plain,
+            sharelag.open(place, spark=other) as bench,
+        ):
+            for name in TABLES:
+                assert _rows(bench.frames[name]) == _rows(plain.frames[name]), (place, name)
+
+
+@pytest.fixture
+def address(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """An address that only Spark knows, of a folder here."""
+    name = "fs.viewfs.mounttable.lake.link./raw"
+    hadoop = spark._jsc.hadoopConfiguration()
+    hadoop.set(name, tmp_path.as_uri())
+    yield "viewfs://lake/raw"
+    hadoop.unset(name)
+
+
+def test_an_address_that_only_spark_knows(
+    other: SparkSession, address: str, tmp_path: Path
+) -> None:
+    other.createDataFrame(_records()).write.partitionBy("topic", "partition").parquet(
+        str(tmp_path / "by")
+    )
+    pq.write_table(_records(), tmp_path / "one.parquet")
+    here = sharelag.open(tmp_path / "by", engine="local")
+    for place in (f"{address}/by", f"{address}/one.parquet"):
+        with sharelag.open(place, spark=other) as bench:
+            for name in ("windows", "health", "progress", "members"):
+                assert _asked(bench, name) == _asked(here, name), (place, name)
+    (tmp_path / "by" / "_delta_log").mkdir()
+    with pytest.raises(InputError, match=r'is a table of Delta.*=spark\.read\.format\("delta"\)'):
+        sharelag.open(f"{address}/by", spark=other).windows()
+    with pytest.raises(InputError, match=f"cannot read Parquet from {address}/none"):
+        sharelag.open(f"{address}/none", spark=other).windows()
+    with pytest.raises(InputError, match="--engine spark"):
+        sharelag.open(f"{address}/by", engine="local").windows()

@@ -1,0 +1,125 @@
+"""Files that lack records: commands answer with what is there, and say what is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import sharelag as package
+from sharelag import schemas
+from sharelag.errors import NoLeaderError
+from sharelag.sources.recorded import folder_of
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support.command import sharelag
+from tests.support.log_directory import batch
+
+DATA = Path("tests/data")
+STATELESS = "the state of 1 share partition that their groups have initialized"
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> str:
+    """Raw records without one of two state partitions."""
+    shutil.copytree(DATA / "partitioned-by-topic" / "raw", tmp_path / "raw")
+    shutil.rmtree(tmp_path / "raw" / f"topic={STATE_TOPIC}" / "partition=3")
+    return str(tmp_path / "raw")
+
+
+def _records() -> pa.Table:
+    return pq.read_table(folder_of("poison") / "records").cast(schemas.RAW)
+
+
+@pytest.mark.parametrize("command", [["windows"], ["lag"], ["lag", "--brief"]])
+def test_a_state_that_is_nowhere_makes_the_answer_partial(part: str, command: list[str]) -> None:
+    done = sharelag(*command, "--raw", part, "--engine", "local")
+    assert done.returncode == 3
+    assert f"INCOMPLETE: not known: {STATELESS}" in done.stdout.splitlines()[-1]
+    assert "this answer is not complete" in done.stderr
+    done = sharelag(*command, "--raw", part, "--engine", "local", "-o", "json")
+    assert done.returncode == 3
+    (row,) = map(json.loads, done.stdout.splitlines())
+    assert (row["complete"], row["partition"]) == (False, 1)
+    assert "unread_state_partitions" not in row
+
+
+def test_a_sum_without_some_of_its_parts_is_refused(part: str) -> None:
+    done = sharelag("lag", "--by", "group", "--raw", part, "--engine", "local")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"the sum lacks {STATELESS}" in done.stderr
+    for command in ("explain", "progress"):
+        done = sharelag(command, "--raw", part, "--engine", "local")
+        assert done.returncode == 0
+        assert f"not known: {STATELESS}" in done.stderr
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_offsets_that_are_missing_make_the_answer_partial(tmp_path: Path, brief: bool) -> None:
+    records = _records()
+    state = records.filter(pc.equal(records.column("topic"), STATE_TOPIC))
+    places = state.select(["partition", "offset"]).to_pylist()
+    kept = [row for row, place in enumerate(places) if place["offset"] not in (5, 6, 9)]
+    pq.write_table(state.take(kept), tmp_path / "raw.parquet")
+    command = ["lag", "--raw", str(tmp_path / "raw.parquet"), *(["--brief"] if brief else [])]
+    done = sharelag(*command, "--engine", "local")
+    assert done.returncode == 3
+    assert "in 4 places of the state topic, whose records are missing" in done.stdout
+
+
+def test_whole_files_are_no_partial_answer_and_nobody_can_tell(tmp_path: Path) -> None:
+    pq.write_table(_records(), tmp_path / "raw.parquet")
+    done = sharelag("windows", "--raw", str(tmp_path / "raw.parquet"), "--engine", "local")
+    assert done.returncode == 0
+    assert "nothing tells whether they are all" in done.stderr
+    assert "INCOMPLETE" not in done.stdout
+
+
+def test_repeats_are_told_by_every_command() -> None:
+    raw = str(DATA / "records-twice" / "raw")
+    for command in ("windows", "lag", "health", "progress", "explain", "history", "members"):
+        done = sharelag(command, "--raw", raw, "--engine", "local")
+        assert done.returncode == 0, done.stderr
+        assert "31 records repeat another one; each counts once" in done.stderr, command
+    done = sharelag("decode", "--raw", raw, "--records", "state")
+    assert len(done.stdout.splitlines()) == 67
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> str:
+    """A broker's log directory with state partitions 2 and 3, but not 0 and 1."""
+    records = _records()
+    for topic in (STATE_TOPIC, GROUP_TOPIC):
+        mine = records.filter(pc.equal(records.column("topic"), topic))
+        for number in pc.unique(mine.column("partition")).to_pylist():
+            place = tmp_path / "broker" / f"{topic}-{number}"
+            place.mkdir(parents=True)
+            rows = mine.filter(pc.equal(mine.column("partition"), number)).sort_by("offset")
+            columns = (rows.column(name).to_pylist() for name in ("offset", "key", "value"))
+            log = b"".join(batch([one]) for one in zip(*columns, strict=True))
+            (place / "00000000000000000000.log").write_bytes(log)
+    return str(tmp_path / "broker")
+
+
+def test_a_brokers_folder_without_some_state_partitions(broker: str) -> None:
+    done = sharelag("windows", "--segments", broker, "--engine", "local", "-o", "json")
+    assert done.returncode == 3
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 2
+    assert all(row["unread_state_partitions"] == [0, 1] for row in rows)
+    assert f"lacks partitions 0, 1 of {STATE_TOPIC}, which other brokers have" in done.stderr
+    done = sharelag("lag", "--segments", broker, "--engine", "local")
+    assert done.returncode == 3
+    assert "INCOMPLETE: share partitions whose state is in state partitions 0, 1" in done.stdout
+    for command in ("explain", "health", "history"):
+        done = sharelag(command, "--segments", broker, "--engine", "local")
+        assert (done.returncode, done.stdout) == (3, ""), command
+    with pytest.raises(NoLeaderError, match="lacks partitions 0, 1"):
+        package.open(broker, engine="local").lag()
+    for number in (0, 1):
+        (Path(broker) / f"{STATE_TOPIC}-{number}").mkdir()
+    assert sharelag("windows", "--segments", broker, "--engine", "local").returncode == 0
