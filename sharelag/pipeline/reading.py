@@ -377,20 +377,24 @@ class SparkReading(Reading):
         return None if known is None or self.as_of is not None else known()
 
     def _gather(self) -> Evidence:
+        self._refuse_stream("evidence")
         self._states(whole=True)
         return super()._gather()
 
     def _sorted(self, name: str) -> pa.Table:
+        self._refuse_stream(name)
         if name in ("progress", "observed", "members", "groups"):
             self._states(whole=True)
         return super()._sorted(name)
 
-    def _compute(self, name: str) -> schemas.Arrow:
+    def _refuse_stream(self, name: str) -> None:
         if self.is_stream:
             raise InputError(
                 f"the records are a stream, which has no {name} as of one moment: use "
                 "frames.windows and frames.lag with writeStream, or open a table of the records"
             )
+
+    def _compute(self, name: str) -> schemas.Arrow:
         if name == "windows":
             return unpack_table(self._states().found, name, schemas.WINDOWS)
         if name == "gaps":

@@ -114,7 +114,8 @@ def column_names(given: Tabular) -> list[str]:
     """Return the names of the columns of a DataFrame or a table, none of what is neither."""
     if isinstance(given, pa.Table | pa.RecordBatch):
         return list(given.schema.names)
-    return list(getattr(given, "columns", ()))
+    columns = getattr(given, "columns", None)
+    return [] if columns is None else list(columns)
 
 
 def set_origin(frame: DataFrame, origin: object) -> None:

@@ -48,6 +48,7 @@ class Opened:
     about: str = ""
     bars: bool | None = None
     spark: SparkSession | None = None
+    cache: bool = False
     requests: Requests | None = None
     metrics: BrokerMetrics | None = None
     _once: Once = field(default_factory=Once, init=False)
@@ -166,7 +167,7 @@ class Opened:
     # ---- behind it -------------------------------------------------------------------------------
 
     def _read(self) -> Reading:
-        if self.spark is not None and engines.choose(self.engine, self.source) == "spark":
+        if engines.choose(self.engine, self.source) == "spark":
             return self._spark_reading()
         return engines.read(self.source, self.engine, self.as_of, self.choice, self.over)
 
@@ -184,7 +185,7 @@ class Opened:
     def _spark_reading(self) -> SparkReading:
         from sharelag.pipeline.reading import SparkReading
 
-        return SparkReading(self.source, self.as_of, self.choice, self.over, self.spark)
+        return SparkReading(self.source, self.as_of, self.choice, self.over, self.spark, self.cache)
 
     def _session(self) -> SparkSession:
         return self._on_spark().spark

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from sharelag.metrics.explain import explain
 from sharelag.pipeline.reading import SparkReading
-from sharelag.pipeline.tasks import REPLAYED, whole_parts
+from sharelag.pipeline.tasks import REPLAYED, cut_by_share_partition
 from sharelag.quick import QuickReading
 from sharelag.replay.columns import KEY
 from sharelag.replay.moment import Choice
@@ -143,9 +143,11 @@ def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
 
 
 def test_parts_of_records_have_whole_share_partitions() -> None:
-    records = decode_arrow(pq.read_table(CAPTURE / "records")).records.select(REPLAYED.names)
+    records = decode_arrow(pq.read_table(CAPTURE / "records")).records.select(
+        REPLAYED[STATE_TOPIC].names
+    )
     for most in (1, 40, 500, records.num_rows):
-        parts = list(whole_parts(records, most))
+        parts = list(cut_by_share_partition(records, most))
         assert sum(part.num_rows for part in parts) == records.num_rows
         shares = [
             set(map(tuple, zip(*(part.column(name).to_pylist() for name in KEY), strict=True)))

@@ -20,7 +20,6 @@ import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.pipeline.collecting import collected
-from sharelag.pipeline.reading import SparkReading
 from sharelag.pipeline.tables import TABLES
 from sharelag.replay.moment import parse_time
 from sharelag.sources.inputs import CaptureInput
@@ -221,8 +220,9 @@ def test_tables_of_this_process_are_taken_like_those_of_spark(
     assert sharelag.pipeline.diff(windows, windows).select("change").distinct().count() == 1
     past_records = sharelag.history(records)
     history = like(kind, collected(past_records, schemas.HISTORY))
-    counted = collected(sharelag.health(given[0], history=history), schemas.HEALTH)
-    of_spark = sharelag.health(own(spark)[0], history=past_records)
+    assert history.shape[0] == records.count()
+    counted = collected(sharelag.health(given[0]), schemas.HEALTH)
+    of_spark = sharelag.health(own(spark)[0])
     assert rows(counted) == rows(collected(of_spark, schemas.HEALTH))
     of_groups = sharelag.decode(own(spark)[0], "__consumer_offsets").records.toArrow()
     found = collected(sharelag.members(like(kind, of_groups)), schemas.MEMBERS)
@@ -313,22 +313,26 @@ def test_what_a_stream_cannot_have_is_refused(spark: SparkSession, tmp_path: Pat
     raw.limit(5).write.parquet(str(tmp_path / "raw"))
     ends.write.parquet(str(tmp_path / "ends"))
     stream = spark.readStream.schema(raw.schema).parquet(str(tmp_path / "raw"))
-    with pytest.raises(InputError, match="of a stream cannot be cached"):
+    with pytest.raises(InputError, match="the records are a stream, which has no members"):
         sharelag.open(raw=stream).frames.members  # noqa: B018  # naming it is what is refused
     moving = spark.readStream.schema(ends.schema).parquet(str(tmp_path / "ends"))
     with pytest.raises(InputError, match="offsets cannot be a stream"):
         sharelag.open(raw=raw, offsets=moving)
 
 
-def test_a_closed_workbench_leaves_nothing_in_sparks_cache(spark: SparkSession) -> None:
-    with sharelag.open("chapters", spark=spark) as bench:
-        bench.lag()
-        assert isinstance(bench.reading, SparkReading)
-        kept = list(bench.reading.frames.kept)
-        assert kept
-        assert all(frame.is_cached for frame in kept)
-    assert not any(frame.is_cached for frame in kept)
+def test_what_is_kept_in_sparks_cache_leaves_it_with_the_workbench(spark: SparkSession) -> None:
+    raw, ends = own(spark)
+    storage = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+    before = storage.getPersistentRDDs().size()
+    with sharelag.open(raw=raw, offsets=ends, cache=True) as bench:
+        assert bench.lag().table.num_rows == 32
+        assert storage.getPersistentRDDs().size() == before + 1  # records, once and compressed
+        bench.explain()
+        assert bench.history().table.num_rows
+        assert storage.getPersistentRDDs().size() == before + 1
+    assert storage.getPersistentRDDs().size() == before
     assert bench.lag().table.num_rows == 32  # and reads again when it is asked
+    bench.close()
 
 
 def test_files_that_an_archive_has_replaced_are_a_sentence(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,17 +20,16 @@ from tests.support.chapters import CAPTURE
 from tests.support.records import raw
 
 
-def test_local_and_spark_give_the_same_health(spark: SparkSession, tmp_path: Path) -> None:
+def test_local_and_spark_give_the_same_health(spark: SparkSession) -> None:
     batches = list(CaptureInput(CAPTURE).batches(STATE_TOPIC))
     history = history_arrow(decode_arrow(pa.Table.from_batches(batches)).records)
     ours = health_arrow(gather(batches), 4, history)
-    pq.write_table(pa.Table.from_batches([history]), tmp_path / "history.parquet")
     frame = spark.read.parquet(str(CAPTURE / "records")).repartition(7)
-    theirs = pipeline.health(frame, 4, spark.read.parquet(str(tmp_path / "history.parquet")))
+    theirs = pipeline.health(frame, 4)
     assert rows(theirs.toArrow()) == ours.to_pylist()
     assert min(ours.column("finished").to_pylist()) > 0
     plain = rows(pipeline.health(frame, {STATE_TOPIC: 3}).toArrow())
-    assert plain == health_arrow(gather(batches), {STATE_TOPIC: 3}).to_pylist()
+    assert plain == health_arrow(gather(batches), {STATE_TOPIC: 3}, history).to_pylist()
     assert any(row["misplaced"] for row in plain)
 
 
@@ -41,7 +38,8 @@ def test_damaged_records_and_no_records_are_counted_the_same(spark: SparkSession
     records = [generators.record(random) for _ in range(300)]
     batch = raw([generators.damaged(random, r) if random.random() < 0.4 else r for r in records])
     frame = spark.createDataFrame(pa.Table.from_batches([batch])).repartition(3)
-    (ours,) = health_arrow(gather([batch])).to_pylist()
+    history = history_arrow(decode_arrow(batch).records)
+    (ours,) = health_arrow(gather([batch]), history=history).to_pylist()
     assert rows(pipeline.health(frame).toArrow()) == [ours]
     assert ours["rejects"] > 0
     assert pipeline.health(frame.limit(0)).count() == 0

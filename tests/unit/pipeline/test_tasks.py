@@ -1,35 +1,39 @@
-"""What a task may hold: so many rows, and so many bytes."""
+"""What a task makes of the partitions that it has: share partitions whole, however many records."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
-from sharelag.pipeline.tasks import Files
-from sharelag.sources.files.pieces import Piece, Plan
-from sharelag.sources.files.raw_files import RawFile
+from sharelag.pipeline import tasks
+from sharelag.pipeline.tasks import REPLAYED, TaskRecords
+from sharelag.replay.columns import KEY
+from sharelag.wire import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
+from tests.support.chapters import CAPTURE
 
-NO_SESSION = cast("SparkSession", None)
-
-
-def piece(rows: int, size: int) -> Piece:
-    return Piece(RawFile("a.parquet"), 0, rows, size, 0, 0, (rows, 1, 1000))
+RAW = pq.read_table(CAPTURE / "records")
 
 
-@pytest.mark.parametrize(
-    ("task", "are_whole"),
-    [
-        ([piece(1_000_000, 64 << 20)] * 2, True),
-        ([piece(1_000_000, 64 << 20)] * 3, False),
-        ([piece(1000, 128 << 20)] * 2, True),
-        ([piece(1000, 128 << 20)] * 3, False),
-    ],
-)
-def test_a_task_holds_all_its_records_only_if_neither_rows_nor_bytes_are_too_many(
-    task: list[Piece], are_whole: bool
+def read() -> Iterator[pa.RecordBatch]:
+    yield from RAW.to_batches(max_chunksize=100)
+
+
+@pytest.mark.parametrize("most", [10, 1000, 10**6])
+def test_share_partitions_are_whole_in_however_many_passes(
+    monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    small = [piece(1, 1)]
-    assert Files(NO_SESSION, Plan([small, task], whole=True)).are_whole == are_whole
-    assert not Files(NO_SESSION, Plan([small, task], whole=False)).are_whole
+    monkeypatch.setattr(tasks, "_MOST_ROWS", most)
+    records = decode_arrow(RAW).records.select(REPLAYED[STATE_TOPIC].names)
+    parts = list(TaskRecords(read).share_partitions())
+    found = pa.Table.from_batches(parts)
+    order = [(name, "ascending") for name in (*KEY, "offset")]
+    assert found.sort_by(order).equals(pa.Table.from_batches([records]).sort_by(order))
+    shares = [
+        set(zip(*(part.column(name).to_pylist() for name in KEY), strict=True)) for part in parts
+    ]
+    assert sum(map(len, shares)) == len(set.union(*shares))
+    assert (len(parts) > 1) == (most < records.num_rows)
