@@ -27,7 +27,6 @@ from sharelag import schemas
 from sharelag.errors import InputError, first_line
 from sharelag.metrics.dead_letter_ledger import STATUSES, SUMS, first_of
 from sharelag.metrics.dead_letters import archived_arrow, topic_ids_of
-from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.observed import observe
 from sharelag.metrics.sampling import evenly_spaced
@@ -376,15 +375,14 @@ class SparkReading(Reading):
         known = getattr(self.source, "latest_end", None)
         return None if known is None or self.as_of is not None else known()
 
-    def _gather(self) -> Evidence:
+    def _read_ahead(self) -> None:
         self._refuse_stream("evidence")
         self._states(whole=True)
-        return super()._gather()
 
     def _sorted(self, name: str) -> pa.Table:
         self._refuse_stream(name)
-        if name in ("progress", "observed", "members", "groups"):
-            self._states(whole=True)
+        if name in ("observed", "members", "groups"):
+            self._read_ahead()
         return super()._sorted(name)
 
     def _refuse_stream(self, name: str) -> None:

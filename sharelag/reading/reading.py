@@ -75,6 +75,7 @@ class Reading(Tables):
         """Return how unevenly load is spread, as `sharelag.schemas.IMBALANCE`."""
         from sharelag.metrics.imbalance import imbalance_arrow
 
+        self._read_ahead()
         brokers = self.table("brokers") if self.table("leaders").num_rows else None
         return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by, brokers))
 
@@ -82,6 +83,7 @@ class Reading(Tables):
         """Return where the lag of each group concentrates, as `sharelag.metrics.skew.SKEW`."""
         from sharelag.metrics.skew import skew_arrow
 
+        self._read_ahead()
         return as_table(skew_arrow(self.table("lag"), *self._loads()))
 
     def diff(self, before: Reading) -> pa.Table:
@@ -209,6 +211,7 @@ class Reading(Tables):
         return Brief(self.choice.of(lags), found.rejected, found.repeated)
 
     def _gather(self) -> Evidence:
+        self._read_ahead()
         names = (
             "windows",
             "lag",

@@ -203,8 +203,12 @@ class Tables(ABC):
     def _progress(self) -> pa.Table:
         from sharelag.metrics.forecast import progress_of
 
+        self._read_ahead()
         of_input = ("past_offsets", "times", "committed_times", "logs", "groups", "settings")
         return progress_of(self._evidence("lag", "observed", *of_input))
+
+    def _read_ahead(self) -> None:  # noqa: B027  # one process reads once in any case
+        """Read the records once for all that most answers need of them, where that can be done."""
 
     def _evidence(self, *names: str) -> Evidence:
         """Return evidence with some tables; the others are empty."""

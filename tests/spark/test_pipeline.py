@@ -29,7 +29,7 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.moment import Choice
 from sharelag.replay.state import window_items
 from sharelag.sources.inputs import CaptureInput, RawInput
-from sharelag.sources.spark.files import parquet
+from sharelag.sources.spark.files import raw_frame
 from sharelag.tables.lines import plain_rows
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
@@ -168,7 +168,7 @@ def test_wrong_columns_are_an_error_before_anything_runs(spark: SparkSession) ->
         InputError, match=r"key: expected binary, got string.*value: expected binary, got no such"
     ):
         sharelag.decode(frame)
-    with pytest.raises(InputError, match=r"records: .*group_id"):
+    with pytest.raises(InputError, match=r"raw records: .*offset"):
         sharelag.windows(frame)
     with pytest.raises(InputError, match=r"lag: .*group_id"):
         sharelag.pipeline.rollup(frame, "group")
@@ -233,7 +233,7 @@ def test_spark_and_its_tasks_compare_pages_with_their_checksums(
     (path,) = map(str, flipped.glob("records/*.parquet"))
     assert spark.read.parquet(path).toArrow().num_rows  # nobody asked it to
     with pytest.raises(SPARK_FAILED) as caught:
-        parquet(spark, [path]).toArrow()
+        raw_frame(spark, [path]).toArrow()
     assert one_line(caught.value).startswith(f"{path} is damaged")
     with sharelag.open(str(flipped), spark=spark) as bench:
         for ask in (bench.windows, bench.lag):

@@ -1,0 +1,187 @@
+"""A DataFrame of raw records is read once, for what is needed of it, and left as it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyspark.sql.classic.dataframe as classic
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import sharelag
+from sharelag import schemas
+from sharelag.pipeline.collecting import collected
+from tests.support.chapters import CAPTURE
+
+#: What is read of raw records; ``topic`` tells the two topics apart.
+NEEDED = {"key", "value", "topic", "partition", "offset", "timestamp"}
+ASKED: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
+    "windows": lambda raw, _: sharelag.windows(raw),
+    "windows of decoded records": lambda raw, _: sharelag.windows(sharelag.decode(raw).records),
+    "lag": sharelag.lag,
+    "lag of windows": lambda raw, ends: sharelag.lag(
+        sharelag.windows(sharelag.decode(raw).records), ends
+    ),
+    "history": lambda raw, _: sharelag.history(raw),
+    "members": lambda raw, _: sharelag.members(raw),
+    "groups": lambda raw, _: sharelag.groups(sharelag.decode(raw, "__consumer_offsets").records),
+    "health": lambda raw, _: sharelag.health(raw),
+    "gaps": lambda raw, _: sharelag.pipeline.missing_offsets(raw),
+}
+
+
+@pytest.fixture
+def raw(spark: SparkSession) -> DataFrame:
+    return spark.read.parquet(str(CAPTURE / "records"))
+
+
+@pytest.fixture
+def ends(spark: SparkSession) -> DataFrame:
+    return spark.read.parquet(str(CAPTURE / "offsets.parquet"))
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(
+        frame._sc._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted")
+    )  # type: ignore[attr-defined,union-attr]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_raw_records_are_scanned_once_and_exchanged_once_as_bytes(
+    name: str, raw: DataFrame, ends: DataFrame
+) -> None:
+    plan = plan_of(ASKED[name](raw, ends))
+    scans = [part for part in re.split(r"\n\n+", plan) if "Scan parquet" in part]
+    (of_raw,) = (scan for scan in scans if "key" in scan)
+    (read,) = re.findall(r"ReadSchema: struct<(.*?)>\n?", of_raw)
+    assert {column.split(":")[0] for column in read.split(",")} == NEEDED
+    moved = [part for part in re.split(r"\n\n+", plan) if re.match(r"\(\d+\) Exchange", part)]
+    of_records = [part for part in moved if "rows" in part]
+    assert len(of_records) == 1
+    (columns,) = re.findall(r"Input \[\d+\]: \[(.*)\]", of_records[0])
+    assert re.sub(r"#\d+", "", columns) == "topic, partition, first_offsetL, rows"
+    assert "InMemoryTableScan" not in plan
+    assert "Sort" not in plan
+
+
+def test_a_moment_is_not_read_beyond(raw: DataFrame) -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    for ask in (sharelag.windows, sharelag.members):
+        assert "LessThanOrEqual(timestamp" in plan_of(ask(raw, as_of=moment))
+    by_offset = plan_of(sharelag.windows(raw, as_of={0: 7, 2: 9}))
+    assert "LessThanOrEqual(offset,7)" in by_offset
+    assert "EqualTo(partition,0)" in by_offset
+
+
+def rows(frame: DataFrame, schema: pa.Schema) -> list[Any]:
+    found = collected(frame, schema)
+    return sorted(found.to_pylist(), key=str)
+
+
+def test_the_order_of_calls_changes_nothing(raw: DataFrame, ends: DataFrame) -> None:
+    decoded = sharelag.decode(raw).records
+    stored = raw.sparkSession.createDataFrame(decoded.toArrow())
+    for ask, schema in (
+        (sharelag.windows, schemas.WINDOWS),
+        (sharelag.history, schemas.HISTORY),
+        (lambda given: sharelag.lag(given, ends), schemas.LAG),
+        (lambda given: sharelag.lag(sharelag.windows(given), ends), schemas.LAG),
+        (lambda given: sharelag.lag(sharelag.windows(given).where("true"), ends), schemas.LAG),
+    ):
+        first, *others = (rows(ask(given), schema) for given in (raw, decoded, stored))
+        assert first
+        assert all(other == first for other in others)
+    groups = sharelag.decode(raw, "__consumer_offsets").records
+    stored = raw.sparkSession.createDataFrame(groups.toArrow())
+    first, *others = (rows(sharelag.groups(one), schemas.GROUPS) for one in (raw, groups, stored))
+    assert first
+    assert all(other == first for other in others)
+
+
+@pytest.fixture
+def counting(raw: DataFrame, tmp_path: Path) -> tuple[DataFrame, Callable[[], int]]:
+    """Raw records of one task, and how often that was run."""
+    noted = str(tmp_path / "reads")
+
+    def note(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with Path(noted).open("ab") as file:
+            file.write(b".")
+        yield from batches
+
+    Path(noted).touch()
+    frame = raw.coalesce(1).mapInArrow(note, raw.schema)
+    return frame, lambda: Path(noted).stat().st_size
+
+
+def test_one_reading_is_one_pass(
+    counting: tuple[DataFrame, Callable[[], int]], ends: DataFrame, spark: SparkSession
+) -> None:
+    frame, reads = counting
+    cached = spark.sparkContext._jsc.sc().getPersistentRDDs  # type: ignore[union-attr]
+    before = cached().size()
+    for name in ("lag", "progress", "members", "imbalance", "windows", "gaps"):
+        had = reads()
+        bench = sharelag.open(raw=frame, offsets=ends)
+        assert bench.frames[name].count() >= 0
+        assert (name, reads() - had) == (name, 1)
+    had = reads()
+    bench = sharelag.open(raw=frame, offsets=ends)
+    bench.lag(), bench.progress(), bench.members(), bench.explain(), bench.frames.lag.count()
+    assert reads() - had == 1
+    bench.health()
+    assert reads() - had == 2
+    assert cached().size() == before
+    kept = sharelag.open(raw=frame, offsets=ends, cache=True)
+    had = reads()
+    kept.lag(), kept.health(), kept.history(), kept.frames.snapshots.count()
+    assert reads() - had == 1
+    kept.close()
+
+
+def test_without_a_cache_the_answers_are_the_same(
+    raw: DataFrame,
+    ends: DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    wanted = sharelag.open(raw=raw, offsets=ends).lag().table
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AnalysisException(
+            "[NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE is not supported on serverless compute."
+        )
+
+    for name in ("persist", "cache"):
+        monkeypatch.setattr(classic.DataFrame, name, refuse)
+    assert sharelag.open("chapters").lag().table.num_rows == wanted.num_rows
+    assert sharelag.open(raw=raw, offsets=ends).lag().table.equals(wanted)
+    assert not caplog.records
+    assert sharelag.open(raw=raw, offsets=ends, cache=True).lag().table.equals(wanted)
+    assert "Spark keeps nothing in a cache here" in caplog.text
+
+
+def test_no_setting_of_the_session_is_changed(raw: DataFrame, ends: DataFrame) -> None:
+    before = dict(raw.sparkSession.conf.getAll)
+    bench = sharelag.open(raw=raw, offsets=ends)
+    bench.explain()
+    sharelag.lag(raw, ends).count()
+    assert dict(raw.sparkSession.conf.getAll) == before
+
+
+def test_records_of_a_table_that_repeat_others_count_once(raw: DataFrame, ends: DataFrame) -> None:
+    wanted = sharelag.open(raw=raw, offsets=ends)
+    twice = raw.unionByName(raw.where(F.col("offset") % 3 == 0)).repartition(5)
+    bench = sharelag.open(raw=twice, offsets=ends)
+    assert bench.lag().table.equals(wanted.lag().table)
+    assert bench.health().table.equals(wanted.health().table)
+    assert bench.reading.counted == wanted.reading.counted._replace(
+        repeated=raw.where((F.col("offset") % 3 == 0) & F.col("topic").endswith("_state")).count()
+    )
+    assert sharelag.history(twice).count() == sharelag.history(raw).count()
