@@ -195,7 +195,7 @@ def _require_same(raw: Arrow, first: NDArray[np.int64], second: NDArray[np.int64
         row = raw.slice(int(second[np.argmax(differ)]), 1).select(PLACE).to_pylist()[0]
         raise InputError(
             f"two different records are at offset {row['offset']} of partition {row['partition']} "
-            f"of {row['topic']}: they are of two clusters, or of a topic that was deleted and "
+            f"of {row['topic']}: they come from two clusters, or from a topic that was deleted and "
             "created again. Give the records of one cluster, since its topic was created"
         )
 

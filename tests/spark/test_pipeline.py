@@ -168,7 +168,7 @@ def test_wrong_columns_are_an_error_before_anything_runs(spark: SparkSession) ->
         InputError, match=r"key: expected binary, got string.*value: expected binary, got no such"
     ):
         sharelag.decode(frame)
-    with pytest.raises(InputError, match=r"raw records: .*offset"):
+    with pytest.raises(InputError, match=r"records: .*group_id"):
         sharelag.windows(frame)
     with pytest.raises(InputError, match=r"lag: .*group_id"):
         sharelag.pipeline.rollup(frame, "group")
@@ -234,7 +234,7 @@ def test_spark_and_its_tasks_compare_pages_with_their_checksums(
     assert spark.read.parquet(path).toArrow().num_rows  # nobody asked it to
     with pytest.raises(SPARK_FAILED) as caught:
         raw_frame(spark, [path]).toArrow()
-    assert one_line(caught.value).startswith(f"{path} is damaged")
+    assert f"{path} is damaged" in one_line(caught.value)
     with sharelag.open(str(flipped), spark=spark) as bench:
         for ask in (bench.windows, bench.lag):
             with pytest.raises((InputError, *SPARK_FAILED)) as caught:

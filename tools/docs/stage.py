@@ -31,6 +31,7 @@ SECTIONS: dict[str, list[str]] = {
                 "past",
                 "poison",
                 "peek",
+                "files",
                 "groups",
                 "settings",
                 "members",

@@ -100,7 +100,7 @@ def _nothing(place: str, why: str) -> str:
 
 
 def refusal(place: str, kind: str, given: str) -> str:
-    """Say that a place is no folder of loose Parquet files, and how to open it.
+    """Say that a place is not a folder of loose Parquet files, and how to open it.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def _committed(folder: Path, below: Sequence[str], files: Iterable[str]) -> list
     for path in below:
         if not f"/{path}".endswith(f"/{_SINK}"):
             continue
-        # Names, which are unique: the whole paths are of the machine that wrote them.
+        # Names, which are unique: the whole paths are those on the machine that wrote them.
         names = _names_in_log(folder / path)
         within = path.removesuffix(_SINK)
         there = {PurePosixPath(one).name for one in kept if one.startswith(within)}

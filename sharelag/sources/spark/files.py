@@ -73,7 +73,7 @@ def address(spark: SparkSession, place: str) -> DataFrame:
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
-        What it says of Parquet, such as ``spark.sql.parquet.binaryAsString``, is of no consequence.
+        What it says of Parquet, such as ``spark.sql.parquet.binaryAsString``, does not matter.
     place : str
 
     Raises
@@ -135,10 +135,11 @@ def files_in_reach(
 
 def _are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
     """Whether Spark's tasks see the same files as this process."""
-    if not files or (not is_connect(spark) and _master(spark).startswith("local")):
+    paths = [file.path for file in files]
+    if not paths or (not is_connect(spark) and _master(spark).startswith("local")):
         return True
     try:
-        seen = spark.read.parquet(*(file.path for file in files)).inputFiles()
+        seen = spark.read.parquet(*paths).inputFiles()
     except AnalysisException:  # a Connect server elsewhere
         return False
     return all(path.startswith("file:") for path in seen)

@@ -11,6 +11,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.sources.files.raw_files import of_paths
 from sharelag.sources.spark import files
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -26,7 +27,7 @@ def _write(path: Path, rows: int, value: bytes) -> None:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[pa.RecordBatch]:
     """What would be sent."""
     batches: list[pa.RecordBatch] = []
-    monkeypatch.setattr(files, "sent", lambda _, found: batches.extend(found))
+    monkeypatch.setattr(files, "sent", lambda _, found, __: batches.extend(found))
     return batches
 
 
@@ -37,11 +38,11 @@ def test_what_is_sent_is_bounded_by_its_records(
     _write(path, 20, bytes(1 << 20))
     assert path.stat().st_size < 100_000
     untyped: Any = files
-    untyped._sent(spark, [path])
+    untyped._sent(spark, of_paths([path]), schemas.RAW)
     assert sum(batch.num_rows for batch in sent) == 20
     monkeypatch.setattr(files, "_MOST_DECODED", 8 << 20)
     with pytest.raises(InputError, match="more than 8 MiB, too many to send: copy the folder"):
-        untyped._sent(spark, [path])
+        untyped._sent(spark, of_paths([path]), schemas.RAW)
 
 
 def test_what_would_fill_the_memory_is_not_sent(tmp_path: Path, sent: list[pa.RecordBatch]) -> None:
@@ -49,5 +50,5 @@ def test_what_would_fill_the_memory_is_not_sent(tmp_path: Path, sent: list[pa.Re
     _write(path, 200, bytes(1 << 20))
     untyped: Any = files
     with pytest.raises(InputError, match=r"records\.parquet .* nobody writes that"):
-        untyped._sent(None, [path])
+        untyped._sent(None, of_paths([path]), schemas.RAW)
     assert sent == []
