@@ -92,19 +92,21 @@ def read_pieces(
         with _as_planned(path, of_file) as file:
             numbers = [piece.row_group for piece in of_file]
             rows = rows_within(path, file.metadata, numbers, _BATCH_ROWS)
-            yield from gathered(_read(file, of_file, rows, list(columns)), rows)
+            yield from gathered(_read(file, of_file, rows, columns), rows)
 
 
 def _read(
-    file: pq.ParquetFile, pieces: Sequence[Piece], rows: int, columns: list[str]
+    file: pq.ParquetFile, pieces: Sequence[Piece], rows: int, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the raw records of pieces of one file, at most so many rows at once."""
+    schema = pa.schema([schemas.RAW.field(name) for name in columns])
+    there = [name for name in columns if name in file.schema_arrow.names]
     for piece in pieces:
         few = rows_at_once(rows, piece.rows, piece.size)
-        batches = file.iter_batches(few, [piece.row_group], columns, use_threads=False)
+        batches = file.iter_batches(few, [piece.row_group], there, use_threads=False)
         for batch in whole(batches, piece.rows):
             _check_place(batch, piece)
-            yield batch
+            yield schemas.conform(batch, schema, piece.path)
 
 
 def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
@@ -137,7 +139,7 @@ def _as_planned(path: str, pieces: Sequence[Piece]) -> Iterator[pq.ParquetFile]:
 
 def _pieces(path: str, topic: str) -> Iterator[Piece]:
     with reading_parquet(path), opened(path) as file:
-        schemas.require(file.schema_arrow, schemas.RAW, path)
+        schemas.require_conformable(file.schema_arrow, schemas.RAW, path)
         check_footer(path, file.metadata)
         for number in range(file.num_row_groups):
             names, partitions = _ranges(file, number, ["topic", "partition"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.sources.inputs.offsets import is_noted, latest_until, of_moment, of_topics
@@ -52,8 +53,10 @@ class CaptureInput:
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.files import parquet
+        from sharelag.sources.spark.tabular import as_frame
 
-        return parquet(spark, self._capture.records_paths)
+        frame = parquet(spark, self._capture.records_paths)
+        return as_frame(frame, schemas.RAW, str(self.folder))
 
     def parquet_files(self, topic: str) -> list[str]:
         """Files with the raw records of a topic, which tasks may read themselves."""

@@ -48,10 +48,11 @@ class RawInput(RecordsOnly):
         return "://" in self.path or SPARK_TABLE.fullmatch(self.path) is not None
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        return parquet_batches(self._dataset())
+        return parquet_batches(self._dataset(), what=self.path)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.files import is_table_of, parquet
+        from sharelag.sources.spark.tabular import as_frame
 
         is_there = Path(self.path).exists()
         is_table = not is_there and "/" not in self.path and is_table_of(spark, self.path)
@@ -60,8 +61,7 @@ class RawInput(RecordsOnly):
                 raise InputError(self.not_there)
             self._dataset()  # tells what is wrong with a path in one line
         frame = spark.read.table(self.path) if is_table else parquet(spark, [self.path])
-        schemas.require(frame, schemas.RAW, self.path)
-        return frame
+        return as_frame(frame, schemas.RAW, self.path)
 
     def parquet_files(self, topic: str) -> list[str] | None:
         """Files with the raw records, which tasks may read themselves; None: Spark knows them."""
@@ -89,7 +89,7 @@ class RawInput(RecordsOnly):
                 f"cannot read Parquet from {self.path}: {first}. Give a Parquet file, a folder of "
                 'them, or the name of a Spark table with --engine spark (engine="spark")'
             ) from error
-        schemas.require(dataset.schema, schemas.RAW, self.path)
+        schemas.require_conformable(dataset.schema, schemas.RAW, self.path)
         return dataset
 
 

@@ -37,9 +37,10 @@ def parquet_dataset(paths: str | list[str]) -> ds.Dataset:
 
 
 def parquet_batches(
-    dataset: ds.Dataset, names: list[str] = schemas.RAW.names
+    dataset: ds.Dataset, schema: pa.Schema = schemas.RAW, what: str = "raw records"
 ) -> Iterator[pa.RecordBatch]:
-    """Read raw records batch by batch, in the order of the log."""
+    """Read raw records batch by batch, in the order of the log, with the types of a schema."""
+    names = [name for name in schema.names if name in dataset.schema.names]
     # One file and one batch after the other: the order of a partition's records is the order of the
     # log. What is read ahead is held in memory.
     for fragment in dataset.get_fragments():
@@ -56,4 +57,5 @@ def parquet_batches(
                 batch_readahead=1,
                 use_threads=False,
             )
-            yield from gathered(whole(batches, footer.num_rows), rows)
+            read = (schemas.conform(one, schema, what) for one in whole(batches, footer.num_rows))
+            yield from gathered(read, rows)

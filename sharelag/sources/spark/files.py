@@ -151,10 +151,11 @@ def _decoded(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     total = 0
     for path in files:
         with reading_parquet(path), opened(path) as file:
-            schemas.require(file.schema_arrow, schemas.RAW, str(path))
+            schemas.require_conformable(file.schema_arrow, schemas.RAW, str(path))
             check_footer(path, file.metadata)
-            for batch in gathered(batches_within(path, file, schemas.RAW.names), AT_ONCE):
-                found = batch.select(schemas.RAW.names).cast(schemas.RAW)
+            names = [name for name in schemas.RAW.names if name in file.schema_arrow.names]
+            for batch in gathered(batches_within(path, file, names), AT_ONCE):
+                found = schemas.conform(batch, schemas.RAW, str(path))
                 total += found.nbytes
                 if total > _MOST_DECODED:
                     raise InputError(
