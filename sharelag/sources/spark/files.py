@@ -19,6 +19,7 @@ from sharelag.sources.files.damage import reading_parquet
 from sharelag.sources.files.parquet import COMPARED_BY_SPARK, opened
 from sharelag.sources.files.segments import partitions, read_partition
 from sharelag.sources.spark.sessions import is_connect
+from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.wire.fields import STATE_TOPIC
 
 #: Maximum size in bytes of files that are sent to a remote Spark, and of what is in them.
@@ -113,7 +114,7 @@ def segments(spark: SparkSession, folder: Path, topic: str, control: bool = Fals
                     yield for_spark(rows, schemas.RAW)
 
     numbers = spark.range(0, len(places), 1, max(len(places), 1))
-    frame = numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
+    frame = map_in_arrow(numbers, read_task, schemas.RAW)
     return frame.unionByName(_control(spark, folder, found)) if found else frame
 
 
@@ -129,7 +130,7 @@ def _control(
                 yield for_spark(read_control_segment(folder, place, segment), schemas.RAW)
 
     numbers = spark.range(0, len(control), 1, len(control))
-    return numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
+    return map_in_arrow(numbers, read_task, schemas.RAW)
 
 
 def _parquet_files(path: Path) -> list[Path]:
