@@ -29,6 +29,7 @@ are read, and twice as fast.
 from __future__ import annotations
 
 import glob
+import os
 import re
 import sys
 import threading
@@ -128,6 +129,32 @@ def compiled(function: Callable[_P, _T]) -> Callable[_P, _T]:
             _complete.update(_compiled)  # not before: until here some still call plain ones
     found: Callable[_P, _T] = _complete[function]
     return found
+
+
+def is_cached(function: Callable[..., Any]) -> bool:
+    """Whether a kernel was compiled on this machine before; numba is not imported to find out."""
+    source = Path(function.__code__.co_filename)
+    if not source.exists():
+        return False
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"  # each has its own
+    stem = glob.escape(f"{source.stem}.{function.__qualname__}_{digest(function)}")
+    changed = source.stat().st_mtime  # numba compiles again what a later source belongs to
+    return any(
+        found.stat().st_mtime >= changed
+        for folder in _caches(source)
+        for found in folder.glob(f"{stem}-*.{version}*.nbi")
+    )
+
+
+def _caches(source: Path) -> Iterator[Path]:
+    """Yield the folders where numba may keep what it compiled of a file."""
+    if named := os.environ.get("NUMBA_CACHE_DIR"):
+        yield from Path(named).glob("*/")
+        return
+    yield source.parent / "__pycache__"
+    # Where it may not write beside the source.
+    users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    yield from Path(users, "numba").glob("*/")
 
 
 def _form(function: Any) -> Any:

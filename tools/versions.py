@@ -1,14 +1,17 @@
-"""Run the pipeline's tests on other versions of pyspark, classic and through Spark Connect.
+"""Run tests on other versions of Python and pyspark, the latter classic and by Spark Connect.
 
-``lowest`` runs the fast tests on the oldest release that each range of pyproject.toml takes.
-Each version gets a virtual environment under .venvs/, with the pinned packages but for pyspark.
-Needs the environment of `make env`, whose uv it uses.
+``python3.13`` runs the fast tests, and those of DataFrames, on that Python with the pinned
+packages; ``lowest`` the fast tests on the oldest release that each range of pyproject.toml takes; a
+version of pyspark what depends on Spark. Each gets a virtual environment under .venvs/. Needs the
+environment of `make env`, whose uv it uses, and the interpreters: on the PATH, or beside the one
+that runs this, where pyenv, uv and others keep them.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -17,13 +20,15 @@ from pathlib import Path
 from tools.make_env import as_pip_was_told
 
 ENVIRONMENTS = Path(".venvs")
-LOWEST = "lowest"
+LOWEST, PYTHON = "lowest", "python"
 #: What depends on Spark.
 TESTS = [
     "tests/spark",
     "tests/kafka/test_spark_source.py",
     "tests/kafka/test_offsets.py",
 ]
+#: What every Python has to pass, beside the fast tests.
+TESTS_OF_PYTHON = ["tests/unit", "tests/spark/test_frames.py", "tests/spark/test_types.py"]
 #: Streams of the data source need pyspark 4.2.
 _STREAMS = "a_stream"
 #: Left out, too: tests that kill and restart, which take minutes.
@@ -49,7 +54,9 @@ def main(arguments: list[str]) -> int:
     """Test each version as each kind; the exit code says whether all were good."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "versions", nargs="+", help="such as 4.0, the newest of which is taken, 4.0.1, or lowest"
+        "versions",
+        nargs="+",
+        help="such as python3.13, lowest, 4.0 (of pyspark, the newest of which is taken) or 4.0.1",
     )
     parser.add_argument(
         "--kind", choices=list(CHOICE), action="append", help="only this kind of session"
@@ -57,41 +64,67 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     outcomes = {}
     for version in asked.versions:
+        if version.startswith(PYTHON):
+            interpreter = find(version)
+            if interpreter is None:
+                where = f"neither on the PATH nor beside {sys.base_prefix}"
+                print(f"{version}: {where}: install it, such as by uv python install", flush=True)
+                outcomes[version, "not there"] = 1
+                continue
+            print(f"{version}: {interpreter}", flush=True)
+            command = [*pytest(environment(version, interpreter)), "-m", "not slow"]
+            outcomes[version, "fast tests"] = subprocess.run(
+                [*command, *TESTS_OF_PYTHON], check=False
+            ).returncode
+            continue
         if version == LOWEST:
             chosen = ["-m", "not slow", "-k", f"not {_STREAMS}"]
-            command = [str(lowest()), "-m", "pytest", "-q", *chosen, *OLD_WIDGETS, "tests/unit"]
+            command = [*pytest(lowest()), *chosen, *OLD_WIDGETS, "tests/unit"]
             outcomes[version, "fast tests"] = subprocess.run(command, check=False).returncode
             continue
-        python = environment(version)
+        python = environment(f"pyspark-{version}", pyspark=version)
         for kind in asked.kind or CHOICE:
             print(f"pyspark {version}, {kind}", flush=True)
-            command = [
-                str(python),
-                "-m",
-                "pytest",
-                "-q",
-                "--spark",
-                kind,
-                *PATIENCE,
-                *TESTS,
-                "-k",
-                CHOICE[kind],
-            ]
+            command = [*pytest(python), "--spark", kind, *PATIENCE, *TESTS, "-k", CHOICE[kind]]
             outcomes[version, kind] = subprocess.run(command, check=False).returncode
     for (version, kind), code in outcomes.items():
         print(f"{version}, {kind}: {'good' if code == 0 else 'failed'}")
     return int(any(outcomes.values()))
 
 
-def environment(version: str) -> Path:
-    """Make or bring up to date the environment of a version; its Python."""
-    folder = ENVIRONMENTS / f"pyspark-{version}"
-    python, others = _made(folder), folder / "requirements.txt"
-    # A pin goes from its name to the next line that is not indented: hashes are lines of their own.
-    pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
-    others.write_text("\n".join(pin for pin in pins if not pin.startswith(("pyspark==", "py4j=="))))
-    wanted = f"pyspark=={version}" if version.count(".") > 1 else f"pyspark=={version}.*"
-    _install(python, "--requirement", str(others), wanted)
+def pytest(python: Path) -> list[str]:
+    """Return how the tests are run by an interpreter."""
+    return [str(python), "-m", "pytest", "-q"]
+
+
+def find(name: str) -> Path | None:
+    """Find an interpreter such as ``python3.13``; None where there is none that runs."""
+    on_path = shutil.which(name)
+    beside = sorted(Path(sys.base_prefix).parent.glob(f"*/bin/{name}"))
+    for python in ([Path(on_path)] if on_path else []) + beside:
+        # pyenv puts scripts of this name on the PATH for versions that are not chosen, too.
+        done = subprocess.run([python, "-V"], capture_output=True, check=False)
+        if done.returncode == 0:
+            return python
+    return None
+
+
+def environment(
+    name: str, interpreter: Path = Path(sys.executable), pyspark: str | None = None
+) -> Path:
+    """Make or bring up to date an environment of an interpreter, or a pyspark; its Python."""
+    folder = ENVIRONMENTS / name
+    python, wanted = _made(folder, interpreter), ["--requirement", "requirements.lock"]
+    if pyspark is not None:
+        others = folder / "requirements.txt"
+        # A pin goes from its name to the next line that is not indented: hashes are lines of their
+        # own.
+        pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
+        kept = [pin for pin in pins if not pin.startswith(("pyspark==", "py4j=="))]
+        others.write_text("\n".join(kept))
+        exact = pyspark if pyspark.count(".") > 1 else f"{pyspark}.*"
+        wanted = ["--requirement", str(others), f"pyspark=={exact}"]
+    _install(python, *wanted)
     return python
 
 
@@ -104,11 +137,11 @@ def lowest() -> Path:
     return python
 
 
-def _made(folder: Path) -> Path:
+def _made(folder: Path, interpreter: Path = Path(sys.executable)) -> Path:
     """Make a virtual environment unless it is there; its Python."""
     python = folder / "bin" / "python"
     if not python.exists():
-        _uv("venv", "--python", sys.executable, str(folder))
+        _uv("venv", "--python", str(interpreter), str(folder))
     return python
 
 

@@ -20,6 +20,7 @@ from sharelag.schemas.dead_letters import ARCHIVED_RUNS, COUNTED_LETTERS, LEDGER
 from sharelag.sources.queues import Queue, read_queue
 from sharelag.sources.spark.files import raw_frame
 from sharelag.sources.spark.tabular import as_frame
+from sharelag.sources.spark.workers import map_in_arrow
 
 if TYPE_CHECKING:
     from sharelag.sources.kafka.config import ClientConfig
@@ -64,7 +65,7 @@ def letters(
         given = queue.given if files is None else raw_frame(spark, files, WITH_HEADERS)
         frame = as_frame(given, WITH_HEADERS, "the dead-letter queue", spark)
         frame = frame.select(WITH_HEADERS.names)
-        return frame.mapInArrow(letters_task, schemas.spark_schema(COUNTED_LETTERS))
+        return map_in_arrow(frame, letters_task, COUNTED_LETTERS)
     config, topic = queue.config, queue.topic
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,9 +77,7 @@ def letters(
         for begin, end in pairwise([*range(span[0], span[1], piece), span[1]])
     ]
     rows = frame_of(spark, pa.Table.from_pylist(pieces, schema=_PIECES))
-    return rows.repartition(max(len(pieces), 1)).mapInArrow(
-        read_task, schemas.spark_schema(COUNTED_LETTERS)
-    )
+    return map_in_arrow(rows.repartition(max(len(pieces), 1)), read_task, COUNTED_LETTERS)
 
 
 def _read(

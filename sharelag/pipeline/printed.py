@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.pipeline.pieces import PIECE, pieces_frame
 from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.consumed import CONSUMED_TABLES
 from sharelag.sources.files.consumed import ConsumedLog, read_piece
 from sharelag.sources.files.text_pieces import Piece
+from sharelag.sources.spark.workers import map_in_arrow
 
 
 def consumed(
@@ -48,10 +48,9 @@ def consumed(
     if table not in CONSUMED_TABLES:
         raise InputError(f"unknown table {table!r}: choose one of {', '.join(CONSUMED_TABLES)}")
     log = ConsumedLog(Path(path))
-    return pieces_frame(spark, log.files, piece, log.path).mapInArrow(
-        partial(_read_task, name=table, separator=separator),
-        schemas.spark_schema(CONSUMED_TABLES[table]),
-    )
+    pieces = pieces_frame(spark, log.files, piece, log.path)
+    task = partial(_read_task, name=table, separator=separator)
+    return map_in_arrow(pieces, task, CONSUMED_TABLES[table])
 
 
 def _read_task(

@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.batching import batching
 from sharelag.metrics.memberships import memberships
@@ -21,6 +20,7 @@ from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
 from sharelag.sources.files.request_log import RequestLog, read_piece
 from sharelag.sources.files.text_pieces import Piece
+from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.wire.requests.tables import tables_of
 
 _OF_HOLDS = ("requests", "acquisitions", "acknowledgements", "state_calls")
@@ -58,9 +58,8 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
         known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
         raise InputError(f"unknown table {name!r}: choose one of {known}")
     schema = REQUEST_TABLES[name]
-    return pieces_frame(spark, log.files, piece, log.path).mapInArrow(
-        partial(_read_task, name=name, zone=log.zone), schemas.spark_schema(schema)
-    )
+    pieces = pieces_frame(spark, log.files, piece, log.path)
+    return map_in_arrow(pieces, partial(_read_task, name=name, zone=log.zone), schema)
 
 
 def _read_task(batches: Iterable[pa.RecordBatch], name: str, zone: str) -> Iterator[pa.RecordBatch]:

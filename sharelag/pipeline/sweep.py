@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.whatif.assignors.registry import ASSIGNORS, Assignor, register
 from sharelag.whatif.compare import Progress
 from sharelag.whatif.comparison import store
@@ -128,7 +128,7 @@ def _frame(
     }
     parts = min(len(runs), _cores(spark) * _TASKS_A_CORE) if partitions is None else partitions
     frame = spark.range(0, len(runs), 1, max(parts, 1))
-    return frame.mapInArrow(_task(runs, texts, own, folder), schemas.spark_schema(MADE))
+    return map_in_arrow(frame, _task(runs, texts, own, folder), MADE)
 
 
 def _cores(spark: SparkSession) -> int:

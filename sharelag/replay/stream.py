@@ -168,7 +168,8 @@ class _Span:
         self.last: int | None = None
 
     def add(self, times: pa.Array) -> None:
-        found = pc.min_max(flat(times).cast(schemas.TIMESTAMP).view(pa.int64())).as_py()
+        milliseconds = flat(times).cast(schemas.TIMESTAMP, safe=False)  # Spark has microseconds
+        found = pc.min_max(milliseconds.view(pa.int64())).as_py()
         if found["min"] is not None:
             self.first = min(found["min"], found["min"] if self.first is None else self.first)
             self.last = max(found["max"], found["max"] if self.last is None else self.last)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sharelag import schemas
 from sharelag.errors import InputError, meant
+from sharelag.schemas import conform_given
 from sharelag.sources.files.archive import ArchiveInput
 from sharelag.sources.files.archive_info import is_archive
 from sharelag.sources.files.printed import is_printed
@@ -26,6 +27,7 @@ from sharelag.sources.inputs import (
     PrintedInput,
     RawInput,
     SegmentsInput,
+    TableInput,
 )
 from sharelag.sources.inputs.files import SPARK_TABLE
 from sharelag.sources.kafka.config import ClientConfig, client_config
@@ -305,10 +307,14 @@ def _of_frames(
             "give either what to open or raw=DataFrame; offsets=DataFrame can only be given "
             "together with raw"
         )
+    is_here = not any(hasattr(given, "sparkSession") for given in (raw, offsets))
+    if engine != "spark" and is_here:
+        ends = None if offsets is None else conform_given(offsets, schemas.OFFSETS, "offsets")
+        return TableInput(conform_given(raw, schemas.RAW, "raw records"), ends)
     if engine == "local":
-        raise InputError("a DataFrame can only be read on Spark: remove engine='local'")
+        raise InputError("a DataFrame of Spark can only be read on Spark: remove engine='local'")
     from sharelag.sources.spark.frames import FrameInput
     from sharelag.sources.spark.tabular import as_frame
 
-    ends = None if offsets is None else as_frame(offsets, schemas.OFFSETS, "offsets", spark)
-    return FrameInput(as_frame(raw, schemas.RAW, "raw records", spark), ends)
+    frame = None if offsets is None else as_frame(offsets, schemas.OFFSETS, "offsets", spark)
+    return FrameInput(as_frame(raw, schemas.RAW, "raw records", spark), frame)

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.schemas.arrow import as_table
 from sharelag.schemas.dead_letters import WITH_HEADERS
 from sharelag.sources.files.raw_files import RawFile, is_raw, list_raw
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 
+_WHAT = "the dead-letter queue"
 _NEEDED = "give the name of its topic, Parquet files, or a table with Spark's columns of Kafka"
 
 
@@ -70,11 +70,9 @@ class Queue:
 
             yield from parquet_batches(self.paths, schema=WITH_HEADERS)
         else:
-            if not isinstance(self.given, pa.Table | pa.RecordBatch):
+            if not isinstance(self.given, pa.Table):
                 raise InputError("a DataFrame of Spark needs the engine spark: open it with that")
-            schemas.require(self.given, WITH_HEADERS, "the dead-letter queue")
-            table = as_table(self.given).select(WITH_HEADERS.names)
-            yield from table.cast(WITH_HEADERS).to_batches()
+            yield from self.given.to_batches()
 
 
 def read_queue(
@@ -93,17 +91,17 @@ def queue_of(source: Any, queue: Any) -> Queue:
     ----------
     source : Input
         Where topics are, if it is a running cluster.
-    queue : str, pathlib.Path, DataFrame of Spark or pandas, or Arrow table
+    queue : str, pathlib.Path, DataFrame of Spark, pandas or polars, or Arrow table
 
     Raises
     ------
     InputError
         It is neither a topic of a running cluster, nor files that exist, nor a table.
     """
-    if isinstance(queue, pa.RecordBatch | pa.Table) or hasattr(queue, "sparkSession"):
+    if hasattr(queue, "sparkSession"):
         return Queue(given=queue)
-    if hasattr(queue, "iloc"):
-        return Queue(given=pa.Table.from_pandas(queue, WITH_HEADERS, preserve_index=False))
+    if hasattr(queue, "iloc") or hasattr(queue, "__arrow_c_stream__"):
+        return Queue(given=schemas.conform_given(queue, WITH_HEADERS, _WHAT))
     if not isinstance(queue, str | Path) or not str(queue):
         raise InputError(f"{queue!r} is not a dead-letter queue: {_NEEDED}")
     path = Path(queue)

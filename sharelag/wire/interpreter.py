@@ -46,15 +46,11 @@ def interpret(batch: Arrow, topic: str) -> Decoded:
 def topic_mask(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
     """Return a mask of the rows of a topic, by name suffix: mirrored topics have a prefix.
 
-    A row of nulls is a damaged record, not one of another topic: it counts as a record of the state
-    topic, and the decoder rejects it.
+    A row without a topic is a damaged record, not one of another topic: it counts as a record of
+    the state topic, and the decoder rejects it.
     """
     names = batch.column("topic")
-    found = pc.ends_with(names.cast(pa.string()), topic).fill_null(False)
-    if not names.null_count or topic != STATE_TOPIC or "key" not in batch.schema.names:
-        return found
-    key, value = (pc.is_null(batch.column(name)) for name in ("key", "value"))
-    return pc.or_(found, pc.and_(pc.is_null(names), pc.and_(key, value)))
+    return pc.ends_with(names.cast(pa.string()), topic).fill_null(topic == STATE_TOPIC)
 
 
 def of_topic(batch: Arrow, topic: str) -> Arrow:
@@ -315,9 +311,9 @@ def possible_times(times: pa.Array) -> pa.Array:
 
 
 def unplaced(batch: Arrow) -> NDArray[np.bool_]:
-    """Return which records have no partition or no offset: nothing knows when they apply."""
+    """Return which records lack topic, partition or offset: nothing knows when they apply."""
     found = np.zeros(batch.num_rows, bool)
-    for name in ("partition", "offset"):
+    for name in ("topic", "partition", "offset"):
         column = batch.column(name)
         if column.null_count:
             found |= flat(column.is_null()).to_numpy(zero_copy_only=False)

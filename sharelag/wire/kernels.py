@@ -48,7 +48,7 @@ REASONS = {
     VERSION: "the value has an unknown version (Kafka has only version 0)",
     TOO_MANY: "{part}: {field} declares more elements than there are bytes left",
     STRING_TOO_LONG: "{part}: {field} is longer than the 32767 bytes Kafka allows",
-    NO_PLACE: "the record has no partition or no offset",
+    NO_PLACE: "the record has no topic, no partition or no offset",
 }
 
 KEY_PART = 0

@@ -237,10 +237,10 @@ def like(kind: str, table: pa.Table) -> Any:
 def test_tables_that_do_not_fit_are_named_with_their_columns(spark: SparkSession) -> None:
     raw = pq.read_table(CAPTURE / "records")
     wrong: list[tuple[Any, str]] = [
-        ([1], "cannot read raw records from a list: give a DataFrame of Spark or pandas"),
+        ([1], "cannot read raw records from a list: give a DataFrame of Spark, pandas or polars"),
         (raw.drop_columns(["value"]), "value: expected binary, got no such column"),
         (raw.drop_columns(["value"]).to_pandas(), "value: expected binary, got no such column"),
-        (raw.to_pandas().assign(offset="x"), "column 'offset' cannot be read as int64"),
+        (raw.to_pandas().assign(offset="x"), "offset: expected int64, got string"),
     ]
     for given, said in wrong:
         with pytest.raises(InputError, match=said):
@@ -388,7 +388,9 @@ def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
         sharelag.open("chapters", raw=raw)
     with pytest.raises(InputError, match="offsets=DataFrame can only be given together with raw"):
         sharelag.open(offsets=ends)
-    with pytest.raises(InputError, match="can only be read on Spark: remove engine='local'"):
+    with pytest.raises(
+        InputError, match="of Spark can only be read on Spark: remove engine='local'"
+    ):
         sharelag.open(raw=raw, engine="local")
 
 

@@ -179,7 +179,7 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
     """
     plain = opened(path)
     check_footer(path, plain.metadata)
-    schemas.require(plain.schema_arrow, schema, str(path))
+    schemas.require_conformable(plain.schema_arrow, schema, str(path))
     stored = pa.schema([plain.schema_arrow.field(name) for name in schema.names])
     _check_lists(path, plain, stored)
     texts = [field.name for field in stored if _is_text(field.type)]
@@ -197,13 +197,7 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
     if not batches:
         return schema.empty_table()
     table = pa.Table.from_batches(batches)
-    return pa.table([_as(table.column(field.name), field.type) for field in schema], schema=schema)
-
-
-def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Cast a column, times of a finer unit by leaving out what is finer."""
-    is_time = pa.types.is_timestamp(column.type)
-    return column.cast(kind, safe=not (is_time and column.type.unit in ("us", "ns")))
+    return schemas.conform(table, schema, str(path))
 
 
 def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> None:

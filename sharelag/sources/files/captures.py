@@ -162,7 +162,7 @@ def read_capture(folder: Path) -> Capture:
     for path in paths:
         with reading_parquet(path):
             footer = pq.read_metadata(path)
-            schemas.require(footer.schema.to_arrow_schema(), schemas.RAW, path)
+            schemas.require_conformable(footer.schema.to_arrow_schema(), schemas.RAW, path)
             check_footer(path, footer)
     offsets = _table(folder / "offsets.parquet", schemas.OFFSETS)
     extras = {

@@ -153,7 +153,7 @@ def _read(
         few = rows_at_once(rows, piece.rows, piece.size)
         batches = file.iter_batches(few, [piece.row_group], there, use_threads=False)
         for batch in whole(batches, piece.rows):
-            records = complete(batch, piece.file.known, columns)
+            records = complete(batch, piece.file.known, columns, piece.file.path)
             _check_place(records, piece)
             yield records
 
@@ -190,7 +190,7 @@ def _as_planned(of: RawFile, pieces: Sequence[Piece]) -> Iterator[pq.ParquetFile
 def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -> Iterator[Piece]:
     """Yield the pieces of a file that has the columns of a schema; parameters as for `plan`."""
     with reading_parquet(of.path), opened(of.path) as file:
-        schemas.require(columns_of(file.schema_arrow, of.known), schema, of.path)
+        schemas.require_conformable(columns_of(file.schema_arrow, of.known), schema, of.path)
         check_footer(of.path, file.metadata)
         for number in range(file.num_row_groups):
             names, partitions = _ranges(file, of, number)

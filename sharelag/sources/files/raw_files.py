@@ -123,44 +123,20 @@ def refusal(place: str, kind: str, given: str) -> str:
 
 
 def columns_of(schema: pa.Schema, known: Sequence[tuple[str, Any]]) -> pa.Schema:
-    """Return the columns that a file gives.
-
-    Integers of any width and other layouts of binary and text count as those of
-    `sharelag.schemas.RAW`, to which `complete` casts them.
-    """
-    wanted = {field.name: field.type for field in schemas.RAW}
-    fields = [pa.field(one.name, _type_as_read(one.type, wanted.get(one.name))) for one in schema]
+    """Return the columns that a file gives."""
     more = [schemas.RAW.field(name) for name, _ in known if name not in schema.names]
-    return pa.schema([*fields, *more])
+    return pa.schema([*schema, *more])
 
 
 def complete(
-    batch: pa.RecordBatch, known: Sequence[tuple[str, Any]], schema: pa.Schema
+    batch: pa.RecordBatch, known: Sequence[tuple[str, Any]], schema: pa.Schema, what: str
 ) -> pa.RecordBatch:
     """Return the columns of a schema; what a file does not have is what is known of it."""
-    values = dict(known)
-    arrays = []
-    for field in schema:
-        if field.name not in batch.schema.names:
-            value = pa.scalar(values[field.name], field.type)
-            arrays.append(pa.repeat(value, batch.num_rows))
-            continue
-        column = batch.column(field.name)
-        # Kafka's times have milliseconds, whatever the unit that a writer chose.
-        arrays.append(column.cast(field.type, safe=not pa.types.is_timestamp(column.type)))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _type_as_read(kind: pa.DataType, wanted: pa.DataType | None) -> pa.DataType:
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    same = {
-        pa.binary(): (pa.types.is_large_binary, pa.types.is_binary_view),
-        pa.string(): (pa.types.is_large_string, pa.types.is_string_view),
-        pa.int32(): (pa.types.is_integer,),
-        pa.int64(): (pa.types.is_integer,),
-    }
-    is_same = plain == wanted or any(test(plain) for test in same.get(wanted, ()))
-    return wanted if wanted is not None and is_same else kind
+    for name, value in known:
+        if name in schema.names and name not in batch.schema.names:
+            column = pa.repeat(pa.scalar(value, schema.field(name).type), batch.num_rows)
+            batch = batch.append_column(name, column)
+    return schemas.conform(batch, schema, what)
 
 
 # ---- what is in a folder -------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from sharelag.sources.inputs.capture import CaptureInput
 from sharelag.sources.inputs.cluster import KafkaInput
 from sharelag.sources.inputs.contract import Input, RecordsOnly, version_of
 from sharelag.sources.inputs.files import PrintedInput, RawInput, SegmentsInput
-from sharelag.sources.inputs.offsets import of_topics
+from sharelag.sources.inputs.offsets import of_topics, without_ends
+from sharelag.sources.inputs.tables import TableInput
 
 __all__ = [
     "CaptureInput",
@@ -14,6 +15,8 @@ __all__ = [
     "RawInput",
     "RecordsOnly",
     "SegmentsInput",
+    "TableInput",
     "of_topics",
     "version_of",
+    "without_ends",
 ]

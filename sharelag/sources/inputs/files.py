@@ -53,6 +53,7 @@ class RawInput(RecordsOnly):
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.files import address, is_table_of, raw_frame
+        from sharelag.sources.spark.tabular import as_frame
 
         if self._is_there:
             return raw_frame(spark, self._files())
@@ -64,8 +65,7 @@ class RawInput(RecordsOnly):
             raise InputError(self.not_there)
         else:
             return raw_frame(spark, self._files())  # tells what is wrong with the path
-        schemas.require(frame, schemas.RAW, self.path)
-        return frame
+        return as_frame(frame, schemas.RAW, self.path)
 
     def parquet_files(self, topic: str) -> list[RawFile] | None:
         """Files with the raw records, which tasks may read themselves; None: Spark knows them."""

@@ -20,8 +20,11 @@ def of_moment(
 ) -> pa.Table:
     """The offsets of some topics, known at one moment only."""
     offsets = of_topics(offsets, topic_ids)
-    if is_noted(noted, as_of):
-        return offsets
+    return offsets if is_noted(noted, as_of) else without_ends(offsets)
+
+
+def without_ends(offsets: pa.Table) -> pa.Table:
+    """The same topic partitions, at a moment whose offsets are not known."""
     for name in ("end_offset", "log_start_offset", "as_of"):
         kind = schemas.OFFSETS.field(name).type
         offsets = offsets.set_column(

@@ -1,18 +1,21 @@
 """Class data sharing: an archive of Spark's loaded Java classes, which halves the startup time.
 
-``make env`` records it into the virtual environment: Java runs one of our commands and writes the
-classes that it loaded at exit (a dynamic archive for class data sharing). `options` passes the
-archive to each later Java, which uses it only for the same build with the same jars, and otherwise
-starts as usual.
+Java writes the classes that it loaded when it ends (a dynamic archive for class data sharing), and
+a later Java takes the archive if it is the same build with the same jars, otherwise it starts as
+usual. ``make env`` records one into the virtual environment. Where there is none, the first local
+session does it: its Java writes into the user's cache folder, some seconds after the session, and
+the next one takes it. Nothing is taken from a folder that others can write to.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
 import subprocess
 import sys
+from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -26,12 +29,17 @@ _COMMAND = "from sharelag.cli import main; main()"
 
 
 def options() -> list[str]:
-    """Return Java options for a quick start; empty without an archive for this Spark and Java."""
-    there = archive()
+    """Return Java options for a quick start, or for recording what makes the next one quick."""
     if _RECORDING in os.environ.get(_JAVA_OPTIONS, ""):
         return []  # Java does not write an archive while it reads one
+    there = archive()
+    if there is not None and not there.is_file():
+        there = _kept(there.stem)
+        if there is not None and not there.is_file():
+            there = None if " " in str(there) else there
+            return [f"{_RECORDING}={_part(there)}", _SILENT] if there else []
     # Options with blanks would be split.
-    if there is None or not there.is_file() or " " in str(there):
+    if there is None or " " in str(there):
         return []
     return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
 
@@ -44,6 +52,45 @@ def archive() -> Path | None:
     except PackageNotFoundError:
         return None
     return Path(sys.prefix, "share", "sharelag", f"spark-{spark}-java-{java}.jsa") if java else None
+
+
+def _kept(name: str) -> Path | None:
+    """Return the path of an archive in the user's cache folder; None where none may be kept.
+
+    What an earlier session's Java has written to its end takes the archive's name.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sharelag")
+    # Java compares the places of the jars: each environment has an archive of its own.
+    environment = blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
+    there = folder / f"{name}-{environment}.jsa"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for part in folder.glob(f"{glob.escape(there.stem)}.*.part"):
+            if _is_whole(part):
+                for old in folder.glob(f"*-{environment}.jsa"):  # of another Spark or Java
+                    old.unlink()
+                part.replace(there)
+        is_safe = all(map(_is_ours, (folder, *([there] if there.exists() else []))))
+    except OSError:  # a read-only place, or another session that does the same
+        return None
+    return there if is_safe else None
+
+
+def _part(there: Path) -> Path:
+    """Return the path that Java writes an archive to before it is whole."""
+    return there.with_suffix(f".{os.getpid()}.part")
+
+
+def _is_whole(part: Path) -> bool:
+    """Whether Java wrote all of an archive: its first bytes come last."""
+    with part.open("rb") as file:
+        return _is_ours(part) and any(file.read(4))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether nobody else can have written a file, or into a folder."""
+    stat = path.stat()
+    return stat.st_uid == os.getuid() and not stat.st_mode & 0o022
 
 
 def java_build() -> str | None:
@@ -76,7 +123,7 @@ def record(*question: str) -> Path | None:
     if there is None:
         return None
     there.parent.mkdir(parents=True, exist_ok=True)
-    part = there.with_suffix(f".{os.getpid()}.part")
+    part = _part(there)
     here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
     wanted = here | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT}"}
     # Java writes after the command has ended: reading its output to the end waits for it.

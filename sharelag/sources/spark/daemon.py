@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from sharelag import compiled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 _WORKER = "pyspark.worker"
 #: Otherwise Arrow would start a thread for an allocator that it does not use.
 _NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+#: Steps that plain kernels take in the time in which compiled ones would be compiled.
+_WORTH_COMPILING = 20_000_000
+#: Of Linux's prctl.
+_DEATH_SIGNAL = 1
 #: What a new process runs that forks workers without any import done.
 _BARE = "from sharelag.sources.spark.daemon import serve; serve()"
 #: What a worker finds whose connection Spark has closed: while it writes, or waits for its secret.
@@ -80,7 +87,28 @@ def _prepared() -> bool:
 
 
 def _load_kernels() -> None:
-    """Load the compiled kernels from their cache, a third of a worker's startup time."""
+    """Load the compiled kernels from their cache, a third of a worker's startup time.
+
+    Where they have not been compiled yet, that takes half a minute of a core, most of a first
+    answer: a process of lowest priority does it beside the workers, for later sessions, and ends
+    with this one. Until then workers take the plain ones for what these do in less time.
+    """
+    from sharelag.replay.changes import fill_history
+
+    if compiled.is_cached(fill_history):  # the last one below
+        _use_kernels()
+        return
+    compiled.WORTH_IT = _WORTH_COMPILING
+    if os.fork() == 0:
+        try:
+            os.nice(19)
+            _end_with_parent()
+            _use_kernels()
+        finally:  # whatever happens: it must not become another daemon
+            os._exit(0)
+
+
+def _use_kernels() -> None:
     import numba  # noqa: F401  # compiled kernels then are used for any amount of work
 
     from sharelag.replay import replay_arrow
@@ -90,6 +118,13 @@ def _load_kernels() -> None:
     records = decode_arrow(encode(_record())).records
     replay_arrow(records)
     history_arrow(records)
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process when the one that forked it ends."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _record() -> pa.RecordBatch:

@@ -19,6 +19,7 @@ from sharelag.sources.files.pieces import parquet_batches, plan, read_pieces
 from sharelag.sources.files.raw_files import MARKS, RawFile, of_paths, refusal
 from sharelag.sources.files.segments import partitions, read_partition
 from sharelag.sources.spark.sessions import is_connect
+from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.wire.fields import STATE_TOPIC
 
 #: Maximum size in bytes of files that are sent to a remote Spark, and of what is in them.
@@ -64,7 +65,7 @@ def raw_frame(
                     yield for_spark(rows, schema)
 
     numbers = spark.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(read_task, schemas.spark_schema(schema))
+    return map_in_arrow(numbers, read_task, schema)
 
 
 def address(spark: SparkSession, place: str) -> DataFrame:
@@ -186,7 +187,7 @@ def segments(spark: SparkSession, folder: Path, topic: str, control: bool = Fals
                     yield for_spark(rows, schemas.RAW)
 
     numbers = spark.range(0, len(places), 1, max(len(places), 1))
-    frame = numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
+    frame = map_in_arrow(numbers, read_task, schemas.RAW)
     return frame.unionByName(_control(spark, folder, found)) if found else frame
 
 
@@ -202,7 +203,7 @@ def _control(
                 yield for_spark(read_control_segment(folder, place, segment), schemas.RAW)
 
     numbers = spark.range(0, len(control), 1, len(control))
-    return numbers.mapInArrow(read_task, schemas.spark_schema(schemas.RAW))
+    return map_in_arrow(numbers, read_task, schemas.RAW)
 
 
 def _sent(spark: SparkSession, files: Sequence[RawFile], schema: pa.Schema) -> DataFrame:

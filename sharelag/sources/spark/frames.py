@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources.inputs import RecordsOnly, of_topics
+from sharelag.sources.inputs import RecordsOnly, of_topics, without_ends
+from sharelag.sources.spark.failures import explain_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,8 +26,9 @@ class FrameInput(RecordsOnly):
     Parameters
     ----------
     raw : pyspark.sql.DataFrame
-        `sharelag.schemas.RAW`: the columns of Spark's own Kafka source; other columns are ignored.
-        Records of both topics may be mixed.
+        `sharelag.schemas.RAW`: the columns of Spark's own Kafka source, as
+        `sharelag.sources.spark.tabular.as_frame` gives them; other columns are ignored. Records of
+        both topics may be mixed.
     given_offsets : pyspark.sql.DataFrame, optional
         `sharelag.schemas.OFFSETS`, one row per topic partition, or several at different moments:
         then the last one up to the moment is the end, and all of them are past ends.
@@ -84,9 +86,9 @@ class FrameInput(RecordsOnly):
         is_time = isinstance(as_of, datetime)
         rows = self.ends().where(f.col("topic_id").isin(*topic_ids))
         rows = rows.where(f.col("as_of") <= f.lit(as_of)) if is_time else rows
-        table = latest_ends(rows).toArrow().select(schemas.OFFSETS.names).cast(schemas.OFFSETS)
+        table = _collect(latest_ends(rows))
         # Offsets of the state topic have no time, so no end offsets belong to them.
-        return table if as_of is None or is_time else _without_ends(table)
+        return table if as_of is None or is_time else without_ends(table)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         """Return ends of these topics: the first and the last one between any two moments."""
@@ -104,8 +106,7 @@ class FrameInput(RecordsOnly):
         steps = rows.groupBy("topic_id", "partition", "step").agg(
             f.array_distinct(ends).alias("ends")
         )
-        found = steps.select(f.inline("ends")).toArrow()
-        return of_topics(found.select(schemas.OFFSETS.names).cast(schemas.OFFSETS), topic_ids)
+        return of_topics(_collect(steps.select(f.inline("ends"))), topic_ids)
 
     def size(self) -> int:
         """Return more than fits in one process: a DataFrame is read on Spark."""
@@ -115,6 +116,11 @@ class FrameInput(RecordsOnly):
         """Return a description of the input."""
         without = "" if self.given_offsets is not None else ", without offsets"
         return f"a DataFrame of raw records{without}"
+
+
+def _collect(offsets: DataFrame) -> pa.Table:
+    with explain_failures():
+        return offsets.toArrow().select(schemas.OFFSETS.names).cast(schemas.OFFSETS)
 
 
 def in_milliseconds(offsets: DataFrame) -> DataFrame:
@@ -132,11 +138,3 @@ def latest_ends(offsets: DataFrame) -> DataFrame:
     last = f.max_by(f.struct(*schemas.OFFSETS.names), when).alias("last")
     rows = in_milliseconds(offsets).groupBy("topic_id", "partition").agg(last)
     return rows.select("last.*").select(schemas.OFFSETS.names)
-
-
-def _without_ends(offsets: pa.Table) -> pa.Table:
-    for name in ("end_offset", "log_start_offset", "as_of"):
-        kind = schemas.OFFSETS.field(name).type
-        place = offsets.schema.get_field_index(name)
-        offsets = offsets.set_column(place, name, pa.nulls(len(offsets), kind))
-    return offsets

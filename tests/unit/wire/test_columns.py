@@ -168,7 +168,7 @@ def test_a_record_without_a_place_is_a_reject(name: str) -> None:
     assert counts[0] == equal(batch.filter(column.is_valid()))[0], "records with a place stay"
     assert counts[2] == equal(whole)[2], "records of other types are skipped as ever"
     reasons = set(decode_columns(batch).rejects.column("reason").to_pylist())
-    assert "the record has no partition or no offset" in reasons
+    assert "the record has no topic, no partition or no offset" in reasons
     assert np.array_equal(decode_positions(batch, ShareKeys()).key, decode_columns(batch).key)
 
 

@@ -1,0 +1,304 @@
+"""What libraries and sinks write for the columns of raw records and offsets: equal rows or a sentence.
+
+Each way of writing is tried on both engines, as a table of this process, as a DataFrame of Spark and
+as Parquet files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import sharelag
+from sharelag.errors import InputError
+from sharelag.pipeline.collecting import collected
+from sharelag.schemas import LAG
+from tests.support.chapters import CAPTURE
+
+RAW = pq.read_table(CAPTURE / "records")
+ENDS = pq.read_table(CAPTURE / "offsets.parquet")
+UTC = "UTC"
+Change = Callable[[pa.Table], pa.Table]
+
+
+def cast(**kinds: pa.DataType) -> Change:
+    """Give columns other types."""
+
+    def change(table: pa.Table) -> pa.Table:
+        for name, kind in kinds.items():
+            if name in table.schema.names:
+                column = table.column(name).combine_chunks()
+                made = column.dictionary_encode() if kind is None else converted(column, kind)
+                table = table.set_column(table.schema.get_field_index(name), name, made)
+        return table
+
+    return change
+
+
+def converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column in another type."""
+    return pa.nulls(len(column)) if pa.types.is_null(kind) else column.cast(kind)
+
+
+def mixed_up(table: pa.Table) -> pa.Table:
+    """The columns in another order, with some more among them."""
+    more = table.select(sorted(table.schema.names, reverse=True))
+    more = more.append_column("headers", pa.nulls(len(table), pa.list_(HEADER)))
+    return more.add_column(0, "loaded at", pa.array(["today"] * len(table)))
+
+
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+#: What is taken, of raw records and offsets where both have the column.
+TAKEN: dict[str, Change] = {
+    "as they are": lambda table: table,
+    "another order, more columns": mixed_up,
+    "bigint": cast(partition=pa.int64(), timestampType=pa.int64(), leader_epoch=pa.int64()),
+    "smallint": cast(partition=pa.int16(), timestampType=pa.int8(), leader_epoch=pa.int8()),
+    "unsigned": cast(partition=pa.uint16(), offset=pa.uint64(), end_offset=pa.uint32()),
+    "decimal": cast(partition=pa.decimal128(20, 0), offset=pa.decimal128(22, 2)),
+    "double": cast(partition=pa.float64(), offset=pa.float64(), end_offset=pa.float64()),
+    "large": cast(key=pa.large_binary(), value=pa.large_binary(), topic=pa.large_string()),
+    "dictionary": cast(topic=None, topic_id=None),
+    "without a zone": cast(timestamp=pa.timestamp("us"), as_of=pa.timestamp("us")),
+    "nanoseconds": cast(timestamp=pa.timestamp("ns", UTC), as_of=pa.timestamp("ns")),
+    "another zone": cast(timestamp=pa.timestamp("us", "Europe/Berlin"), as_of=pa.timestamp("ms")),
+    "without timestampType": lambda table: table.select(
+        [name for name in table.schema.names if name != "timestampType"]
+    ),
+    "nulls alone": cast(timestampType=pa.null()),
+}
+
+
+def changed(column: str, values: Callable[[pa.ChunkedArray], Any]) -> Change:
+    """Raw records with other values in a column."""
+
+    def change(table: pa.Table) -> pa.Table:
+        if column not in table.schema.names:
+            return table
+        at = table.schema.get_field_index(column)
+        return table.set_column(at, column, values(table.column(column)))
+
+    return change
+
+
+BYTES = (
+    "key: expected binary, got string. Where Spark read bytes as texts, "
+    "spark.sql.parquet.binaryAsString is true: set it to false, or cast the column to binary."
+)
+#: What is not, and what is said of it.
+REFUSED: dict[str, tuple[Change, str]] = {
+    "texts for bytes": (changed("key", lambda key: pa.array(["k"] * len(key))), BYTES),
+    "dates": (
+        changed("timestamp", lambda time: time.cast(pa.date32(), safe=False)),
+        "timestamp: expected timestamp, got date32[day]",
+    ),
+    "numbers for times": (
+        changed("timestamp", lambda time: time.cast(pa.int64())),
+        "timestamp: expected timestamp, got int64",
+    ),
+    "texts for numbers": (
+        changed("offset", lambda offset: offset.cast(pa.string())),
+        "offset: expected int64, got string",
+    ),
+    "bytes for texts": (
+        changed("topic", lambda topic: topic.cast(pa.binary())),
+        "topic: expected string, got binary",
+    ),
+    "no offset": (lambda table: table.drop_columns(["offset"]), "offset: expected int64, got no"),
+    "too large a partition": (
+        changed("partition", lambda found: pc.add(found.cast(pa.int64()), 1 << 40)),
+        "partition has values that int32 cannot hold: give whole numbers in its range",
+    ),
+    "fractions": (
+        changed("offset", lambda found: pc.add(found.cast(pa.float64()), 0.5)),
+        "offset has values that int64 cannot hold",
+    ),
+}
+
+
+def of_polars(table: pa.Table) -> Any:
+    """The same rows in polars, texts as categories."""
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame.with_columns(pl.col("topic").cast(pl.Categorical))
+
+
+#: Tables of this process.
+WRITERS: dict[str, Callable[[pa.Table], Any]] = {
+    "arrow": lambda table: table,
+    "batch": lambda table: table.combine_chunks().to_batches()[0],
+    "pandas": lambda table: table.to_pandas(),
+    "pandas nullable": lambda table: table.to_pandas().convert_dtypes(),
+    "pandas arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas categories": lambda table: table.to_pandas().astype({"topic": "category"}),
+    "polars": of_polars,
+    "a stream": lambda table: pa.RecordBatchReader.from_batches(table.schema, table.to_batches()),
+}
+
+
+@pytest.fixture(scope="module")
+def wanted() -> list[dict[str, Any]]:
+    """Lag of the recorded cluster, in one process."""
+    lag: pa.Table = sharelag.open("chapters", engine="local").reading.table("lag")
+    return lag.to_pylist()
+
+
+def lag_of(raw: Any, ends: Any, **options: Any) -> list[dict[str, Any]]:
+    """Lag of raw records and offsets."""
+    lag: pa.Table = sharelag.open(raw=raw, offsets=ends, **options).reading.table("lag")
+    return lag.to_pylist()
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_tables_of_any_library_give_the_same_rows_without_spark(
+    writer: str, kind: str, wanted: list[dict[str, Any]]
+) -> None:
+    raw, ends = (WRITERS[writer](TAKEN[kind](table)) for table in (RAW, ENDS))
+    assert lag_of(raw, ends, engine="local") == wanted
+    if kind == "as they are":
+        raw, ends = (WRITERS[writer](table) for table in (RAW, ENDS))
+        assert lag_of(raw, ends, engine="auto") == wanted
+
+
+def on_spark(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """The same rows as a DataFrame of Spark, of types that it has."""
+    unsigned = {pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
+    kinds = {field.name: unsigned.get(field.type, field.type) for field in table.schema}
+    plain = cast(**kinds)(table)
+    nothing = [field.name for field in table.schema if pa.types.is_null(field.type)]
+    frame = spark.createDataFrame(plain.drop_columns(nothing))
+    others = {name: F.lit(None) for name in nothing}
+    for field in table.schema:
+        if pa.types.is_timestamp(field.type) and field.type.tz is None:
+            others[field.name] = F.col(field.name).cast("timestamp_ntz")
+    return frame.withColumns(others).select(table.schema.names)
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+def test_dataframes_give_the_same_rows(
+    kind: str, spark: SparkSession, wanted: list[dict[str, Any]]
+) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")  # which counts for nothing
+    try:
+        raw, ends = (on_spark(spark, TAKEN[kind](table)) for table in (RAW, ENDS))
+        if kind == "without a zone":
+            assert dict(raw.dtypes)["timestamp"] == "timestamp_ntz"
+        assert lag_of(raw, ends, spark=spark) == wanted
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("kind", [kind for kind in TAKEN if kind != "nulls alone"])
+def test_files_give_the_same_rows(
+    engine: str, kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    pq.write_table(TAKEN[kind](RAW), tmp_path / "part-0.parquet")
+    here = sharelag.open(CAPTURE, engine="local").reading.table("windows")
+    found = sharelag.open(tmp_path, engine=engine, spark=spark).reading.table("windows")
+    assert found.to_pylist() == here.to_pylist()
+
+
+@pytest.mark.parametrize("name", ["raw.parquet of polars", "raw.parquet of pandas"])
+def test_files_of_other_libraries_give_the_same_rows(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "raw.parquet"
+    if "polars" in name:
+        of_polars(RAW).write_parquet(path)
+    else:
+        RAW.to_pandas().to_parquet(path)
+    here = sharelag.open(CAPTURE, engine="local").reading.table("windows")
+    assert sharelag.open(path, engine="local").reading.table("windows").equals(here)
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_not_taken_is_one_sentence_on_every_path(
+    kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    change, said = REFUSED[kind]
+    raw = change(RAW)
+    pq.write_table(raw, tmp_path / "part-0.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    ways: dict[str, Callable[[], Any]] = {
+        "arrow": lambda: lag_of(raw, ENDS, engine="local"),
+        "pandas": lambda: lag_of(raw.to_pandas(), ENDS, engine="local"),
+        "polars": lambda: lag_of(pl.from_arrow(raw), ENDS, engine="local"),
+        "frame": lambda: lag_of(frame, ENDS, spark=spark),
+        "functions": lambda: collected(
+            sharelag.lag(sharelag.windows(sharelag.decode(frame).records), ENDS), LAG
+        ),
+        "file": lambda: sharelag.open(tmp_path, engine="local").reading.table("windows"),
+        "file on Spark": lambda: sharelag.open(tmp_path, spark=spark).reading.table("windows"),
+    }
+    sentences = {}
+    for way, ask in ways.items():
+        with pytest.raises(InputError) as found:
+            ask()
+        told = str(found.value).replace("/part-0.parquet", "")
+        sentences[way] = told.replace(str(tmp_path), "raw records")
+    assert said in sentences["arrow"]
+    assert set(sentences.values()) == {sentences["arrow"]}
+
+
+@pytest.mark.parametrize("name", ["topic", "partition", "offset"])
+def test_records_without_a_place_are_rejects_that_answers_count(
+    name: str, spark: SparkSession, wanted: list[dict[str, Any]]
+) -> None:
+    lost = RAW.slice(0, 3).set_column(
+        RAW.schema.get_field_index(name), name, pa.nulls(3, RAW.schema.field(name).type)
+    )
+    raw = pa.concat_tables([RAW, lost])
+    as_floats = cast(partition=pa.float64(), offset=pa.float64())(raw).to_pandas()
+    assert as_floats[name].isna().sum() == 3
+    answers = {}
+    for engine, given in (("local", raw), ("local", as_floats), ("spark", raw)):
+        result = sharelag.open(raw=given, offsets=ENDS, engine=engine, spark=spark).lag()
+        assert any("3 records that could not be decoded" in str(one) for one in result.unknown), (
+            result
+        )
+        answers[engine] = result.table.num_rows
+    assert set(answers.values()) == {len(wanted)}
+    rejects = collected(sharelag.decode(raw).rejects, pa.schema([("reason", pa.string())]))
+    assert (
+        rejects.to_pylist()
+        == [{"reason": "the record has no topic, no partition or no offset"}] * 3
+    )
+
+
+@pytest.mark.parametrize("name", ["topic_id", "partition"])
+def test_offsets_of_no_topic_partition_are_refused(name: str, spark: SparkSession) -> None:
+    at = ENDS.schema.get_field_index(name)
+    lost = ENDS.slice(0, 1).set_column(at, name, pa.nulls(1, ENDS.schema.field(name).type))
+    ends = pa.concat_tables([ENDS, lost])
+    said = "offsets: rows without a topic_id or without a partition are of no topic partition"
+    ways = {
+        "local": lambda: lag_of(RAW, ends, engine="local"),
+        "table": lambda: lag_of(RAW, ends, spark=spark),
+        "frame": lambda: lag_of(RAW, on_spark(spark, ends), spark=spark),
+    }
+    for ask in ways.values():
+        with pytest.raises(InputError, match=said):
+            ask()
+
+
+def test_casts_leave_the_scan_with_the_columns_that_are_needed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    raw = cast(partition=pa.int64(), timestamp=pa.timestamp("us"))(RAW)
+    pq.write_table(mixed_up(raw), tmp_path / "part-0.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    plan = sharelag.decode(frame).records._jdf.queryExecution().executedPlan().toString()
+    (scan,) = [line for line in plan.splitlines() if "ReadSchema" in line]
+    assert "loaded" not in scan.partition("ReadSchema")[2]
+    assert "headers" not in scan.partition("ReadSchema")[2]
