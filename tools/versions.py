@@ -22,6 +22,7 @@ LOWEST = "lowest"
 TESTS = [
     "tests/spark",
     "tests/kafka/test_spark_source.py",
+    "tests/kafka/test_spark_kafka.py",
     "tests/kafka/test_offsets.py",
 ]
 #: Streams of the data source need pyspark 4.2.

@@ -19,17 +19,17 @@ import json, os, sys, threading, urllib.request
 from pathlib import Path
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.spark import session
-from sharelag.sources.spark.data_source import read_kafka, register
+from sharelag.sources.spark.data_source import read_topic, register
 from sharelag.wire.fields import STATE_TOPIC
 
 spark = session("event-log")
 register(spark)
 config = client_config(sys.argv[1], Path(sys.argv[2]))
-rows = read_kafka(spark, config, STATE_TOPIC)
+rows = read_topic(spark, config, STATE_TOPIC)
 rows.explain(True)
 print("rows", rows.count())
 try:
-    read_kafka(spark, config, "no-such-topic").count()
+    read_topic(spark, config, "no-such-topic").count()
 except Exception as error:
     print("refused", error)
 taken = threading.Event()

@@ -32,7 +32,7 @@ from sharelag.sources.spark.data_source_ranges import OffsetRange, plan, split
 from sharelag.sources.spark.data_source_stream import RAW_AND_GAPS, StreamReader
 
 
-def read_kafka(
+def read_topic(
     spark: SparkSession, config: ClientConfig, topic: str, ranges: Ranges | None = None
 ) -> DataFrame:
     """Read all records of a topic up to now; records pruned meanwhile are left out.

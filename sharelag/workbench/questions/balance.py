@@ -80,7 +80,10 @@ def _imbalance_answer(
         columns=views.IMBALANCE.columns,
         means=views.IMBALANCE.means,
         order="gini",
-        notes=tuple(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
+        notes=(
+            *(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
+            *base.notes,
+        ),
         charts=_spread(evidence),
         unknown=(unknown_brokers(evidence.brokers) if by == "broker" else ())
         + (("members of the groups",) if not evidence.groups.num_rows else ())
@@ -110,7 +113,7 @@ def _members_answer(table: pa.Table, evidence: Evidence, base: Result) -> Result
         columns=views.MEMBERS.columns,
         order="assigned",
         charts=_spread(evidence) if len(table) else {},
-        notes=tuple(_drifting(evidence)),
+        notes=(*_drifting(evidence), *base.notes),
         unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
     )
 

@@ -120,6 +120,6 @@ def _progress_answer(evidence: Evidence, base: Result) -> Result:
             "drain": drawing(charts.drain_figure, charts.drain_records, table),
             "rates": drawing(charts.rates_figure, charts.rates_records, table),
         },
-        notes=notes,
+        notes=notes + base.notes,
         unknown=unknown + base.unknown,
     )

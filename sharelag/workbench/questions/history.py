@@ -91,7 +91,7 @@ def _history_answer(rows: Rows, group: str | None, base: Result) -> Result:
             measure: partial(_heat, table, measure)
             for measure in ("span", "available", "complete", "deliveries")
         },
-        notes=tuple(notes),
+        notes=(*notes, *base.notes),
         unknown=(*unknown, *base.unknown),
     )
 

@@ -97,7 +97,7 @@ def _timeline_answer(answer: Answer, every: timedelta, group: str | None, base: 
         notes.append(f"the {most} with the most lag; to_spark() has all")
     return replace(
         base,
-        notes=tuple(notes),
+        notes=(*notes, *base.notes),
         title=f"Lag every {duration(every / timedelta(milliseconds=1))}",
         table=table,
         columns=views.TIMELINE.columns,
@@ -121,7 +121,7 @@ def _events_answer(answer: Answer, every: timedelta, group: str | None, base: Re
         table=only(answer.table, group),
         columns=views.EVENTS.columns,
         order="happened_at",
-        notes=(f"events of one kind within {step} are one row",),
+        notes=(f"events of one kind within {step} are one row", *base.notes),
         unknown=(
             (
                 "when members that are gone by now joined, and those that left so long ago that "
