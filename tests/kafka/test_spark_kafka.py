@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
+import runpy
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
@@ -20,11 +26,14 @@ from sharelag.errors import TopicMissingError
 from sharelag.sources.spark import is_connect
 from sharelag.tables.reasons import KAFKA_SETTING
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support.connect import connect_server, no_session
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe
-from tests.support.kafka.jars import connector_jars
+from tests.support.kafka.jars import NEWEST_CONNECTOR, connector_jars, connector_version
 from tests.support.kafka.workload import numbered, produce, read_in_part
 
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "data" / "examples" / "spark-kafka"
 #: Start offset and lag by topic and partition.
 Told = Mapping[tuple[str, int], tuple[int | None, int | None]]
 
@@ -191,3 +200,86 @@ def test_one_call_names_a_topic_that_is_not_there(
 ) -> None:
     with pytest.raises(TopicMissingError, match=STATE_TOPIC):
         sharelag.read_kafka(connector, secure_broker.bootstrap_servers)
+
+
+# ---- the example, and what the pages say of it -------------------------------------------------
+
+
+def test_the_example_writes_the_lag_of_kafkas_command(
+    connector: SparkSession,
+    broker: KafkaBroker,
+    group: str,
+    internal_topics: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "lag"
+    monkeypatch.setattr(sys, "argv", ["job.py", broker.bootstrap_servers, str(folder)])
+    runpy.run_path(str(EXAMPLE / "job.py"), run_name="__main__")
+    assert _lag(pq.read_table(folder), group) == _told(broker, group)
+    assert "Why is there lag?" in capsys.readouterr().out
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["spark-submit", "without jars", "connect"])
+def test_the_example_runs_as_its_page_says(
+    broker: KafkaBroker, group: str, tmp_path: Path, kind: str
+) -> None:
+    folder = tmp_path / "lag"
+    (command,) = re.findall(r"^    (spark-submit .*)$", _page(EXAMPLE / "README.md"), re.M)
+    jars = ",".join(map(str, connector_jars()))
+    environment = no_session() | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    arguments = command.split()
+    program, packages, conf = arguments[:1], arguments[1:3], arguments[3:5]
+    job = [str(EXAMPLE / "job.py"), broker.bootstrap_servers, str(folder)]
+    assert arguments[5:] == ["job.py", "broker:9092", "lag"]
+    assert packages == ["--packages", _coordinates(NEWEST_CONNECTOR)]
+    assert conf == ["--conf", f"{KAFKA_SETTING}=true"]
+    submit = [str(Path(sys.executable).with_name(program[0])), "--master", "local[2]"]
+    if kind == "spark-submit":
+        _run([*submit, "--jars", jars, *conf, *job], environment)
+    elif kind == "without jars":
+        _run([*submit, *job], environment)
+    else:
+        with connect_server(settings={"spark.jars": jars, KAFKA_SETTING: "true"}) as address:
+            _run([sys.executable, *job], environment | {"SPARK_REMOTE": address})
+    assert _lag(pq.read_table(folder), group) == _told(broker, group)
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> None:
+    path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        command,
+        env={**environment, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Why is there lag?" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "docs/frames.md",
+        "notebooks/11_dataframes_and_sql.ipynb",
+        "data/examples/spark-kafka/README.md",
+    ],
+)
+def test_pages_name_the_connector_that_is_tested(page: str) -> None:
+    text = _page(ROOT / page)
+    assert f"--packages {_coordinates(NEWEST_CONNECTOR)}" in text
+    assert f"--conf {KAFKA_SETTING}=true" in text
+    if page == "docs/frames.md":
+        assert _coordinates(connector_version()) in text
+
+
+def _coordinates(version: str) -> str:
+    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+
+
+def _page(path: Path) -> str:
+    return path.read_text("utf-8")
