@@ -15,8 +15,8 @@ from sharelag.pipeline.collecting import frame_of
 from sharelag.replay.moment import with_zone
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig, client_config
-from sharelag.sources.spark import data_source
-from sharelag.sources.spark.data_source_options import FORMAT
+from sharelag.sources.spark import is_connect
+from sharelag.sources.spark.data_source import register_cluster
 from sharelag.sources.spark.data_source_stream import require_admission_control
 from sharelag.sources.spark.kafka_source import reads_internal_topics
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -36,7 +36,8 @@ def read_kafka(
 
     Spark's own Kafka source reads them where the session has it and sets
     ``spark.sql.streaming.kafka.useDeprecatedOffsetFetching`` to true, without which it leaves out
-    internal topics. Otherwise `sharelag`'s source does, which needs no jar. Neither joins a group.
+    internal topics. Otherwise `sharelag`'s source does, which needs no jar; so it does on Spark
+    Connect where client settings may be secret. Neither joins a group.
 
     Parameters
     ----------
@@ -90,12 +91,13 @@ def read_kafka(
     if not stream:
         options["endingOffsets"] = json.dumps(ends)
     reader = spark.readStream if stream else spark.read
-    if config.java and reads_internal_topics(spark):
+    # A server of Spark Connect logs options, so they have no secret there.
+    may_be_options = config.is_public or not is_connect(spark)
+    if config.java and may_be_options and reads_internal_topics(spark):
         return reader.format("kafka").options(**options, **config.connector_options()).load()
     if stream:
         require_admission_control()
-    data_source.register(spark)
-    return reader.format(FORMAT).options(**options, **config.spark_options()).load()
+    return reader.format(register_cluster(spark, config)).options(**options).load()
 
 
 def offsets(

@@ -64,6 +64,11 @@ class ClientConfig:
         """Return the settings for captures and messages, with possible secrets masked."""
         return {name: value if name in _PUBLIC else _MASK for name, value in self.settings.items()}
 
+    @property
+    def is_public(self) -> bool:
+        """Whether none of the settings may be a secret."""
+        return _PUBLIC.issuperset(self.settings)
+
     def spark_options(self) -> dict[str, str]:
         """Return the settings, with secrets, as options for `from_spark_options`."""
         options = {f"kafka.{name}": str(value) for name, value in self.settings.items()}
