@@ -34,7 +34,7 @@ test-parts: $(READY)
 	$(BIN)/python -m tests.support.compiled tests & rewriting=$$!; \
 	($(BIN)/python -m tests.support.kafka.prometheus && $(BIN)/python -m tests.support.browser.chromium) & installing=$$!; \
 	$(BIN)/python -m tests.support.browser.desk & scripts=$$!; \
-	$(BIN)/python -m tests.support.kafka.class_data && $(BIN)/python -m tests.support.kafka.helm \
+	$(BIN)/python -m tests.support.kafka.class_data && $(BIN)/python -m tests.support.kafka.helm && $(BIN)/python -m tests.support.kafka.jars \
 	&& wait $$installing && wait $$scripts && wait $$rewriting && wait $$compiling && wait $$simulating
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium

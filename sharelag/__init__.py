@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sharelag.pipeline import lag as lag
     from sharelag.pipeline import members as members
     from sharelag.pipeline import offsets as offsets
+    from sharelag.pipeline import read_kafka as read_kafka
     from sharelag.pipeline import stream
     from sharelag.pipeline import windows as windows
     from sharelag.workbench import Result, Workbench, samples, summarize
@@ -59,7 +60,7 @@ __all__ = [
 #: Functions of `sharelag.pipeline` that are here as well.
 _OF_PIPELINE = (
     *("consumed", "decode", "groups", "health", "history", "imbalance", "lag", "members"),
-    *("offsets", "windows"),
+    *("offsets", "read_kafka", "windows"),
 )
 #: Module, and the name in it; of a module itself no name.
 _HOMES = {

@@ -88,9 +88,11 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     with ExitStack() as ends:
         if request.config.getoption("--spark") == "connect":
             from tests.support.connect import connect_server
+            from tests.support.kafka.jars import connector_jars
 
             settings = ends.enter_context(pytest.MonkeyPatch.context())
-            settings.setenv("SPARK_REMOTE", ends.enter_context(connect_server()))
+            jars = {"spark.jars": ",".join(map(str, connector_jars()))}
+            settings.setenv("SPARK_REMOTE", ends.enter_context(connect_server(settings=jars)))
             running = session("sharelag-tests")
         else:
             # Compiling a query costs more than a test's few rows take without.

@@ -25,6 +25,7 @@ LOWEST, PYTHON = "lowest", "python"
 TESTS = [
     "tests/spark",
     "tests/kafka/test_spark_source.py",
+    "tests/kafka/test_spark_kafka.py",
     "tests/kafka/test_offsets.py",
 ]
 #: What every Python has to pass, beside the fast tests.

@@ -176,7 +176,7 @@ def against_rows(bench: Bench) -> Iterator[Contest]:
     """On Spark: the lag of a topic, and nothing but its rows."""
     from benchmarks.rows.spark import count, keep_session, living
     from sharelag.pipeline.reading import SparkReading
-    from sharelag.sources.spark.data_source import read_kafka
+    from sharelag.sources.spark.data_source import read_topic
 
     cluster, spark = bench.keep("cluster", partial(filled, bench)), keep_session(bench)
 
@@ -196,7 +196,7 @@ def against_rows(bench: Bench) -> Iterator[Contest]:
         Side("Spark: topic to lag", lag, cluster.records, living=living(spark)),
         Side(
             "Spark: rows of the topic counted",
-            lambda: count(read_kafka(spark, cluster.config, STATE_TOPIC)),
+            lambda: count(read_topic(spark, cluster.config, STATE_TOPIC)),
             cluster.records, living=living(spark),
         ),
         check,

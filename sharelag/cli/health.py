@@ -107,7 +107,10 @@ def health(output: str, engine: str, only_findings: bool, of_each: bool, **optio
         summarise(answer, source, None, "state partition")
         return
     write(lines(plain_rows(answer.table), output, views.HEALTH.columns))
-    tell(f"format of the records: {formats(answer.table)}")
+    if answer.table.num_rows:
+        tell(f"format of the records: {formats(answer.table)}")
+    else:
+        tell(engines.without_records(source))
     for sentence in in_words(findings):
         tell(terminal(sentence))
     summarise(answer, source, None, "state partition")

@@ -120,7 +120,7 @@ def require_rows(
     choice: Any, moment: Any, groups: set[str], source: Any, rejected: int = 0
 ) -> None:
     """Name what was chosen and not found; finding nothing now is an error."""
-    from sharelag.workbench.engine import group_names, other_groups
+    from sharelag.workbench.engine import group_names, other_groups, without_records
 
     missing = sorted(choice.groups - groups)
     requested = ", ".join(
@@ -142,10 +142,10 @@ def require_rows(
         raise InputError(
             f"no share partition {where} was found: check the names of topics and the partitions"
             if where
-            else "there are no share-group state records: no share group has consumed anything"
+            else without_records(source)
         )
     if not groups:
-        tell("nothing was written in that time, or it has been pruned since")
+        tell(without_records(source, moment))
     for sentence in said:
         tell(terminal(sentence))
 

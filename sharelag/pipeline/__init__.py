@@ -22,7 +22,7 @@ from sharelag.pipeline.answers import (
     rollup,
     skew,
 )
-from sharelag.pipeline.ends import offsets
+from sharelag.pipeline.cluster import offsets, read_kafka
 from sharelag.pipeline.membership import groups, members
 from sharelag.pipeline.printed import consumed
 from sharelag.pipeline.records import Decoded, decode, missing_offsets
@@ -43,6 +43,7 @@ __all__ = [
     "observed",
     "offsets",
     "progress",
+    "read_kafka",
     "reconcile",
     "rollup",
     "skew",

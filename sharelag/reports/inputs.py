@@ -23,6 +23,7 @@ from sharelag.sources.inputs import CaptureInput, Input
 from sharelag.sources.open import named_input, require_there
 from sharelag.wire.generations import require_generation
 from sharelag.workbench import Workbench, open_workbench
+from sharelag.workbench.engine import without_records
 
 #: The parameters of a notebook that name its input; one with all of them reads it by `read`.
 PLACES = frozenset({"bootstrap_server", "command_config", "capture", "raw", "segments"})
@@ -126,7 +127,11 @@ def read(
             )
         bench = replace(bench, over=looked_at)
     evidence = bench.evidence()
-    _require(evidence)
+    if not evidence.lag.num_rows:
+        why = without_records(bench.source, requested)
+        raise InputError(
+            f"nothing to report on: {why} (sharelag capture --follow keeps what Kafka prunes)"
+        )
     judged = CHECKED.empty_table()
     if rules:
         judged = check_reading(bench.reading, read_rules(Path(rules))).table
@@ -172,15 +177,6 @@ def require_valid(
 
 def _now(source: Input) -> datetime:
     return source.as_of() if isinstance(source, CaptureInput) else datetime.now(UTC)
-
-
-def _require(evidence: Evidence) -> None:
-    if not evidence.lag.num_rows:
-        raise InputError(
-            "there are no share-group state records to report on: either no share group had "
-            "consumed anything by then, or the records have been pruned "
-            "(sharelag capture --follow keeps them)"
-        )
 
 
 def _previous(path: str | None) -> dict[str, Any] | None:

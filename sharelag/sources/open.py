@@ -33,6 +33,7 @@ from sharelag.sources.inputs.files import SPARK_TABLE
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.plugged import plugged_input, plugged_prefixes
 from sharelag.sources.recorded import DEMO, folder_of, samples
+from sharelag.tables.reasons import KAFKA_SOURCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -314,7 +315,11 @@ def _of_frames(
     if engine == "local":
         raise InputError("a DataFrame of Spark can only be read on Spark: remove engine='local'")
     from sharelag.sources.spark.frames import FrameInput
+    from sharelag.sources.spark.kafka_source import leaves_out_internal_topics
     from sharelag.sources.spark.tabular import as_frame
 
     frame = None if offsets is None else as_frame(offsets, schemas.OFFSETS, "offsets", spark)
-    return FrameInput(as_frame(raw, schemas.RAW, "raw records", spark), frame)
+    records = as_frame(raw, schemas.RAW, "raw records", spark)
+    if leaves_out_internal_topics(records):  # a DataFrame of no rows could not say so
+        _LOG.warning("the raw records will be none: %s", KAFKA_SOURCE)
+    return FrameInput(records, frame)

@@ -38,3 +38,11 @@ NOTES = {
     ),
     REJECTED_RECORDS: "some records of this share partition could not be replayed",
 }
+
+# ---- why there may be no records at all
+KAFKA_SETTING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+KAFKA_SOURCE = (
+    "Spark's own Kafka source leaves out internal topics, __share_group_state and "
+    f"__consumer_offsets among them, where the session does not set {KAFKA_SETTING} to true: set "
+    "it, or read them with sharelag.read_kafka"
+)

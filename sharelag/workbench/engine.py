@@ -24,6 +24,7 @@ from sharelag.reading import ORDER, OVER, Reading, named
 from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since
 from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_missing
+from sharelag.tables.reasons import KAFKA_SOURCE
 from sharelag.workbench.broker_metrics import BrokerMetrics
 from sharelag.workbench.requests import Requests
 
@@ -116,6 +117,18 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
         return []
     with reading(source, "local", None, Choice(generation=generation), history=False) as begun:
         return sorted(pc.unique(begun.table("windows").column("group_id")).to_pylist())
+
+
+def without_records(source: Input, moment: Moment = None) -> str:
+    """Return what it means that an input has no record of the state topic, in a sentence."""
+    from sharelag.sources.inputs import RawInput
+    from sharelag.sources.spark.frames import FrameInput
+
+    if moment is not None:
+        return "nothing was written in that time, or it has been pruned since"
+    if isinstance(source, RawInput | FrameInput):
+        return f"there are no share-group state records among the raw ones. {KAFKA_SOURCE}"
+    return "there are no share-group state records: no share group has consumed anything"
 
 
 def other_groups(source: Input) -> dict[str, str]:

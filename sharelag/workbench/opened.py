@@ -234,10 +234,24 @@ class Opened:
             raise InputError(f"share groups have names: give a text, not {group!r}")
         there = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
+            if not there and (why := self._without_records()):
+                raise InputError(*why)
             if self.choice.groups or self.choice.topics:  # of the others nothing was read
                 there = engines.group_names(self.source, self.choice.generation)
             kinds = engines.other_groups(self.source)
             raise InputError(unknown_group(group, there, f"in {self.describe()}", kinds))
+
+    def _without_records(self) -> tuple[str, ...]:
+        """What it means that there is no record of the state topic, if there is none."""
+        counted = self.reading.counted
+        if counted.first is not None or counted.rejected:
+            return ()
+        return (engines.without_records(self.source, self.as_of),)
+
+    def _base_of_state(self, table: pa.Table) -> Result:
+        """What results say that rest on the state topic alone, not on all that was gathered."""
+        notes = () if len(table) else self._without_records()
+        return replace(self._base(gathered=False), notes=notes)
 
     def _base(self, gathered: bool = True) -> Result:
         """What all results say of where they come from."""
@@ -255,6 +269,7 @@ class Opened:
     def _base_of(self, evidence: Evidence, base: Result | None = None) -> Result:
         """What all results say that rest on this evidence."""
         base = self._base(gathered=False) if base is None else base
+        base = replace(base, notes=() if len(evidence.lag) else self._without_records())
         if evidence.lag_only:
             said = of_rejected(evidence.rejected, self.choice.generation)
             notes = of_repeated(evidence.repeated)

@@ -22,7 +22,7 @@ from sharelag.errors import DataLossError, ShareLagError
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.spark import is_connect
-from sharelag.sources.spark.data_source import ShareLagKafka, read_kafka, register
+from sharelag.sources.spark.data_source import ShareLagKafka, read_topic, register
 from sharelag.sources.spark.data_source_options import read_options
 from sharelag.sources.spark.data_source_ranges import OffsetRange
 from sharelag.sources.spark.data_source_stream import StreamReader
@@ -298,7 +298,7 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
         "sasl.jaas.config": jaas,
     }
     config = client_config(secure_broker.secure_bootstrap_servers, None, properties)
-    frame = read_kafka(spark, config, topic)
+    frame = read_topic(spark, config, topic)
     assert frame.count() == 1
     assert kafka.offset_ranges(config, topic) == {0: (0, 1)}
     raw = {f"kafka.{name}": value for name, value in properties.items()}

@@ -58,10 +58,10 @@ class KafkaInput:
         )
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
-        from sharelag.sources.spark.data_source import read_kafka
+        from sharelag.sources.spark.data_source import read_topic
 
         ranges = self.state_ranges if topic == STATE_TOPIC else None
-        return read_kafka(spark, self.config, topic, ranges)
+        return read_topic(spark, self.config, topic, ranges)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         at = as_of if isinstance(as_of, datetime) else None

@@ -27,6 +27,8 @@ _PUBLIC = frozenset(
         "ssl.endpoint.identification.algorithm",
     ]
 )
+#: How the names of Java's settings begin that say how to reach brokers.
+_CONNECTING = ("client.", "security.", "sasl.", "ssl.")
 _MASK = "********"
 #: What a setting's name looks like; anything else may be the rest of a broken line.
 _NAME = re.compile(r"[a-zA-Z_]+|\w+([.-][\w-]+)+", re.ASCII)
@@ -42,6 +44,8 @@ class ClientConfig:
     timeout: float = 10.0  # seconds to wait for brokers
     #: Where they were read from, for the commands of Kafka that we print.
     command_config: Path | None = field(default=None, compare=False)
+    #: By Java's names, for Spark's Kafka source; empty where only librdkafka's are known.
+    java: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def patience(self) -> Patience:
@@ -60,10 +64,21 @@ class ClientConfig:
         """Return the settings for captures and messages, with possible secrets masked."""
         return {name: value if name in _PUBLIC else _MASK for name, value in self.settings.items()}
 
+    @property
+    def is_public(self) -> bool:
+        """Whether none of the settings may be a secret."""
+        return _PUBLIC.issuperset(self.settings)
+
     def spark_options(self) -> dict[str, str]:
         """Return the settings, with secrets, as options for `from_spark_options`."""
         options = {f"kafka.{name}": str(value) for name, value in self.settings.items()}
         return options | {f"kafka.{_TIMEOUT}": str(int(self.timeout * 1000))}
+
+    def connector_options(self) -> dict[str, str]:
+        """Return what connects a Java client, with secrets, as options of Spark's Kafka source."""
+        found = {name: text for name, text in self.java.items() if name.startswith(_CONNECTING)}
+        found |= {"bootstrap.servers": self.bootstrap_servers, "allow.auto.create.topics": "false"}
+        return {f"kafka.{name}": text for name, text in found.items()}
 
     @property
     def bootstrap_servers(self) -> str:
@@ -120,7 +135,8 @@ def client_config(
     _require_texts(properties)
     settings = {"client.id": "sharelag"} | to_librdkafka(properties)
     _require_known(settings)
-    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, command_config)
+    java = properties | {"bootstrap.servers": servers}
+    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, command_config, java)
 
 
 def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> ClientConfig:

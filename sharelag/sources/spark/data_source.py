@@ -10,7 +10,9 @@ client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``inc
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -31,8 +33,11 @@ from sharelag.sources.spark.data_source_options import FORMAT, ReadOptions, read
 from sharelag.sources.spark.data_source_ranges import OffsetRange, plan, split
 from sharelag.sources.spark.data_source_stream import RAW_AND_GAPS, StreamReader
 
+#: The same cluster has the same name in this process, and no name tells a password.
+_KEY = os.urandom(16)
 
-def read_kafka(
+
+def read_topic(
     spark: SparkSession, config: ClientConfig, topic: str, ranges: Ranges | None = None
 ) -> DataFrame:
     """Read all records of a topic up to now; records pruned meanwhile are left out.
@@ -50,7 +55,6 @@ def read_kafka(
     pyspark.sql.DataFrame
         `sharelag.schemas.RAW`.
     """
-    register(spark)
     options = {"subscribe": topic}
     if ranges:
         first, end = ({topic: {str(p): one[n] for p, one in ranges.items()}} for n in (0, 1))
@@ -59,15 +63,34 @@ def read_kafka(
             "startingOffsets": json.dumps(first),
             "endingOffsets": json.dumps(end),
         }
-    reader = spark.read.format(FORMAT).options(
-        failOnDataLoss="false", **options, **config.spark_options()
-    )
-    return reader.load()
+    reader = spark.read.format(register_cluster(spark, config))
+    return reader.options(failOnDataLoss="false", **options).load()
 
 
 def register(spark: SparkSession) -> None:
     """Register ``format("sharelag_kafka")`` with a session."""
     spark.dataSource.register(ShareLagKafka)
+
+
+def register_cluster(spark: SparkSession, config: ClientConfig) -> str:
+    """Register the source of one cluster, which needs no ``kafka.*`` options; return its format.
+
+    A server of Spark Connect writes options into its event log and shows them in its UI.
+    """
+    settings = config.spark_options()
+    told = repr(sorted(settings.items())).encode()
+    format_name = f"{FORMAT}_{blake2b(told, key=_KEY, digest_size=4).hexdigest()}"
+
+    class OfCluster(ShareLagKafka):
+        def __init__(self, options: dict[str, str]) -> None:
+            super().__init__({**options, **settings})
+
+        @classmethod
+        def name(cls) -> str:
+            return format_name
+
+    spark.dataSource.register(OfCluster)
+    return format_name
 
 
 class ShareLagKafka(DataSource):

@@ -44,7 +44,8 @@ class WithLag(Opened):
             ("reconcile", described, true),
             lambda: investigate.reconcile_of(self.reading, described, true),
         )
-        return _reconciled_answer(answer, described is not None, true, self._base(gathered=False))
+        base = self._base_of_state(answer.table)
+        return _reconciled_answer(answer, described is not None, true, base)
 
 
 def _lag_answer(

@@ -33,7 +33,7 @@ class WithStateTopic(Opened):
                 self.source.partitions(STATE_TOPIC),
             ),
         )
-        return _health_answer(answer, findings, self._base(gathered=False), partitions)
+        return _health_answer(answer, findings, self._base_of_state(answer.table), partitions)
 
     def snapshots(self) -> Result:
         """The last snapshot of each share partition, and how many updates followed it.
@@ -42,7 +42,7 @@ class WithStateTopic(Opened):
         where it is the share checkpoint offset.
         """
         answer = self._ask("snapshots", lambda: investigate.snapshots_of(self.reading))
-        return _snapshots_answer(answer, self._base(gathered=False))
+        return _snapshots_answer(answer, self._base_of_state(answer.table))
 
     def designs(self, group: str | None = None) -> Result:
         """What the recorded history would cost in each design of durable share state."""
@@ -77,6 +77,7 @@ def _health_answer(
         notes=(
             *gaps.of_repeated(answer.repeated),
             *findings.column("summary").to_pylist(),
+            *base.notes,
         ),
         unknown=gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,

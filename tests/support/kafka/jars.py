@@ -1,4 +1,4 @@
-"""Kafka's own jars, fetched once from Maven Central into a cache.
+"""Jars of Kafka and of Spark's Kafka source, fetched once from Maven Central into a cache.
 
 No build tool is needed: pyspark ships Ivy. ``python -m tests.support.kafka.jars`` fetches them ahead of the
 tests.
@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,6 +48,23 @@ _IVY_MODULE = """\
 </ivy-module>
 """
 
+#: What Spark's Kafka source needs beside the jars that pyspark brings.
+_CONNECTOR_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="tests" module="spark-kafka"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.spark" name="spark-sql-kafka-0-10_2.13" rev="{version}"
+                conf="default->default"/>
+    <exclude org="(?!org\\.apache\\.(spark|kafka|commons)\\b).*" matcher="regexp"/>
+    <exclude org="org.apache.spark" module="spark-tags_2.13"/>
+  </dependencies>
+</ivy-module>
+"""
+#: The connector by the minor version of pyspark; that of 4.2.0 serves newer ones.
+CONNECTORS = {"4.0": "4.0.0", "4.1": "4.1.1"}
+NEWEST_CONNECTOR = "4.2.0"
+
 
 def cache_dir() -> Path:
     """Return the cache folder: ``$SHARELAG_CACHE``, or ``~/.cache/sharelag``."""
@@ -62,6 +80,24 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
         Java or Ivy is missing, or Maven Central cannot be reached.
     """
     return build_once(cache_dir() / f"kafka-{version}", partial(_fetch, version))
+
+
+def connector_jars() -> list[Path]:
+    """Return the jars of Spark's Kafka source for this pyspark, fetching them the first time.
+
+    Raises
+    ------
+    RigError
+        Java or Ivy is missing, or Maven Central cannot be reached.
+    """
+    version = connector_version()
+    folder = build_once(cache_dir() / f"spark-kafka-{version}", partial(_fetch_connector, version))
+    return sorted(folder.glob("*.jar"))
+
+
+def connector_version() -> str:
+    """Return the version of Spark's Kafka source that suits this pyspark."""
+    return CONNECTORS.get(".".join(metadata.version("pyspark").split(".")[:2]), NEWEST_CONNECTOR)
 
 
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:
@@ -94,11 +130,19 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _fetch(version: str, folder: Path) -> None:
-    said = retrieve(_IVY_MODULE.format(version=version, log4j=LOG4J_VERSION), folder)
-    if not list(folder.glob(f"kafka_2.13-{version}.jar")):
+    module = _IVY_MODULE.format(version=version, log4j=LOG4J_VERSION)
+    _require(f"kafka_2.13-{version}.jar", folder, retrieve(module, folder))
+
+
+def _fetch_connector(version: str, folder: Path) -> None:
+    said = retrieve(_CONNECTOR_MODULE.format(version=version), folder)
+    _require(f"spark-sql-kafka-0-10_2.13-{version}.jar", folder, said)
+
+
+def _require(jar: str, folder: Path, said: str) -> None:
+    if not (folder / jar).exists():
         raise RigError(
-            f"the jars of Kafka {version} could not be fetched from "
-            "https://repo1.maven.org/maven2/. With a "
+            f"{jar} could not be fetched from https://repo1.maven.org/maven2/. With a "
             "closed network, run `python -m tests.support.kafka.jars` where it is open and copy "
             f"{folder.parent} "
             f"here (or point SHARELAG_CACHE at the copy). Ivy said:\n{said}"
@@ -149,4 +193,4 @@ def ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
-    print(kafka_jars())
+    print(kafka_jars(), *connector_jars())

@@ -21,6 +21,7 @@ from sharelag import schemas
 from sharelag.cli.output import exit_code
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.sources.files.captures import CaptureInfo, write_capture
+from sharelag.tables.reasons import KAFKA_SETTING
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support.command import sharelag, sharelag_process
@@ -372,7 +373,7 @@ def test_decode_can_be_narrowed(capture: Path) -> None:
 def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_path: Path) -> None:
     pq.write_table(schemas.RAW.empty_table(), tmp_path / "empty.parquet")
     for arguments, message in (
-        (["--raw", str(tmp_path / "empty.parquet")], "there are no share-group state records"),
+        (["--raw", str(tmp_path / "empty.parquet")], KAFKA_SETTING),
         (
             ["--capture", str(capture), "--topic", "nosuch"],
             "no share partition in topic 'nosuch' was found",

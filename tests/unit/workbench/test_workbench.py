@@ -22,6 +22,7 @@ from sharelag.model import iso
 from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.sources.recorded import folder_of
 from sharelag.tables.columns import COLUMNS
+from sharelag.tables.reasons import KAFKA_SETTING
 from sharelag.tables.words import moment
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench import engine as engines
@@ -419,14 +420,24 @@ def test_nothing_there_is_said(tmp_path: Path) -> None:
         "explain",
         "progress",
         "imbalance",
+        "events",
         "members",
         "reconcile",
+        "health",
+        "snapshots",
     ):
         result: Result = getattr(bench, question)()
         assert "nothing to show" in repr(result), question
+        assert KAFKA_SETTING in repr(result), question  # Spark's source may have left them out
         assert "Nothing to show." in result._repr_html_(), question
-    with pytest.raises(InputError, match="check the spelling, and that the group has consumed"):
+    with pytest.raises(InputError, match=re.escape(KAFKA_SETTING)):
         bench.explain("billing")
+    before = repr(bench.at("2020-01-01T00:00:00Z").lag())
+    assert KAFKA_SETTING not in before
+    assert "nothing was written in that time" in before
+    elsewhere = repr(Workbench(WrittenInput([]), engine="local").lag())
+    assert KAFKA_SETTING not in elsewhere
+    assert "no share group has consumed anything" in elsewhere
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
