@@ -43,7 +43,7 @@ def as_frame(
     if hasattr(given, "sparkSession"):
         schemas.require(given, schema, what)
         return cast("DataFrame", given)
-    table = _as_arrow(given, schema, what)
+    table = as_arrow(given, schema, what)
     schemas.require(table, schema, what)
     used = spark or session()
     if not table.num_rows:  # Spark knows no types of nothing
@@ -51,7 +51,8 @@ def as_frame(
     return used.createDataFrame(table.select(schema.names))
 
 
-def _as_arrow(given: Any, schema: pa.Schema, what: str) -> pa.Table:
+def as_arrow(given: Any, schema: pa.Schema, what: str) -> pa.Table:
+    """Return a table of this process as one of Arrow; parameters as for `as_frame`."""
     if isinstance(given, pa.Table | pa.RecordBatch):
         return as_table(given)
     if not hasattr(given, "iloc") or not hasattr(given, "columns"):
