@@ -160,7 +160,8 @@ class FrameRecords:
         if self._is_stream:
             raise InputError(
                 f"{name} of a stream cannot be cached: use frames.windows and frames.lag with "
-                "writeStream, or open a table of the records"
+                "writeStream, sharelag.stream.watch for both as of now, or open a table of the "
+                "records"
             )
 
         def kept() -> DataFrame:

@@ -75,7 +75,10 @@ class Frames(FrameRecords):
         if self._is_stream:
             from sharelag.pipeline import stream
 
-            return stream.windows(self.records)
+            choice = self._reading.choice
+            whole = self._reading.as_of is None
+            chosen = self.raw_of(STATE_TOPIC) if whole else self.records
+            return stream.windows(chosen, groups=choice.groups, generation=choice.generation)
         return self._reading.once(("frame", "windows"), lambda: states.windows_of(self.states))
 
     @property
@@ -178,8 +181,9 @@ class Frames(FrameRecords):
         if self._is_stream:
             from sharelag.pipeline import stream
 
-            source = cast("FrameInput", self._reading.source)
-            return self.chosen(stream.lag(self.windows, source.ends()))
+            given = cast("FrameInput", self._reading.source).given_offsets
+            ends = schemas.OFFSETS.empty_table if given is None else given
+            return self.chosen(stream.lag(self.windows, ends))
         return self._keep("lag", lambda: self.chosen(answers.lag(self.windows, self.offsets)))
 
     @property

@@ -206,7 +206,8 @@ class SparkReading(Past):
         if isinstance(self.source, FrameInput) and self.source.raw.isStreaming:
             raise InputError(
                 f"the records are a stream, which has no {name} as of one moment: use "
-                "frames.windows and frames.lag with writeStream, or open a table of the records"
+                "frames.windows and frames.lag with writeStream, sharelag.stream.watch for both "
+                "as of now, or open a table of the records"
             )
         if name == "windows":
             return pa.Table.from_batches(unpacked(self._states.to_batches()), schemas.WINDOWS)

@@ -34,6 +34,7 @@ from sharelag.sources.recorded import DEMO, folder_of, samples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sharelag.sources.spark.ends import Ends
     from sharelag.sources.spark.tabular import Tabular
 
 _LOG = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ def open_input(
     where: str | Path | Input | ClientConfig | None = None,
     *,
     raw: Tabular | None = None,
-    offsets: Tabular | None = None,
+    offsets: Ends | Tabular | None = None,
     engine: str = "spark",
     spark: SparkSession | None = None,
     command_config: str | Path | None = None,
@@ -295,7 +296,7 @@ def _described(where: object) -> str:
 def _of_frames(
     where: object,
     raw: Tabular | None,
-    offsets: Tabular | None,
+    offsets: Ends | Tabular | None,
     engine: str,
     spark: SparkSession | None,
 ) -> Input:
@@ -306,8 +307,13 @@ def _of_frames(
         )
     if engine == "local":
         raise InputError("a DataFrame can only be read on Spark: remove engine='local'")
+    from sharelag.sources.spark.ends import ends_beside_stream
     from sharelag.sources.spark.frames import FrameInput
     from sharelag.sources.spark.tabular import as_frame
 
-    ends = None if offsets is None else as_frame(offsets, schemas.OFFSETS, "offsets", spark)
-    return FrameInput(as_frame(raw, schemas.RAW, "raw records", spark), ends)
+    records = as_frame(raw, schemas.RAW, "raw records", spark)
+    if offsets is None or records.isStreaming:
+        return FrameInput(records, offsets)
+    found = ends_beside_stream(offsets, records)
+    ends = found() if callable(found) else found
+    return FrameInput(records, as_frame(ends, schemas.OFFSETS, "offsets", records.sparkSession))

@@ -32,7 +32,7 @@ from sharelag.replay.order import codes_of
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, for_spark, keys, one_batch
 from sharelag.sources.files.batches import gathered
-from sharelag.sources.spark.ends import Ends, ends_beside_stream
+from sharelag.sources.spark.ends import Ends, ends_beside_stream, latest_rows
 from sharelag.sources.spark.frames import latest_ends
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.generations import require_generation
@@ -130,8 +130,8 @@ def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
         `sharelag.schemas.OFFSETS`, read anew for each micro-batch, after its records:
 
         - a folder of Parquet files or of a Delta table, which Spark's workers can read;
-        - a table that Spark knows by name, or a DataFrame that Spark reads anew, such as of a
-          table by name or of Kafka;
+        - the name of a table that Spark knows, or a DataFrame that Spark reads anew, such as one
+          of Kafka or of a catalog that lists its files for each query;
         - a function without arguments that gives rows of pandas or Arrow. It runs in a worker of
           Spark, so it cannot use the session; in ``foreachBatch``, call it yourself.
 
@@ -290,7 +290,7 @@ def _lag_with(
     rows = [batch for batch in batches if batch.num_rows]
     if rows:
         changed = pa.Table.from_batches(rows).drop_columns("batches")
-        found = beside(keys(changed, OFFSET_KEYS), ends(), OFFSET_KEYS)
+        found = beside(keys(changed, OFFSET_KEYS), latest_rows(ends()), OFFSET_KEYS)
         for name in OFFSET_COLUMNS:
             if name not in OFFSET_KEYS:
                 changed = changed.append_column(name, found.column(name))

@@ -8,10 +8,14 @@ import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
@@ -20,19 +24,21 @@ from sharelag.sources.spark.files import is_table_of
 from sharelag.sources.spark.tabular import as_arrow, as_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from sharelag.sources.spark.tabular import Tabular
 
 #: What is read anew: a folder, the name of a table, or a function that gives the rows.
 Ends: TypeAlias = "str | Path | Callable[[], Tabular]"
 
+#: When a row stands that has no time.
+FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _LOG = logging.getLogger(__name__)
 # How often to list a folder again whose files were replaced between listing and reading.
 _ATTEMPTS = 10
-# What the leaves of a plan are: files without a table around them, which Spark lists once, and rows
-# that came with it. A file index of another kind, such as Delta's, looks again.
-_FILES = re.compile(r"^\W*Relation \[.*\] (parquet|orc|csv|json|text|avro)\s*$", re.MULTILINE)
+# What the leaves of a plan are: files, which Spark lists once, and rows that came with it. A file
+# index of another kind, such as Delta's, looks again.
+_FILES = re.compile(r"^\W*Relation \S*\[.*\] (parquet|orc|csv|json|text|avro)\s*$", re.MULTILINE)
 _LISTED = re.compile(r"InMemoryFileIndex")
 _ROWS = re.compile(r"^\W*(LocalRelation|LogicalRDD|ExternalRDD)\b", re.MULTILINE)
 _INSTEAD = (
@@ -44,7 +50,7 @@ _INSTEAD = (
 def ends_beside_stream(
     offsets: Ends | Tabular, windows: DataFrame
 ) -> DataFrame | Callable[[], pa.Table]:
-    """Return what is read anew by Spark, or a function that a task calls for each micro-batch.
+    """Return what Spark reads anew, or a function that a task calls for each micro-batch.
 
     Parameters
     ----------
@@ -58,49 +64,77 @@ def ends_beside_stream(
     InputError
         When they cannot be read anew, or have other columns.
     """
-    spark = windows.sparkSession
-    if isinstance(offsets, str) and not Path(offsets).exists() and is_table_of(spark, offsets):
-        offsets = spark.read.table(offsets)
-    if isinstance(offsets, str | Path) or callable(offsets):
-        return ends_function(offsets)
-    frame = as_frame(cast("Tabular", offsets), schemas.OFFSETS, "offsets", spark)
-    if frame.isStreaming:
-        raise InputError(f"offsets cannot be a stream: write them to a table, and {_INSTEAD}")
-    if windows.isStreaming:
-        _require_current(frame)
-    return frame
+    found = _found(offsets, windows.sparkSession)
+    if callable(found):
+        _require_portable(found)
+    elif windows.isStreaming:
+        _require_current(found)
+    return found
 
 
-def ends_function(offsets: Ends) -> Callable[[], pa.Table]:
-    """Return a function that reads the latest ends of a folder or of the user's function.
+def read_ends(offsets: Ends | Tabular, spark: SparkSession) -> pa.Table:
+    """Read `sharelag.schemas.OFFSETS` now, in the driver, where a function may use the session.
+
+    Parameters
+    ----------
+    offsets
+        As for `sharelag.stream.lag`; a function may give a DataFrame of Spark, too.
+    spark : pyspark.sql.SparkSession
 
     Raises
     ------
     InputError
-        When there is no such folder, or a worker cannot get the function.
+        When they cannot be read anew, or have other columns.
     """
-    if callable(offsets):
-        _require_portable(offsets)
-        return _Called(offsets)
-    path = str(offsets)
-    if "://" not in path:
-        if not Path(path).exists():
-            raise InputError(f"there are no offsets at {path}: neither a path nor a table of Spark")
-        path = str(Path(path).absolute())
-    return _Folder(path)
+    found = _found(offsets, spark)
+    if not callable(found):
+        _require_current(found)
+        return _collect(found)
+    return found()
 
 
 def latest_rows(offsets: schemas.Arrow) -> pa.Table:
     """Return the last row of each topic partition; rows without a time come first."""
-    table = as_table(offsets)
     place = ["topic_id", "partition"]
-    order = [(name, "ascending") for name in place]
-    table = table.take(
-        pa.compute.sort_indices(table, [*order, ("as_of", "ascending")], null_placement="at_start")
-    )
-    rows = table.append_column("row", pa.array(range(len(table)), pa.int64()))
-    last = rows.group_by(place, use_threads=False).aggregate([("row", "max")]).column("row_max")
-    return table.take(last)
+    table = as_table(offsets)
+    order = [(name, "ascending") for name in (*place, "as_of")]
+    when = table.column("as_of").fill_null(FIRST)
+    keys = table.select(place).append_column("as_of", when)
+    rows = keys.append_column("row", pa.array(range(len(table)), pa.int64())).sort_by(order)
+    last = rows.group_by(place, use_threads=False).aggregate([("row", "last")])
+    return table.take(last.column("row_last"))
+
+
+def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | Callable[[], pa.Table]:
+    if isinstance(offsets, str | Path):
+        path = str(offsets)
+        if "://" in path:
+            return _Folder(path)
+        if Path(path).exists():
+            return _Folder(str(Path(path).absolute()))
+        if not is_table_of(spark, path):
+            raise InputError(f"there are no offsets at {path}: neither a path nor a table of Spark")
+        folder = _folder_of(spark, path)
+        return spark.read.table(path) if folder is None else _Folder(folder)
+    if callable(offsets):
+        return _Called(offsets)
+    if getattr(offsets, "isStreaming", False):
+        raise InputError(f"offsets cannot be a stream: write them to a table, and {_INSTEAD}")
+    return as_frame(offsets, schemas.OFFSETS, "offsets", spark)
+
+
+def _folder_of(spark: SparkSession, table: str) -> str | None:
+    """Return the folder of a table of Parquet files, which Spark lists once; None for others."""
+    rows = spark.sql(f"describe extended {table}").toArrow().to_pylist()
+    about = {row["col_name"]: row["data_type"] for row in rows}
+    if about.get("Provider", "").lower() != "parquet" or "Location" not in about:
+        return None
+    return about["Location"].removeprefix("file:")
+
+
+def _collect(frame: DataFrame) -> pa.Table:
+    table = frame.select(schemas.OFFSETS.names).toArrow()
+    return table.cast(schemas.OFFSETS, safe=False)
 
 
 @dataclass(frozen=True)
@@ -110,8 +144,11 @@ class _Called:
     def __call__(self) -> pa.Table:
         given = self.function()
         if hasattr(given, "sparkSession"):
-            raise InputError(f"offsets: a worker cannot read a DataFrame of Spark; {_INSTEAD}")
-        return latest_rows(as_arrow(given, schemas.OFFSETS, "offsets"))
+            schemas.require(given, schemas.OFFSETS, "offsets")
+            return _collect(given)
+        table = as_arrow(given, schemas.OFFSETS, "offsets")
+        schemas.require(table, schemas.OFFSETS, "offsets")
+        return table.select(schemas.OFFSETS.names).cast(schemas.OFFSETS, safe=False)
 
 
 @dataclass(frozen=True)
@@ -119,26 +156,17 @@ class _Folder:
     path: str
 
     def __call__(self) -> pa.Table:
-        for attempt in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             try:
-                return latest_rows(self._read())
-            except FileNotFoundError as error:
-                if attempt == _ATTEMPTS - 1:
-                    raise InputError(f"cannot read offsets: {first_line(error)}") from error
-        raise AssertionError
+                return self._read()
+            except FileNotFoundError as error:  # replaced since they were listed
+                gone = error
+        raise InputError(f"cannot read offsets: {first_line(gone)}") from gone
 
     def _read(self) -> pa.Table:
         if _is_delta(self.path):
-            try:
-                from deltalake import DeltaTable
-            except ImportError as error:
-                raise InputError(
-                    "Delta tables need deltalake: pip install 'sharelag[lake]'"
-                ) from error
-            dataset = DeltaTable(self.path).to_pyarrow_dataset()
+            dataset = _delta_table(self.path).to_pyarrow_dataset()
         else:
-            import pyarrow.dataset as ds
-
             dataset = ds.dataset(self.path, format="parquet", partitioning="hive")
             if not dataset.files:  # an overwrite has removed them, and the others are to come
                 return schemas.OFFSETS.empty_table()
@@ -149,11 +177,15 @@ class _Folder:
 def _is_delta(path: str) -> bool:
     if "://" not in path:
         return (Path(path) / "_delta_log").is_dir()
-    try:
-        from deltalake import DeltaTable
-    except ImportError:
-        return False
-    return bool(DeltaTable.is_deltatable(path))
+    return find_spec("deltalake") is not None and bool(
+        import_module("deltalake").DeltaTable.is_deltatable(path)
+    )
+
+
+def _delta_table(path: str) -> Any:
+    if find_spec("deltalake") is None:
+        raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'")
+    return import_module("deltalake").DeltaTable(path)
 
 
 def _require_portable(function: Callable[[], Any]) -> None:
@@ -178,7 +210,7 @@ def _require_current(frame: DataFrame) -> None:
     if _FILES.search(analyzed) and _LISTED.search(text):
         raise InputError(
             "the offsets are a DataFrame of files, which Spark lists once: beside a stream they "
-            f"would never change. Instead, {_INSTEAD}"
+            f"would stay as they are, or be missing. Instead, {_INSTEAD}"
         )
     if _ROWS.search(analyzed):
         _LOG.warning(
