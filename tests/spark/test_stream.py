@@ -34,6 +34,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support.chapters import CAPTURE
 from tests.support.records import offsets, raw, row
+from tests.support.synthetic import capture_of
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +67,7 @@ class _Log:
             os.utime(path, (number, number))  # Spark takes the oldest first
         self.written += count
 
-    def run(self, changes: DataFrame, heed: Callable[[DataFrame, int], None]) -> None:
+    def run(self, changes: DataFrame, heed: Callable[[DataFrame, int], None]) -> list[Any]:
         """Hand over what a query of the records says of each piece that has come."""
         writer = changes.writeStream.outputMode("update").option(
             "checkpointLocation", str(self.folder / "checkpoint")
@@ -79,9 +80,11 @@ class _Log:
             except (AssertionError, InputError) as error:  # in words that survive the JVM
                 failures.append(error)
 
-        writer.foreachBatch(each).trigger(availableNow=True).start().awaitTermination()
+        query = writer.foreachBatch(each).trigger(availableNow=True).start()
+        query.awaitTermination()
         if failures:
             raise failures[0]
+        return query.recentProgress
 
     def run_all(
         self, query: Callable[[DataFrame], DataFrame], heed: Callable[[pa.Table, int], None]
@@ -186,7 +189,7 @@ def test_end_offsets_are_read_again_for_each_micro_batch(
     pieces = [_piece(n, *(snapshots if n else snapshots[:1])) for n in (0, 1, 3)]
     log, place, name = _Log(tmp_path, spark, pieces), tmp_path / "ends", f"ends_{uuid4().hex}"
 
-    def write(table: pa.Table, mode: str) -> None:
+    def write(table: pa.Table, mode: Any) -> None:
         if kind == "Delta":
             write_deltalake(str(place), table, mode=mode)
             return
@@ -304,6 +307,45 @@ def test_a_stream_is_watched(
         assert "a DataFrame of raw records" in repr(live)
     with pytest.raises(InputError, match="a cluster tells them itself"):
         stream.watch("127.0.0.1:1", offsets=ends, spark=spark)
+
+
+@pytest.mark.exhaustive
+def test_ten_thousand_share_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    """State, time per trigger and recovery, as in docs/how-to/streams.md."""
+    source = capture_of(tmp_path / "capture", 200, 50, 60)
+    records = pa.Table.from_batches(source.batches(STATE_TOPIC)).combine_chunks()
+    offset, partition = (records.column(name).to_numpy() for name in ("offset", "partition"))
+    ends = np.bincount(partition, weights=np.ones(len(offset)))
+    # Half of the records first, and then twelve times as many as come in a second or two.
+    step = np.clip(np.ceil((offset / ends[partition] - 0.5) / 0.04), 0, 12).astype(int)
+    pieces = [records.filter(pa.array(step == number)) for number in range(13)]
+    log, seen = _Log(tmp_path, spark, pieces), []
+    sink = stream.to_delta(tmp_path / "now", tmp_path / "capture" / "offsets.parquet")
+
+    def heed(frame: DataFrame, batch: int) -> None:
+        sink(frame, batch)
+        seen.append((batch, time.monotonic() - begun))
+
+    for come in (7, 6):
+        log.write(come)
+        begun = time.monotonic()
+        progress = log.run(stream.windows(log.raw), heed)
+        work = [one for one in progress if one["numInputRows"]]
+        for one in work:
+            (state,) = one["stateOperators"]
+            print(
+                f"{one['numInputRows']:,} records: {one['durationMs']['triggerExecution']:,} ms, "
+                f"state {state['memoryUsedBytes'] / 1e6:.1f} MB in {state['numRowsTotal']} rows"
+            )
+            assert state["numRowsTotal"] == len(ends)
+            assert state["memoryUsedBytes"] < 1_000 * 10_000
+        batch, after = seen[-come]
+        print(f"micro-batch {batch} was in Delta {after:.1f} s after the query was started")
+    assert [batch for batch, _ in seen] == list(range(13))
+    got = DeltaTable(str(tmp_path / "now" / "lag")).to_pyarrow_table().cast(schemas.LAG)
+    windows = replay_arrow(decode_arrow(records.to_batches()[0]).records)
+    expected = lag_arrow(windows, pq.read_table(tmp_path / "capture" / "offsets.parquet"))
+    assert _rows(got) == _rows(expected)
 
 
 def test_what_is_not_a_stream_is_an_error(spark: SparkSession) -> None:

@@ -271,8 +271,8 @@ def _once(rows: pa.RecordBatch, key: tuple[Any, ...]) -> pa.RecordBatch:
     if not pairs[0].equals(pairs[1]):
         raise InputError(
             f"{key[0]} partition {key[1]} has different records at one offset (one of "
-            f"{offsets[again[0]]} to {offsets[again[-1]]}): these are of several clusters, or of a "
-            "topic that was created again; give each a stream of its own"
+            f"{offsets[again[0]]} to {offsets[again[-1]]}): these come from several clusters, or "
+            "from a topic that was created again; read each in a separate stream"
         )
     return rows.take(pa.array(np.delete(np.arange(len(offsets)), again + 1)))
 

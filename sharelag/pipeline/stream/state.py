@@ -183,7 +183,7 @@ class _Step:
         names = list(schemas.SHARE_PARTITION)
         firsts = self.rows.select(names).take(pa.array(self.first_rows))
         of_key = pc.index_in(keys(firsts, names), keys(windows, names)).fill_null(-1).to_numpy()
-        # What a snapshot of ours cannot say of its records is beside it.
+        # What no record says of a snapshot that was made here is beside it.
         ours = np.flatnonzero((of_key >= 0) & (self.reset == _NEVER) & (self.snapshot_row >= 0))
         whole = windows.column("from_snapshot").to_numpy(zero_copy_only=False).copy()
         rejected = windows.column("rejected_records").to_numpy().copy()

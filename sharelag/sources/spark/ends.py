@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import logging
 import re
@@ -57,7 +58,7 @@ def ends_beside_stream(
     offsets
         As for `sharelag.stream.lag`.
     windows : pyspark.sql.DataFrame
-        What they are to stand beside; if it is no stream, any DataFrame will do.
+        What they are joined with; where it is not a stream, any DataFrame will do.
 
     Raises
     ------
@@ -129,7 +130,7 @@ def _folder_of(spark: SparkSession, table: str) -> str | None:
     about = {row["col_name"]: row["data_type"] for row in rows}
     if about.get("Provider", "").lower() != "parquet" or "Location" not in about:
         return None
-    return about["Location"].removeprefix("file:")
+    return str(about["Location"]).removeprefix("file:")
 
 
 def _collect(frame: DataFrame) -> pa.Table:
@@ -191,13 +192,26 @@ def _delta_table(path: str) -> Any:
 def _require_portable(function: Callable[[], Any]) -> None:
     from pyspark import cloudpickle
 
+    inner = getattr(function, "function", function)
     try:
-        cloudpickle.dumps(function)
+        cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+        refused = "it uses the session" if _uses_session(inner) else ""
     except Exception as error:
+        refused = first_line(error)
+    if refused:
         raise InputError(
-            f"offsets: Spark cannot send {function!r} to its workers ({first_line(error)}). It "
-            f"must give rows of pandas or Arrow without the session; else {_INSTEAD}"
-        ) from error
+            f"offsets: Spark cannot send {inner!r} to its workers ({refused}). It must give rows "
+            f"of pandas or Arrow without the session; else {_INSTEAD}"
+        )
+
+
+def _uses_session(function: Callable[[], Any]) -> bool:
+    """Whether a function names a session or a DataFrame; on Connect these can be sent."""
+    if not inspect.isfunction(function):
+        return False
+    named = inspect.getclosurevars(function)
+    values = [*named.nonlocals.values(), *named.globals.values()]
+    return any(hasattr(one, "sparkSession") or hasattr(one, "createDataFrame") for one in values)
 
 
 def _require_current(frame: DataFrame) -> None:
