@@ -99,6 +99,17 @@ def test_the_state_grows_with_share_partitions_and_not_with_records() -> None:
     assert max(size for _, size in sizes) < 1.2 * min(size for _, size in sizes)
 
 
+def test_records_that_cannot_be_replayed_are_counted_over_micro_batches() -> None:
+    endless = encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)]))
+    snapshot, update = (
+        encode_record(kind, row(0, [(1, 10, 0, 1)])) for kind in (SHARE_SNAPSHOT, SHARE_UPDATE)
+    )
+    log = raw([snapshot, endless, update, endless, update, snapshot])
+    tables = _tables(log.slice(place, 1) for place in range(log.num_rows))
+    rejected = [table.column("rejected_records").to_pylist() for _, table in tables]
+    assert rejected == [[0], [1], [1], [2], [2], [0]]
+
+
 def test_what_comes_too_late_is_an_error_unless_a_snapshot_replaces_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
