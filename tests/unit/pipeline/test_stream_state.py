@@ -20,7 +20,7 @@ from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
-from tests.support import generators
+from tests.support import generators, older_records
 from tests.support.cases import Cases
 from tests.support.records import raw, row
 
@@ -127,6 +127,20 @@ def test_what_comes_too_late_is_an_error_unless_a_snapshot_replaces_it(
     kept, changed = _apply(kept, log.slice(5, 3))
     assert changed.num_rows == 0
     assert np.array_equal(kept.seen, [[100, 141]])
+
+
+@pytest.mark.parametrize("generation", [0, 1, 2])
+def test_records_of_older_generations(generation: int) -> None:
+    """Their rules look at the records before, so these stay."""
+    log = older_records.raw(older_records.control(generation))
+    kept, table = State.begin(), schemas.WINDOWS.empty_table()
+    for place in range(log.num_rows):
+        batch = log.slice(place, 1)
+        records = decode_arrow(batch, generation=generation).records.select(REPLAYED.names)
+        kept, changed = kept.apply(records, batch.column("offset").to_numpy())
+        table = stream.updated(table, changed)
+        came = decode_arrow(log.slice(0, place + 1), generation=generation).records
+        assert _rows(table) == _rows(replay_arrow(came))
 
 
 def test_a_state_of_another_version_is_an_error() -> None:
