@@ -78,7 +78,10 @@ class Frames:
         if self._reading.is_stream:
             from sharelag.pipeline import stream
 
-            return stream.windows(self.records)
+            choice = self._reading.choice
+            whole = self._reading.as_of is None
+            given = self._reading.raw_of(STATE_TOPIC) if whole else self.records
+            return stream.windows(given, groups=choice.groups, generation=choice.generation)
         return self._found("windows")
 
     @property
@@ -164,8 +167,9 @@ class Frames:
         if self._reading.is_stream:
             from sharelag.pipeline import stream
 
-            source = cast("FrameInput", self._reading.source)
-            return self.of_chosen_topics(stream.lag(self.windows, source.ends()))
+            given = cast("FrameInput", self._reading.source).given_offsets
+            ends = schemas.OFFSETS.empty_table if given is None else given
+            return self.of_chosen_topics(stream.lag(self.windows, ends))
         return self._found("lag")
 
     @property

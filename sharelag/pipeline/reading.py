@@ -389,7 +389,8 @@ class SparkReading(Reading):
         if self.is_stream:
             raise InputError(
                 f"the records are a stream, which has no {name} as of one moment: use "
-                "frames.windows and frames.lag with writeStream, or open a table of the records"
+                "frames.windows and frames.lag with writeStream, sharelag.stream.watch for both "
+                "as of now, or open a table of the records"
             )
 
     def _compute(self, name: str) -> schemas.Arrow:

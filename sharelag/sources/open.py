@@ -38,6 +38,7 @@ from sharelag.tables.reasons import KAFKA_SOURCE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sharelag.sources.spark.ends import Ends
     from sharelag.sources.spark.tabular import Tabular
 
 _LOG = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ def open_input(
     where: str | Path | Input | ClientConfig | None = None,
     *,
     raw: Tabular | None = None,
-    offsets: Tabular | None = None,
+    offsets: Ends | Tabular | None = None,
     engine: str = "spark",
     spark: SparkSession | None = None,
     command_config: str | Path | None = None,
@@ -299,7 +300,7 @@ def _described(where: object) -> str:
 def _of_frames(
     where: object,
     raw: Tabular | None,
-    offsets: Tabular | None,
+    offsets: Ends | Tabular | None,
     engine: str,
     spark: SparkSession | None,
 ) -> Input:
@@ -314,12 +315,16 @@ def _of_frames(
         return TableInput(conform_given(raw, schemas.RAW, "raw records"), ends)
     if engine == "local":
         raise InputError("a DataFrame of Spark can only be read on Spark: remove engine='local'")
+    from sharelag.sources.spark.ends import ends_beside_stream
     from sharelag.sources.spark.frames import FrameInput
     from sharelag.sources.spark.kafka_source import leaves_out_internal_topics
     from sharelag.sources.spark.tabular import as_frame
 
-    frame = None if offsets is None else as_frame(offsets, schemas.OFFSETS, "offsets", spark)
     records = as_frame(raw, schemas.RAW, "raw records", spark)
     if leaves_out_internal_topics(records):  # a DataFrame of no rows could not say so
         _LOG.warning("the raw records will be none: %s", KAFKA_SOURCE)
-    return FrameInput(records, frame)
+    if offsets is None or records.isStreaming:
+        return FrameInput(records, offsets)
+    found = ends_beside_stream(offsets, records)
+    ends = found() if callable(found) else found
+    return FrameInput(records, as_frame(ends, schemas.OFFSETS, "offsets", records.sparkSession))

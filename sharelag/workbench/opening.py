@@ -26,6 +26,7 @@ from sharelag.workbench.spans import span
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sharelag.sources.spark.ends import Ends
     from sharelag.sources.spark.tabular import Tabular
 
 
@@ -33,7 +34,7 @@ def open_workbench(
     where: str | Path | Input | ClientConfig | None = None,
     *,
     raw: Tabular | None = None,
-    offsets: Tabular | None = None,
+    offsets: Ends | Tabular | None = None,
     as_of: str | Moment = None,
     groups: str | Sequence[str] = (),
     topics: str | Sequence[str] | Mapping[str, Sequence[int]] = (),
@@ -63,9 +64,10 @@ def open_workbench(
     raw : DataFrame of Spark or pandas, or pyarrow.Table, optional
         Instead of ``where``: raw records of your own, from any connector, table or stream, with the
         columns of Spark's Kafka source.
-    offsets : DataFrame of Spark or pandas, or pyarrow.Table, optional
+    offsets : DataFrame of Spark or pandas, pyarrow.Table, path, name or function, optional
         With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several.
-        Without it, lag is not known.
+        Or the folder or table that holds them, or a function that gives them: beside a stream these
+        are read anew for each micro-batch (`sharelag.stream.lag`). Without it, lag is not known.
     as_of : str, datetime or mapping, optional
         Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's
         partitions.

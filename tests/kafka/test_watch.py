@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from deltalake import DeltaTable
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import CapturedIO, RichOutput, capture_output
 from pyspark.sql import SparkSession
@@ -126,6 +127,28 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
     assert list(live.updates(seconds=60)) == []
     assert "no longer current" in live._repr_mimebundle_()["text/html"]
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
+
+
+def test_a_query_of_our_source_goes_on_after_a_restart(
+    broker: KafkaBroker, spark: SparkSession, group: str, tmp_path: Path
+) -> None:
+    """Windows as a stream with a checkpoint, into Delta tables with the ends of that moment."""
+    servers = broker.bootstrap_servers
+    register(spark)
+    source = spark.readStream.format("sharelag_kafka").option("subscribe", STATE_TOPIC)
+    source = source.option("startingOffsets", "earliest")
+    raw = source.option("kafka.bootstrap.servers", servers).load()
+    sink = stream.to_delta(tmp_path / "now", lambda: api.offsets(spark, servers))
+    writer = stream.windows(raw, groups=[group]).writeStream.outputMode("update")
+    writer = writer.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    for total in (10, 0):
+        writer.trigger(availableNow=True).start().awaitTermination()
+        lag = DeltaTable(str(tmp_path / "now" / "lag")).to_pyarrow_table()
+        assert _total(lag) == total
+        found = {(r["topic"], r["partition"]): r["lag"] for r in lag.to_pylist()}
+        assert found == _lags(broker.share_groups_describe(group))
+        if total:
+            share_consume(servers, group, [group], accept, until=total)
 
 
 def _lags(described: str) -> dict[tuple[str, int], int | None]:

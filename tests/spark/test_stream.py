@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +26,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.pipeline import stream
 from sharelag.replay import replay_arrow
+from sharelag.replay.moment import filter_groups
 from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.spark.queries import brief
 from sharelag.wire import decode_arrow
@@ -31,6 +34,7 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support.chapters import CAPTURE
 from tests.support.records import offsets, raw, row
+from tests.support.synthetic import capture_of
 
 
 @pytest.fixture(autouse=True)
@@ -45,22 +49,26 @@ def few_partitions(spark: SparkSession) -> Iterator[None]:
 class _Log:
     """Records that come in micro-batches: a folder of Parquet files, each of which is one."""
 
-    def __init__(self, folder: Path, spark: SparkSession, pieces: list[pa.Table]) -> None:
-        self.folder, self.spark, self.pieces = folder, spark, pieces
+    def __init__(self, folder: Path, spark: SparkSession, pieces: Sequence[pa.Table]) -> None:
+        self.folder, self.spark, self.pieces = folder, spark, list(pieces)
         (folder / "records").mkdir()
+        self.written = 0
 
-    def run(
-        self, query: Callable[[DataFrame], DataFrame], heed: Callable[[pa.Table, int], None]
-    ) -> None:
-        """Write all pieces, and hand over what the query says of each."""
-        for number, piece in enumerate(self.pieces):
+    @property
+    def raw(self) -> DataFrame:
+        rows = self.spark.readStream.schema(schemas.spark_schema(schemas.RAW))
+        return rows.option("maxFilesPerTrigger", 1).parquet(str(self.folder / "records"))
+
+    def write(self, count: int) -> None:
+        """Let so many more pieces come."""
+        for number in range(self.written, self.written + count):
             path = self.folder / "records" / f"{number:03d}.parquet"
-            pq.write_table(piece, path)
+            pq.write_table(self.pieces[number], path)
             os.utime(path, (number, number))  # Spark takes the oldest first
-        rows = self.spark.readStream.schema(schemas.spark_schema(schemas.RAW)).option(
-            "maxFilesPerTrigger", 1
-        )
-        changes = query(sharelag.decode(rows.parquet(str(self.folder / "records"))).records)
+        self.written += count
+
+    def run(self, changes: DataFrame, heed: Callable[[DataFrame, int], None]) -> list[Any]:
+        """Hand over what a query of the records says of each piece that has come."""
         writer = changes.writeStream.outputMode("update").option(
             "checkpointLocation", str(self.folder / "checkpoint")
         )
@@ -68,69 +76,76 @@ class _Log:
 
         def each(frame: DataFrame, batch: int) -> None:
             try:
-                heed(frame.toArrow(), batch)
-            except AssertionError as error:  # in words that survive the way through the JVM
+                heed(frame, batch)
+            except (AssertionError, InputError) as error:  # in words that survive the JVM
                 failures.append(error)
 
-        writer.foreachBatch(each).trigger(availableNow=True).start().awaitTermination()
+        query = writer.foreachBatch(each).trigger(availableNow=True).start()
+        query.awaitTermination()
         if failures:
             raise failures[0]
+        return query.recentProgress
+
+    def run_all(
+        self, query: Callable[[DataFrame], DataFrame], heed: Callable[[pa.Table, int], None]
+    ) -> None:
+        """Let all pieces come, and hand over what the query says of each."""
+        self.write(len(self.pieces))
+        self.run(query(self.raw), lambda frame, batch: heed(frame.toArrow(), batch))
 
     def upto(self, number: int) -> pa.RecordBatch:
-        return decode_arrow(
-            pa.concat_tables(self.pieces[: number + 1]).combine_chunks().to_batches()[0]
-        ).records
+        came = pa.concat_tables(self.pieces[: number + 1])
+        return decode_arrow(came.combine_chunks().to_batches()[0]).records
 
 
-def test_lag_and_windows_after_every_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def capture() -> tuple[pa.Table, pa.Table]:
+    """Return the records and end offsets of a recorded cluster."""
     source = CaptureInput(CAPTURE)
     records = pa.Table.from_batches(source.batches(STATE_TOPIC))
-    records = records.filter(pc.equal(records.column("topic"), STATE_TOPIC))
-    ends = source.offsets(
-        decode_arrow(records.combine_chunks().to_batches()[0])
-        .records.column("topic_id")
-        .to_pylist()
-    )
-    # Each partition's log in four pieces, at different offsets.
-    log = _Log(tmp_path, spark, _pieces(records, 4, Random("micro-batches")))
+    records = records.filter(pc.equal(records.column("topic"), STATE_TOPIC)).combine_chunks()
+    ids = decode_arrow(records.to_batches()[0]).records.column("topic_id").to_pylist()
+    return records, source.offsets(ids)
+
+
+@pytest.mark.parametrize("decoded", [False, True])
+def test_lag_and_windows_after_every_micro_batch(
+    spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table], decoded: bool
+) -> None:
+    records, ends = capture
+    # Each partition's log in four pieces, at different offsets; those of raw records out of order.
+    pieces = _pieces(records, 4, Random("micro-batches"))
+    log = _Log(tmp_path, spark, pieces if decoded else [pieces[n] for n in (1, 0, 3, 2)])
     lag, rows = schemas.LAG.empty_table(), []
+    pq.write_table(ends, tmp_path / "ends.parquet")
 
     def heed(changes: pa.Table, number: int) -> None:
         nonlocal lag
         lag = stream.updated(lag, changes)
-        expected = lag_arrow(replay_arrow(log.upto(number)), ends)
-        assert _rows(lag) == _rows(expected)
+        assert _rows(lag) == _rows(lag_arrow(replay_arrow(log.upto(number)), ends))
         rows.append(changes.num_rows)
 
-    static = spark.createDataFrame(ends)
-    log.run(lambda decoded: stream.lag(stream.windows(decoded), static), heed)
+    def query(raw: DataFrame) -> DataFrame:
+        found = sharelag.decode(raw).records if decoded else raw
+        return stream.lag(stream.windows(found), tmp_path / "ends.parquet")
+
+    log.run_all(query, heed)
     assert len(rows) == 4
     assert lag.num_rows >= 24
     assert min(rows[1:]) < lag.num_rows  # only what changed
-    on_spark = sharelag.lag(
-        sharelag.windows(sharelag.decode(spark.createDataFrame(records)).records), static
-    )
-    assert _rows(on_spark.toArrow().cast(schemas.LAG)) == _rows(lag)
 
 
 def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path) -> None:
-    def piece(first: int, *records: tuple[bytes, bytes | None]) -> pa.Table:
-        batch = raw(list(records))
-        at = batch.schema.get_field_index("offset")
-        return pa.Table.from_batches(
-            [batch.set_column(at, "offset", pa.array(range(first, first + batch.num_rows)))]
-        )
-
     one = encode_record(SHARE_SNAPSHOT, row(10, [(10, 14, 2, 1)]))
     other = encode_record(SHARE_SNAPSHOT, row(3, [], partition=1))
     update = encode_record(SHARE_UPDATE, row(12, [(12, 20, 0, 2)]))
     backwards = encode_record(SHARE_UPDATE, row(12, [(9, 5, 0, 2)]))
     pieces = [
-        piece(0, one, other),
-        piece(2, update, (b"\0\1x", b"")),
-        piece(4, (one[0], None)),
-        piece(5, update, backwards),
-        piece(7, one, (other[0], None)),
+        _piece(0, one, other),
+        _piece(2, update, (b"\0\1x", b"")),
+        _piece(4, (one[0], None)),
+        _piece(5, update, backwards),
+        _piece(7, one, (other[0], None)),
     ]
     log, seen = _Log(tmp_path, spark, pieces), []
     windows = schemas.WINDOWS.empty_table()
@@ -144,7 +159,7 @@ def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path)
             [(r["group_id"], r["partition"], r["record_offset"]) for r in deleted.to_pylist()]
         )
 
-    log.run(stream.windows, heed)
+    log.run_all(stream.windows, heed)
     group = replay_arrow(log.upto(0)).column("group_id")[0].as_py()
     assert seen == [[], [], [(group, 0, 4)], [], [(group, 1, 8)]]
     assert windows.num_rows == 1
@@ -152,22 +167,216 @@ def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path)
 
 def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Path) -> None:
     snapshot = encode_record(SHARE_SNAPSHOT, row(7, []))
-    first, second = raw([snapshot]), raw([snapshot, (snapshot[0], None)]).slice(1)
-    log = _Log(tmp_path, spark, [pa.Table.from_batches([first]), pa.Table.from_batches([second])])
-    ends, seen = spark.createDataFrame(offsets(107)), []
+    log = _Log(tmp_path, spark, [_piece(0, snapshot), _piece(1, (snapshot[0], None))])
+    seen = []
 
     def heed(changes: pa.Table, _: int) -> None:
         seen.append([(r["lag"], r["deleted"], r["topic"]) for r in changes.to_pylist()])
 
-    log.run(lambda decoded: stream.lag(stream.windows(decoded), ends), heed)
-    topic = offsets(107).column("topic")[0].as_py()
-    assert seen == [[(100, False, topic)], [(None, True, topic)]]
+    log.run_all(lambda raw: stream.lag(stream.windows(raw), lambda: offsets(107)), heed)
+    assert seen == [[(100, False, "orders")], [(None, True, "orders")]]
+
+
+# ---- end offsets beside a stream -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["folder", "Delta", "table", "function"])
+def test_end_offsets_are_read_again_for_each_micro_batch(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """Rows are added, then all are replaced; a topic that was created later has a name."""
+    snapshots = [encode_record(SHARE_SNAPSHOT, row(7, [], partition=p)) for p in (0, 1)]
+    pieces = [_piece(n, *(snapshots if n else snapshots[:1])) for n in (0, 1, 3)]
+    log, place, name = _Log(tmp_path, spark, pieces), tmp_path / "ends", f"ends_{uuid4().hex}"
+
+    def write(table: pa.Table, mode: Any) -> None:
+        if kind == "Delta":
+            write_deltalake(str(place), table, mode=mode)
+            return
+        frame = spark.createDataFrame(table).write.mode(mode)
+        frame.saveAsTable(name) if kind == "table" else frame.parquet(str(place))
+
+    def function() -> pa.Table:
+        return pq.read_table(place)
+
+    later = offsets(207).set_column(2, "partition", pa.array([1], pa.int32()))
+    write(offsets(107), "append")
+    given: dict[str, Any] = {"table": name, "function": function}
+    found = sharelag.open(raw=log.raw, offsets=given.get(kind, place)).frames.lag
+    seen = []
+
+    def heed(changes: DataFrame, number: int) -> None:
+        rows = changes.orderBy("partition").collect()
+        seen.append([(r.topic, r.lag) for r in rows])
+        if number == 0:
+            write(later, "append")
+        elif number == 1:
+            write(pa.concat_tables([offsets(307), later]), "overwrite")
+
+    log.write(3)
+    log.run(found, heed)
+    if kind == "table":
+        spark.sql(f"drop table {name}")
+    assert seen == [
+        [("orders", 100)],
+        [("orders", 100), ("orders", 200)],
+        [("orders", 300), ("orders", 200)],
+    ]
+
+
+def test_end_offsets_that_cannot_change(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "raw").mkdir()
+    rows = spark.readStream.schema(schemas.spark_schema(schemas.RAW))
+    windows = stream.windows(rows.parquet(str(tmp_path / "raw")))
+    pq.write_table(offsets(107), tmp_path / "ends.parquet")
+    listed = spark.read.parquet(str(tmp_path / "ends.parquet"))
+    listed.createOrReplaceTempView("view_of_files")
+    table = f"ends_{uuid4().hex}"
+    listed.write.saveAsTable(table)
+    for given in (listed.where("partition >= 0"), "view_of_files", spark.read.table(table)):
+        with pytest.raises(InputError, match=r"which Spark lists once: .* give the path"):
+            stream.lag(windows, given)
+    spark.sql(f"drop table {table}")
+    with pytest.raises(InputError, match="no offsets at nowhere: neither a path nor a table"):
+        stream.lag(windows, "nowhere")
+    with pytest.raises(InputError, match="offsets cannot be a stream: write them to a table"):
+        stream.lag(windows, windows)
+    with pytest.raises(InputError, match=r"cannot send .* in foreachBatch, sharelag\.stream\.lag"):
+        stream.lag(windows, lambda: spark.read.parquet("any"))
+    assert not caplog.messages
+    assert stream.lag(windows, offsets(107)).isStreaming
+    assert "rows in hand, which stay as they are" in caplog.text
+
+
+# ---- a query that goes on ------------------------------------------------------------------------
+
+
+def test_delta_tables_go_on_where_a_restarted_query_goes_on(
+    spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table]
+) -> None:
+    """After the restart some records come again, and others that should have come before."""
+    records, ends = capture
+    first, second, third, last = _pieces(records, 4, Random("restart"))
+    log = _Log(tmp_path, spark, [first, third, pa.concat_tables([first, second]), last])
+    changes = stream.windows(log.raw)
+    # Where offsets are asked for in the driver, a function may use the session.
+    sink = stream.to_delta(tmp_path / "tables", lambda: spark.createDataFrame(ends))
+    for count in (2, 2):
+        log.write(count)
+        log.run(changes, sink)
+        came = decode_arrow(pa.concat_tables(log.pieces[: log.written])).records
+        if log.written == 4:
+            came = decode_arrow(records).records
+        windows = replay_arrow(came)
+        for name, expected in (("windows", windows), ("lag", lag_arrow(windows, ends))):
+            got = DeltaTable(str(tmp_path / "tables" / name)).to_pyarrow_table()
+            assert _rows(got.cast(expected.schema)) == _rows(expected)
+    # A micro-batch that is repeated says the same again; tables of another are not mixed.
+    frame = spark.createDataFrame([], schemas.spark_schema(stream.WINDOWS))
+    sink(frame, 3)
+    sink(frame, 4)
+    with pytest.raises(InputError, match="is the table of micro-batch 4, and the query goes on"):
+        sink(frame, 6)
+    elsewhere = stream.to_delta(tmp_path / "others", tmp_path)
+    with pytest.raises(InputError, match="is no table, and the query goes on with micro-batch 1"):
+        elsewhere(frame, 1)
+    write_deltalake(str(tmp_path / "others" / "windows"), pa.table({"mine": [1]}))
+    with pytest.raises(InputError, match="is a different table: choose another folder"):
+        elsewhere(frame, 0)
+
+
+def test_a_stream_is_watched(
+    spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table]
+) -> None:
+    records, ends = capture
+    pieces = _pieces(records, 2, Random("watched"))
+    log = _Log(tmp_path, spark, pieces)
+    group = "clickstream"
+    ends_now = [ends.slice(0, 0)]
+    with stream.watch(
+        log.raw, offsets=lambda: spark.createDataFrame(ends_now[0]), groups=group, every=0.2
+    ) as live:
+        assert live.lag.num_rows == 0  # before there is any record
+        ends_now[0] = ends
+        log.write(2)
+        windows = replay_arrow(filter_groups(decode_arrow(records).records, frozenset({group})))
+        expected = _rows(lag_arrow(windows, ends))
+        assert any(_rows(lag) == expected for lag in live.updates(seconds=120))
+        assert "a DataFrame of raw records" in repr(live)
+    with pytest.raises(InputError, match="a cluster tells them itself"):
+        stream.watch("127.0.0.1:1", offsets=ends, spark=spark)
+
+
+@pytest.mark.exhaustive
+def test_ten_thousand_share_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    """State, time per trigger and recovery, as in docs/how-to/streams.md."""
+    source = capture_of(tmp_path / "capture", 200, 50, 60)
+    records = pa.Table.from_batches(source.batches(STATE_TOPIC)).combine_chunks()
+    offset, partition = (records.column(name).to_numpy() for name in ("offset", "partition"))
+    ends = np.bincount(partition, weights=np.ones(len(offset)))
+    # Half of the records first, and then twelve times as many as come in a second or two.
+    step = np.clip(np.ceil((offset / ends[partition] - 0.5) / 0.04), 0, 12).astype(int)
+    pieces = [records.filter(pa.array(step == number)) for number in range(13)]
+    log, seen = _Log(tmp_path, spark, pieces), []
+    sink = stream.to_delta(tmp_path / "now", tmp_path / "capture" / "offsets.parquet")
+
+    def heed(frame: DataFrame, batch: int) -> None:
+        sink(frame, batch)
+        seen.append((batch, time.monotonic() - begun))
+
+    for come in (7, 6):
+        log.write(come)
+        begun = time.monotonic()
+        progress = log.run(stream.windows(log.raw), heed)
+        work = [one for one in progress if one["numInputRows"]]
+        for one in work:
+            (state,) = one["stateOperators"]
+            print(
+                f"{one['numInputRows']:,} records: {one['durationMs']['triggerExecution']:,} ms, "
+                f"state {state['memoryUsedBytes'] / 1e6:.1f} MB in {state['numRowsTotal']} rows"
+            )
+            assert state["numRowsTotal"] == len(ends)
+            assert state["memoryUsedBytes"] < 1_000 * 10_000
+        batch, after = seen[-come]
+        print(f"micro-batch {batch} was in Delta {after:.1f} s after the query was started")
+    assert [batch for batch, _ in seen] == list(range(13))
+    got = DeltaTable(str(tmp_path / "now" / "lag")).to_pyarrow_table().cast(schemas.LAG)
+    windows = replay_arrow(decode_arrow(records.to_batches()[0]).records)
+    expected = lag_arrow(windows, pq.read_table(tmp_path / "capture" / "offsets.parquet"))
+    assert _rows(got) == _rows(expected)
 
 
 def test_what_is_not_a_stream_is_an_error(spark: SparkSession) -> None:
-    records = spark.createDataFrame([], schemas.spark_schema(schemas.RECORDS))
-    with pytest.raises(InputError, match=r"not a stream: use sharelag\.windows"):
-        stream.windows(records)
+    for schema in (schemas.RECORDS, schemas.RAW):
+        records = spark.createDataFrame([], schemas.spark_schema(schema))
+        with pytest.raises(InputError, match=r"not a stream: use sharelag\.windows"):
+            stream.windows(records)
+
+
+def test_what_a_stream_cannot_answer_says_what_can(spark: SparkSession, tmp_path: Path) -> None:
+    raw = spark.readStream.schema(schemas.spark_schema(schemas.RAW)).parquet(str(tmp_path))
+    bench = sharelag.open(raw=raw)
+    for ask in (bench.lag, bench.explain, bench.health):
+        with pytest.raises(
+            InputError, match=r"frames\.lag with writeStream, sharelag\.stream\.watch"
+        ):
+            ask()
+
+
+def test_different_records_at_one_offset_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    one, two = (encode_record(SHARE_SNAPSHOT, row(start, [])) for start in (1, 2))
+    log = _Log(tmp_path, spark, [pa.concat_tables([_piece(5, one), _piece(5, two)])])
+    with pytest.raises(StreamingQueryException, match="different records at one offset"):
+        log.run_all(stream.windows, lambda *_: None)
+
+
+def _piece(first: int, *records: tuple[bytes, bytes | None]) -> pa.Table:
+    batch = raw(list(records))
+    at = batch.schema.get_field_index("offset")
+    numbers = pa.array(range(first, first + batch.num_rows))
+    return pa.Table.from_batches([batch.set_column(at, "offset", numbers)])
 
 
 def _pieces(records: pa.Table, count: int, random: Random) -> list[pa.Table]:

@@ -29,6 +29,7 @@ SECTIONS: dict[str, list[str]] = {
                 "why",
                 "drain",
                 "past",
+                "streams",
                 "poison",
                 "peek",
                 "files",

@@ -7,8 +7,6 @@ few rows, finding out which ones changed would cost more. Old files and log entr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -16,21 +14,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError, first_line
+from sharelag.errors import InputError
 from sharelag.model import iso
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.schemas.arrow import beside, keys
+from sharelag.sources.files.delta import open_table, remove_old_files, replace_table
 from sharelag.version import __version__
 
 #: How long readers may use a state that was replaced.
 KEEP = timedelta(hours=1)
 _TIDY_EVERY = 100
 _TABLES = ("windows", "lag")
-# What deltalake itself keeps; its shortest log retention is a day.
-_SETTINGS = {
-    "delta.logRetentionDuration": "interval 1 days",
-    "delta.deletedFileRetentionDuration": "interval 1 hours",
-}
 
 
 class CurrentTables:
@@ -52,10 +46,6 @@ class CurrentTables:
     """
 
     def __init__(self, folder: Path, cluster_id: str, source: str) -> None:
-        try:
-            from deltalake import DeltaTable
-        except ImportError as error:
-            raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'") from error
         self._places = {name: folder / name for name in _TABLES}
         self._names = {
             name: f"current {name} of the share groups of {cluster_id}" for name in _TABLES
@@ -64,10 +54,8 @@ class CurrentTables:
         self._writes = count()
         self._windows: pa.Table | None = None
         for name, place in self._places.items():
-            with _explained(f"cannot read {place}"):
-                is_other = DeltaTable.is_deltatable(str(place))
-                is_other = is_other and DeltaTable(place).metadata().name != self._names[name]
-            if is_other:
+            found = open_table(place)
+            if found is not None and found.metadata().name != self._names[name]:
                 raise InputError(
                     f"{place} is a different table and would be replaced: choose another folder"
                 )
@@ -87,8 +75,6 @@ class CurrentTables:
         InputError
             When a table cannot be written.
         """
-        from deltalake import CommitProperties, write_deltalake
-
         as_of = pc.max(lag.column("as_of")).as_py() or datetime.now(UTC)
         about = {"as_of": iso(as_of), "source": self._source, "tool_version": __version__}
         windows = windows.append_column(
@@ -96,47 +82,8 @@ class CurrentTables:
         )
         tables = {"lag": lag} if windows == self._windows else {"windows": windows, "lag": lag}
         for name, table in tables.items():
-            with _explained(f"cannot write to {self._places[name]}"):
-                write_deltalake(
-                    str(self._places[name]),
-                    _for_delta(table),
-                    mode="overwrite",
-                    schema_mode="overwrite",  # an older version may have written another schema
-                    name=self._names[name],
-                    configuration=_SETTINGS,
-                    commit_properties=CommitProperties(custom_metadata=about),
-                )
+            replace_table(self._places[name], table, self._names[name], about)
         self._windows = windows
         if next(self._writes) % _TIDY_EVERY == 0:
-            self._tidy()
-
-    def _tidy(self) -> None:
-        """Remove files of old states and of killed writers."""
-        from deltalake import DeltaTable
-
-        hours = KEEP // timedelta(hours=1)
-        for place in self._places.values():
-            with _explained(f"cannot remove old files of {place}"):
-                DeltaTable(place).vacuum(
-                    hours, dry_run=False, enforce_retention_duration=False, full=True
-                )
-
-
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
-    from deltalake.exceptions import DeltaError
-
-    try:
-        yield
-    except (DeltaError, OSError) as error:
-        raise InputError(f"{what} ({first_line(error)}): check the path and permissions") from error
-
-
-def _for_delta(table: pa.Table) -> pa.Table:
-    """Cast times to Delta's unit."""
-    moment = pa.timestamp("us", "UTC")
-    fields = [
-        field.with_type(moment) if pa.types.is_timestamp(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+            for place in self._places.values():
+                remove_old_files(place, KEEP)

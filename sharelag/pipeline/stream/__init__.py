@@ -3,10 +3,15 @@
 with sharelag.stream.watch("broker:9092") as live:  # live.lag is a table, as of now
     for lag in live.updates(seconds=30):            # each time that it has moved
         ...
+
+changes = sharelag.stream.windows(raw)              # of any stream of raw records
+changes.writeStream.foreachBatch(sharelag.stream.to_delta("tables", offsets)) ...
 """
 
-from sharelag.pipeline.stream.changes import LAG, WINDOWS, lag, updated, windows
+from sharelag.pipeline.stream.changes import LAG, lag, updated, windows
 from sharelag.pipeline.stream.live import Live
+from sharelag.pipeline.stream.state import WINDOWS
+from sharelag.pipeline.stream.tables import to_delta
 from sharelag.pipeline.stream.watching import watch
 
-__all__ = ["LAG", "WINDOWS", "Live", "lag", "updated", "watch", "windows"]
+__all__ = ["LAG", "WINDOWS", "Live", "lag", "to_delta", "updated", "watch", "windows"]

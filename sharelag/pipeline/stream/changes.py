@@ -1,24 +1,21 @@
 """Windows and lag as Spark streams, up to date after each micro-batch.
 
 After each micro-batch come the rows that it changed, and what they say is exactly what
-`sharelag.pipeline` says of all records so far: the state that Spark keeps of a share partition is
-its records since the last snapshot, the same ones that `drop_superseded` leaves, and they are
-replayed as always. There is nothing to drift.
+`sharelag.pipeline` says of all records so far. The sink gets changes (output mode ``update``), so a
+share partition that is gone needs a row, too: `WINDOWS` and `LAG` here have the column ``deleted``
+beside the usual ones. `updated` applies the changes to a table in hand.
 
-The sink gets changes (output mode ``update``), so a share partition that is gone needs a row, too:
-`WINDOWS` and `LAG` here have the column ``deleted`` beside the usual ones. `updated` applies the
-changes to a table in hand.
-
-Micro-batches must come in the order of the log, as from
-``spark.readStream.format("sharelag_kafka")``; within one the order does not matter. Spark keeps
-state in memory; from some ten thousand share partitions on, choose its RocksDB provider
-(``spark.sql.streaming.stateStore.providerClass``). pandas is what Spark hands keys and bytes over
-in, and no more.
+Raw records are packed as bytes where Spark has them, and go to the task of their partition of the
+state topic, which decodes and replays them (`sharelag.pipeline.stream.state`). So a micro-batch
+calls Python once for each partition of the state topic, however many share partitions there are.
+pandas is what Spark hands keys and bytes over in, and no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,35 +26,56 @@ from pyspark.sql import DataFrame
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_columns
-from sharelag.replay.columns import KEY
-from sharelag.replay.state import drop_superseded, latest, replay_arrow
+from sharelag.pipeline.stream.state import REPLAYED, WINDOWS, State
+from sharelag.replay.moment import filter_groups
+from sharelag.replay.order import codes_of
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, for_spark, keys, one_batch
+from sharelag.schemas.arrow import as_table, beside, for_spark, keys, one_batch
+from sharelag.sources.files.batches import gathered
+from sharelag.sources.inputs.offsets import latest_ends
+from sharelag.sources.spark.ends import Ends, ends_beside_stream
 from sharelag.sources.spark.frames import latest_ends
+from sharelag.wire.decode import decode_arrow, of_state
+from sharelag.wire.generations import require_generation
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
-_DELETED = pa.field(
-    "deleted", pa.bool_()
-)  # true: there is no state of this share partition any more
-#: `sharelag.schemas.WINDOWS` and `LAG`, each with ``deleted``; of a deleted share partition little
-#: more is known.
-WINDOWS, LAG = schemas.WINDOWS.append(_DELETED), schemas.LAG.append(_DELETED)
+    from sharelag.sources.spark.tabular import Tabular
 
-# What replay reads; the rest stays where it is.
-_REPLAYED = pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"])
-_PACKED = pa.schema([*(schemas.RECORDS.field(name) for name in KEY), ("records", pa.binary())])
+#: `sharelag.schemas.LAG` with ``deleted``: of a deleted share partition little more is known.
+LAG = schemas.LAG.append(WINDOWS.field("deleted"))
+
+#: What is kept of a raw record: the rest is its key in Spark's exchange, or nobody reads it.
+_OF_RAW = ("key", "value", "offset", "timestamp")
+#: Records of a partition of a topic as Arrow's bytes, which Spark moves as they are. Nested columns
+#: would be taken apart and put together row by row.
+_PACKED = pa.schema([("topic", pa.string()), ("place", pa.int32()), ("rows", pa.binary())])
+#: So many rows are packed at once, unless they are large.
+_PACKED_ROWS = 200_000
+#: The records of a partition of the state topic, and all offsets that came.
+_Unpack = Callable[[tuple[Any, ...], list[pa.RecordBatch]], tuple[pa.RecordBatch, pa.Array]]
 
 
-def windows(records: DataFrame) -> DataFrame:
+def windows(
+    records: DataFrame, *, groups: Iterable[str] = (), generation: int | None = None
+) -> DataFrame:
     """The state of every share partition that a micro-batch changed.
+
+    Records may come out of order and more than once: each counts once, at its place in the log. Of
+    those that come out of order, a few thousand of each partition of the state topic may wait for
+    others; one that comes later than that ends the query, unless a snapshot has replaced it.
 
     Parameters
     ----------
     records : pyspark.sql.DataFrame
-        A stream of `sharelag.schemas.RECORDS`, such as ``sharelag.decode`` gives of a stream.
+        A stream of `sharelag.schemas.RAW`, of any connector or table; other columns and topics are
+        left out. Or one of `sharelag.schemas.RECORDS`, which costs more: decoded records are moved.
+    groups : iterable of str
+        Only these share groups.
+    generation : int, optional
+        As for `sharelag.decode`, of raw records.
 
     Returns
     -------
@@ -69,38 +87,79 @@ def windows(records: DataFrame) -> DataFrame:
     InputError
         When it is not a stream, or a column is missing or of another type.
     """
-    schemas.require(records, schemas.RECORDS, "records")
+    is_raw = "record_type" not in records.columns
+    schema = schemas.RAW if is_raw else schemas.RECORDS
+    schemas.require(records, schema, "raw records" if is_raw else "records")
+    require_generation(generation)
     if not records.isStreaming:
         raise InputError(
             "the records are not a stream: use sharelag.windows, or read them with spark.readStream"
         )
-    packed = records.select(_REPLAYED.names).mapInArrow(_pack, schemas.spark_schema(_PACKED))
-    state = "records binary"
-    kept = packed.groupBy(*KEY).applyInPandasWithState(_keep, state, state, "update", "NoTimeout")
-    return kept.mapInArrow(_replay, schemas.spark_schema(WINDOWS))
+    if is_raw:
+        columns, place = (*_OF_RAW, "topic", "partition"), "partition"
+        choose: Callable[[pa.RecordBatch], Arrow] = partial(of_state, generation=generation)
+        unpack: _Unpack = partial(_decode, generation=generation)
+    else:
+        columns, place, choose, unpack = (
+            REPLAYED.names,
+            "record_partition",
+            lambda rows: rows,
+            _take,
+        )
+    packed = records.select(*columns).mapInArrow(
+        partial(_pack, place=place, choose=choose), schemas.spark_schema(_PACKED)
+    )
+    rows = "rows binary"
+    keep = partial(_keep, unpack=unpack, groups=frozenset(groups))
+    kept = packed.groupBy("topic", "place").applyInPandasWithState(
+        keep, rows, rows, "update", "NoTimeout"
+    )
+    return kept.mapInArrow(_unpack, schemas.spark_schema(WINDOWS))
 
 
-def lag(windows: DataFrame, offsets: DataFrame) -> DataFrame:
+def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
     """The lag of every share partition that a micro-batch changed.
+
+    Of share partitions that did not change only the end offset can be another: `sharelag.lag` of
+    the windows kept so far tells it, and `watch` and `to_delta` keep it current.
 
     Parameters
     ----------
     windows : pyspark.sql.DataFrame
-        The stream that `windows` gives.
-    offsets : pyspark.sql.DataFrame
-        `sharelag.schemas.OFFSETS`, no stream: Spark reads it anew for each micro-batch. Of share
-        partitions that did not change only the end offset can be another; `sharelag.lag` of the
-        windows kept so far tells it.
+        The stream that `windows` gives, or in ``foreachBatch`` the rows of one micro-batch.
+    offsets : path, name of a table, function, or DataFrame
+        `sharelag.schemas.OFFSETS`, read anew for each micro-batch, after its records:
+
+        - a folder of Parquet files or of a Delta table, which Spark's workers can read;
+        - the name of a table that Spark knows, or a DataFrame that Spark reads anew, such as one
+          of Kafka or of a catalog that lists its files for each query;
+        - a function without arguments that gives rows of pandas or Arrow. It runs in a worker of
+          Spark, so it cannot use the session; in ``foreachBatch``, call it yourself.
+
+        A DataFrame of files, which Spark lists once, is refused; rows of this process are taken,
+        and a warning in the log says that they stay as they are.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        A stream of `LAG`.
+        `LAG`, a stream where the windows are one.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or of another type, or the offsets cannot be read anew.
     """
     schemas.require(windows, WINDOWS, "windows")
-    schemas.require(offsets, schemas.OFFSETS, "offsets")
-    ends = latest_ends(offsets).select(OFFSET_COLUMNS)
-    joined = windows.select(WINDOWS.names).drop("batches").join(ends, OFFSET_KEYS, "left")
+    ends = ends_beside_stream(offsets, windows)
+    rows = windows.select(WINDOWS.names)
+    if callable(ends):
+        # One task: the function is called once for each micro-batch.
+        return rows.repartition(1).mapInArrow(
+            partial(_lag_with, ends=ends), schemas.spark_schema(LAG)
+        )
+    joined = rows.drop("batches").join(
+        latest_ends(ends).select(OFFSET_COLUMNS), OFFSET_KEYS, "left"
+    )
     return joined.mapInArrow(_lag, schemas.spark_schema(LAG))
 
 
@@ -132,67 +191,111 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
 # ---- what Spark's tasks run ----------------------------------------------------------------------
 
 
-def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Drop superseded records of a task and pack each share partition into one row of bytes."""
-    records = latest(batches, _REPLAYED).sort_by([(name, "ascending") for name in (*KEY, "offset")])
-    if records.num_rows == 0:
-        return
-    changed = [pc.not_equal(column[1:], column[:-1]) for column in map(records.column, KEY)]
-    begins = np.append(
-        0,
-        1
-        + np.flatnonzero(np.logical_or.reduce([c.to_numpy(zero_copy_only=False) for c in changed])),
-    )
-    ends = np.append(begins[1:], records.num_rows)
-    keys = records.select(list(KEY)).take(pa.array(begins))
-    texts = [
-        _to_bytes(records.slice(begin, end - begin))
-        for begin, end in zip(begins, ends, strict=True)
-    ]
-    columns = [*keys.columns, pa.array(texts, pa.binary())]
-    yield for_spark(pa.RecordBatch.from_arrays(columns, names=_PACKED.names), _PACKED)
+def _pack(
+    batches: Iterable[pa.RecordBatch], place: str, choose: Callable[[pa.RecordBatch], Arrow]
+) -> Iterator[pa.RecordBatch]:
+    """Make bytes of the records of a task, those of each topic partition together."""
+    for batch in gathered(batches, _PACKED_ROWS):
+        rows = one_batch(choose(batch))
+        for name in ("topic", place, "offset"):  # a damaged record has no place in a log
+            if rows.column(name).null_count:
+                rows = rows.filter(rows.column(name).is_valid())
+        if not rows.num_rows:
+            continue
+        codes = [codes_of(rows.column(name)) for name in ("topic", place)]
+        order = np.lexsort(codes)
+        changes = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes])
+        if changes.any():
+            rows = rows.take(pa.array(order))
+        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(order)]
+        inside = rows.select([n for n in rows.schema.names if n not in ("topic", place)])
+        texts = [_to_bytes(inside.slice(begin, end - begin)) for begin, end in pairwise(bounds)]
+        keys = rows.select(["topic", place]).take(pa.array(bounds[:-1]))
+        yield pa.RecordBatch.from_arrays(
+            [*keys.columns, pa.array(texts, pa.binary())], schema=_PACKED
+        )
 
 
 def _keep(
-    _: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
+    key: tuple[Any, ...],
+    frames: Iterator[pd.DataFrame],
+    state: GroupState,
+    unpack: _Unpack,
+    groups: frozenset[str],
 ) -> Iterator[pd.DataFrame]:
-    """Add one share partition's new records to those that are kept of it."""
+    """Add the records of one partition of the state topic to what is kept of it."""
     import pandas as pd
 
-    texts = [text for frame in frames for text in frame["records"]]
-    known = [state.get[0]] if state.exists else []
-    records = drop_superseded(_from_bytes([*known, *texts]))
-    kept = _to_bytes(records)
-    if (
-        records.column("tombstone").to_pylist() == [True]
-        and records.column("record_type")[0].as_py() == 0
-    ):
-        state.remove()  # what comes now begins anew
-    else:
-        state.update((kept,))
-    yield pd.DataFrame({"records": [kept]})
+    batches = [batch for frame in frames for text in frame["rows"] for batch in _from_bytes(text)]
+    records, offsets = unpack(key, batches)
+    before = State.from_bytes(state.get[0]) if state.exists else State.begin()
+    after, changed = before.apply(filter_groups(records, groups), offsets.to_numpy())
+    if after is not before:
+        state.update((after.to_bytes(),))
+    yield pd.DataFrame({"rows": [_to_bytes(changed)]})
 
 
-def _replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _decode(
+    key: tuple[Any, ...], batches: list[pa.RecordBatch], generation: int | None
+) -> tuple[pa.RecordBatch, pa.Array]:
+    rows = _once(one_batch(pa.Table.from_batches(batches)), key)
+    same = {
+        "topic": pa.repeat(pa.scalar(key[0], pa.string()), rows.num_rows),
+        "partition": pa.repeat(pa.scalar(int(key[1]), pa.int32()), rows.num_rows),
+        "timestampType": pa.nulls(rows.num_rows, pa.int32()),
+    }
+    columns = [same[name] if name in same else rows.column(name) for name in schemas.RAW.names]
+    raw = pa.RecordBatch.from_arrays(columns, schemas.RAW.names)
+    decoded = decode_arrow(raw, generation=generation)
+    return decoded.records.select(REPLAYED.names), rows.column("offset")
+
+
+def _take(key: tuple[Any, ...], batches: list[pa.RecordBatch]) -> tuple[pa.RecordBatch, pa.Array]:
+    rows = pa.Table.from_batches(batches)
+    same = {
+        "topic": pa.scalar(key[0], pa.string()),
+        "record_partition": pa.scalar(int(key[1]), pa.int32()),
+    }
+    for name, value in same.items():
+        rows = rows.append_column(name, pa.repeat(value, len(rows)))
+    return one_batch(rows.select(REPLAYED.names)), one_batch(rows).column("offset")
+
+
+def _once(rows: pa.RecordBatch, key: tuple[Any, ...]) -> pa.RecordBatch:
+    """Return raw records in the order of the log, and each once."""
+    rows = rows.take(pc.sort_indices(rows.column("offset")))
+    offsets = rows.column("offset").to_numpy()
+    again = np.flatnonzero(np.diff(offsets) == 0)
+    if not len(again):
+        return rows
+    pairs = [rows.select(["key", "value"]).take(pa.array(again + step)) for step in (0, 1)]
+    if not pairs[0].equals(pairs[1]):
+        raise InputError(
+            f"{key[0]} partition {key[1]} has different records at one offset (one of "
+            f"{offsets[again[0]]} to {offsets[again[-1]]}): these come from several clusters, or "
+            "from a topic that was created again; read each in a separate stream"
+        )
+    return rows.take(pa.array(np.delete(np.arange(len(offsets)), again + 1)))
+
+
+def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        records = _from_bytes(batch.column("records").to_pylist())
-        alive = replay_arrow(records)
-        names = ["topic", "record_partition", "group_id", "topic_id", "partition"]
-        theirs = ["record_topic", *names[1:]]
-        last = _last_of_each(records)
-        gone = last.filter(pc.invert(pc.is_in(keys(last, names), keys(alive, theirs))))
-        renamed = {
-            "topic": "record_topic",
-            "offset": "record_offset",
-            "timestamp": "record_timestamp",
-        }
-        for rows, is_gone in ((alive, False), (gone.select([*names, *list(renamed)[1:]]), True)):
-            flag = pa.repeat(pa.scalar(is_gone), rows.num_rows)
-            names_now = [renamed.get(name, name) if is_gone else name for name in rows.schema.names]
-            found = pa.RecordBatch.from_arrays([*rows.columns, flag], names=[*names_now, "deleted"])
-            yield for_spark(found, WINDOWS)
+        for rows in batch.column("rows"):
+            for found in _from_bytes(rows.as_py()):
+                yield for_spark(found, WINDOWS)
+
+
+def _lag_with(
+    batches: Iterable[pa.RecordBatch], ends: Callable[[], pa.Table]
+) -> Iterator[pa.RecordBatch]:
+    rows = [batch for batch in batches if batch.num_rows]
+    if rows:
+        changed = pa.Table.from_batches(rows).drop_columns("batches")
+        found = beside(keys(changed, OFFSET_KEYS), latest_ends(ends()), OFFSET_KEYS)
+        for name in OFFSET_COLUMNS:
+            if name not in OFFSET_KEYS:
+                changed = changed.append_column(name, found.column(name))
+        yield from _lag([one_batch(changed)])
 
 
 def _lag(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -207,26 +310,12 @@ def _lag(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield for_spark(gone, LAG)
 
 
-def _last_of_each(records: pa.RecordBatch) -> pa.RecordBatch:
-    """The last record of every share partition."""
-    ordered = records.sort_by([(name, "ascending") for name in (*KEY, "offset")])
-    place = keys(ordered, KEY)
-    last = pc.not_equal(place[1:], place[:-1]).to_numpy(zero_copy_only=False)
-    return ordered.filter(pa.array(np.append(last, True)))
-
-
-def _to_bytes(records: pa.RecordBatch) -> bytes:
-    # With its schema, so that a state which another version has written is recognised.
+def _to_bytes(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, records.schema) as writer:
-        writer.write_batch(records)
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
     return bytes(sink.getvalue())
 
 
-def _from_bytes(texts: Iterable[bytes]) -> pa.RecordBatch:
-    batches = [batch for text in texts for batch in pa.ipc.open_stream(pa.py_buffer(text))]
-    if any(batch.schema.names != _REPLAYED.names for batch in batches):
-        raise InputError(
-            "the stream's checkpoint is of another version of sharelag: start with a new one"
-        )
-    return one_batch(pa.Table.from_batches(batches))
+def _from_bytes(data: bytes) -> Iterator[pa.RecordBatch]:
+    yield from pa.ipc.open_stream(pa.py_buffer(data))

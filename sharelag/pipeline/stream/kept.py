@@ -1,7 +1,8 @@
 """Windows and lag of now: tables in this process that a stream keeps current.
 
-The stream begins with all that the state topic holds, as Kafka's own coordinators do; it has
-nothing to continue, so nothing can be stale when it begins again. After each micro-batch, and again
+The stream begins with all that the state topic holds, as Kafka's own coordinators do, or with all
+that the user's stream begins with; it has nothing to continue, so nothing can be stale when it
+begins again. After each micro-batch, and again
 and again while there is none, end offsets are requested, and the lag of every share partition is
 computed of its window and them, in this order: the other way round it could seem negative.
 
@@ -15,8 +16,9 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,13 +30,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sharelag import schemas
 from sharelag.errors import ClusterError, DataLossError, ShareLagError, are_away, first_line
 from sharelag.metrics.lag import lag_arrow
-from sharelag.pipeline.records import decode, select_records
 from sharelag.pipeline.stream.changes import updated, windows
 from sharelag.sources.inputs import KafkaInput
+from sharelag.sources.inputs.offsets import latest_ends
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.spark.data_source import register
 from sharelag.sources.spark.data_source_options import FORMAT
+from sharelag.sources.spark.ends import read_ends
+from sharelag.sources.spark.frames import FrameInput
 from sharelag.sources.spark.queries import brief, ended, raised_in_worker, started
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -55,7 +59,7 @@ class Kept:
 
     def __init__(
         self,
-        config: ClientConfig,
+        source: ClientConfig | FrameInput,
         spark: SparkSession,
         groups: frozenset[str],
         every: float,
@@ -63,10 +67,12 @@ class Kept:
         checkpoints: Path | None,
         topic: str = STATE_TOPIC,
     ) -> None:
-        self._config, self._groups, self._every, self._on_update = config, groups, every, on_update
-        self._checkpoints, self._topic = checkpoints, topic
+        self._source: _Topic | _Stream = (
+            _Stream(source) if isinstance(source, FrameInput) else _Topic(source, topic)
+        )
+        self._groups, self._every, self._on_update = groups, every, on_update
+        self._checkpoints = checkpoints
         self._spark = spark
-        register(spark)
         self._windows = schemas.WINDOWS.empty_table()
         self._lag = schemas.LAG.empty_table()
         self._number = 0  # of lags that were computed, and of changes of `_why`
@@ -95,13 +101,13 @@ class Kept:
                     self._stopped.wait(pause)
         except BaseException as error:
             ended = raised_in_worker(error) or ClusterError(first_line(error))
-            why = f"the stream of {self._topic} has ended ({ended}): watch again"
+            why = f"the stream of {self._source.records} has ended ({ended}): watch again"
             self._failure = error if isinstance(error, ShareLagError) else type(ended)(why)
         with self._changed:
             self._changed.notify_all()
 
     def _follow(self) -> None:
-        """Read the topic from its beginning until stopped, or records were pruned unread."""
+        """Read records from their beginning until stopped, or some were pruned unread."""
         self._current = False
         query = started(self._start)
         try:
@@ -127,17 +133,8 @@ class Kept:
                 self._changed.notify_all()
 
     def _start(self) -> StreamingQuery:
-        # It says better than Spark what is wrong.
-        kafka.offset_ranges(self._config.renewed(), self._topic)
-        options = {
-            "subscribe": self._topic,
-            "startingOffsets": "earliest",
-            **self._config.spark_options(),
-        }
-        raw = self._spark.readStream.format(FORMAT).options(**options).load()
-        writer = windows(
-            select_records(decode(raw).records, None, self._groups)
-        ).writeStream.outputMode("update")
+        raw = self._source.read(self._spark)
+        writer = windows(raw, groups=self._groups).writeStream.outputMode("update")
         self._tidy()
         if self._checkpoints:
             self._checkpoint = self._checkpoints / uuid4().hex
@@ -162,9 +159,8 @@ class Kept:
         """Sample end offsets while no records come, until the query ends or is to end."""
         while not self._stopped.is_set():
             with self._changed:
-                if (
-                    not self._current and self._is_empty()
-                ):  # there is no micro-batch before there is a record
+                # There is no micro-batch before there is a record.
+                if not self._current and self._source.is_empty(query):
                     self._windows, self._current = schemas.WINDOWS.empty_table(), True
                 if self._current and time.monotonic() - self._sampled >= max(self._every, 1.0):
                     self._compute()
@@ -180,20 +176,14 @@ class Kept:
         # What was pruned unread is superseded, but share partitions may have been deleted
         # meanwhile.
         self._not_current(
-            f"records of {self._topic} were pruned before they were read: it is read again from "
-            "its beginning"
-        )
-
-    def _is_empty(self) -> bool:
-        return all(
-            first == end
-            for first, end in kafka.offset_ranges(self._config.renewed(), self._topic).values()
+            f"records of {self._source.records} were pruned before they were read: it is read "
+            "again from its beginning"
         )
 
     def _compute(self) -> None:
         try:
             topic_ids = pc.unique(self._windows.column("topic_id")).to_pylist()
-            offsets = KafkaInput(self._config.renewed()).offsets(topic_ids)
+            offsets = self._source.offsets(topic_ids)
             self._lag = pa.Table.from_batches([lag_arrow(self._windows, offsets)])
         except ShareLagError as error:
             if self._number:
@@ -223,6 +213,56 @@ class Kept:
     def _tidy(self) -> None:
         if self._checkpoint is not None:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Topic:
+    """The state topic of a cluster, and its ends as brokers tell them."""
+
+    config: ClientConfig
+    records: str
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        register(spark)
+        # It says better than Spark what is wrong.
+        kafka.offset_ranges(self.config.renewed(), self.records)
+        options = {"subscribe": self.records, "startingOffsets": "earliest"}
+        options |= self.config.spark_options()
+        return spark.readStream.format(FORMAT).options(**options).load()
+
+    def is_empty(self, _: StreamingQuery) -> bool:
+        ranges = kafka.offset_ranges(self.config.renewed(), self.records)
+        return all(first == end for first, end in ranges.values())
+
+    def offsets(self, topic_ids: Sequence[str]) -> pa.Table:
+        return KafkaInput(self.config.renewed()).offsets(topic_ids)
+
+    def describe(self) -> str:
+        return KafkaInput(self.config).describe()
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream of the user's, and end offsets that are read anew each time."""
+
+    given: FrameInput
+    records: str = "raw records"
+
+    def read(self, _: SparkSession) -> DataFrame:
+        return self.given.raw
+
+    def is_empty(self, query: StreamingQuery) -> bool:
+        progress = query.lastProgress
+        return progress is not None and not progress["numInputRows"]
+
+    def offsets(self, _: Sequence[str]) -> pa.Table:
+        given = self.given.given_offsets
+        if given is None:
+            return schemas.OFFSETS.empty_table()
+        return latest_ends(read_ends(given, self.given.raw.sparkSession))
+
+    def describe(self) -> str:
+        return self.given.describe()
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.pipeline.stream.kept import Kept
-from sharelag.sources.inputs import KafkaInput
 from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
@@ -104,7 +103,7 @@ class Live(Kept, Displayable):
             when=f"as of {moment(pc.max(lag.column('as_of')).as_py())}",
             table=lag,
             columns=views.LAG.columns,
-            source=f"{KafkaInput(self._config).describe()}, spark engine",
+            source=f"{self._source.describe()}, spark engine",
             unknown=of_lag(lag),
             notes=(f"no longer current: {stale}",) if stale else (),
             order="lag",

@@ -5,19 +5,28 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from sharelag.errors import InputError
 from sharelag.pipeline.stream.kept import OnUpdate
 from sharelag.pipeline.stream.live import Live
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.spark import session
-from sharelag.sources.spark.queries import require_streams
+from sharelag.sources.spark.data_source_stream import require_admission_control
+from sharelag.sources.spark.ends import Ends
+from sharelag.sources.spark.frames import FrameInput
+from sharelag.sources.spark.queries import require_own_process
+
+if TYPE_CHECKING:
+    from sharelag.sources.spark.tabular import Tabular
 
 
 def watch(
-    cluster: str | ClientConfig,
+    cluster: str | ClientConfig | DataFrame,
     *,
+    offsets: Ends | Tabular | None = None,
     groups: str | Sequence[str] = (),
     every: float = 2.0,
     on_update: OnUpdate | None = None,
@@ -28,15 +37,18 @@ def watch(
     spark: SparkSession | None = None,
     checkpoints: Path | None = None,
 ) -> Live:
-    """Watch the lag of a running cluster move, until `Live.stop` or the end of a ``with`` block.
+    """Watch the lag of a cluster or of a stream, until `Live.stop` or the end of a ``with`` block.
 
     While lag cannot be computed, as while brokers are away, it stays as it was, and `Live.stale`
     says why.
 
     Parameters
     ----------
-    cluster : str or ClientConfig
-        ``"host:port[,...]"``, as for ``sharelag.open``.
+    cluster : str, ClientConfig or pyspark.sql.DataFrame
+        ``"host:port[,...]"``, as for ``sharelag.open``; or a stream of raw records.
+    offsets : path, name of a table, function, or DataFrame, optional
+        Beside a stream, as for `lag`: read each time that lag is computed, in this process, so that
+        a function may use the session. Without it, lag is not known.
     groups : str or sequence of str
         Only these share groups.
     every : float
@@ -74,13 +86,18 @@ def watch(
         cluster = client_config(
             cluster, Path(command_config) if command_config else None, properties, timeout
         )
-    spark = spark or session()
-    require_streams(
+    if offsets is not None and isinstance(cluster, ClientConfig):
+        raise InputError("offsets are for a stream: a cluster tells them itself")
+    source = cluster if isinstance(cluster, ClientConfig) else FrameInput(cluster, offsets)
+    spark = spark or (source.raw.sparkSession if isinstance(source, FrameInput) else session())
+    require_own_process(
         spark,
         "ask sharelag.open(...) repeatedly, or watch from a process with its own Spark session",
     )
+    if isinstance(source, ClientConfig):
+        require_admission_control()
     names = frozenset([groups] if isinstance(groups, str) else groups)
-    live = Live(cluster, spark, names, every, on_update or heed, checkpoints)
+    live = Live(source, spark, names, every, on_update or heed, checkpoints)
     try:
         live.wait()
     except BaseException:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -31,7 +31,8 @@ class FrameInput(RecordsOnly):
         both topics may be mixed.
     given_offsets : pyspark.sql.DataFrame, optional
         `sharelag.schemas.OFFSETS`, one row per topic partition, or several at different moments:
-        then the last one up to the moment is the end, and all of them are past ends.
+        then the last one up to the moment is the end, and all of them are past ends. Beside a
+        stream, whatever `sharelag.stream.lag` takes.
 
     Raises
     ------
@@ -40,15 +41,15 @@ class FrameInput(RecordsOnly):
     """
 
     raw: DataFrame
-    given_offsets: DataFrame | None = None
+    given_offsets: Any = None
 
     def __post_init__(self) -> None:
         schemas.require(self.raw, schemas.RAW, "raw records")
-        if self.given_offsets is not None:
+        if hasattr(self.given_offsets, "isStreaming"):
             schemas.require(self.given_offsets, schemas.OFFSETS, "offsets")
             if self.given_offsets.isStreaming:
                 raise InputError(
-                    "offsets cannot be a stream: write them to a table and pass spark.read of it"
+                    "offsets cannot be a stream: write them to a table, and give its name or path"
                 )
 
     @property

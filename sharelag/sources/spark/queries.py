@@ -35,6 +35,25 @@ _INTERRUPTED = re.compile(
 
 
 def require_streams(spark: SparkSession, instead: str) -> None:
+    """Make sure that a session runs our streams of a topic, and their micro-batches here.
+
+    Parameters
+    ----------
+    spark, instead
+        As for `require_own_process`.
+
+    Raises
+    ------
+    InputError
+        On Spark Connect, which runs them in a process on the server.
+    SetupError
+        When pyspark is too old for our streams.
+    """
+    require_own_process(spark, instead)
+    require_admission_control()
+
+
+def require_own_process(spark: SparkSession, instead: str) -> None:
     """Make sure that a session runs ``foreachBatch`` functions in this process.
 
     Parameters
@@ -47,15 +66,12 @@ def require_streams(spark: SparkSession, instead: str) -> None:
     ------
     InputError
         On Spark Connect, which runs them in a process on the server.
-    SetupError
-        When pyspark is too old for our streams.
     """
     if is_connect(spark):
         raise InputError(
             "Spark Connect runs micro-batches on its server, without access to this process: "
             f"{instead}"
         )
-    require_admission_control()
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:

@@ -1,0 +1,63 @@
+"""Streams of Spark Connect, whose server reads, replays and writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_SNAPSHOT
+from tests.support.records import offsets, raw, row
+from tests.support.spark.own_sessions import run
+
+
+@pytest.mark.exhaustive
+def test_streams_on_spark_connect(tmp_path: Path, remote: str) -> None:
+    """Windows, lag and Delta tables are made on the server, from what it reads again."""
+    (tmp_path / "ends").mkdir()
+    (tmp_path / "records").mkdir()
+    snapshot = pa.Table.from_batches([raw([encode_record(SHARE_SNAPSHOT, row(7, []))])])
+    pq.write_table(snapshot, tmp_path / "records" / "0.parquet")
+    pq.write_table(offsets(107), tmp_path / "ends" / "0.parquet")
+    done = run(_ON_CONNECT, {"SPARK_REMOTE": remote, "FOLDER": str(tmp_path)})
+    assert done.stdout.splitlines() == [
+        "[{'topic': 'orders', 'lag': 100}]",
+        "[{'topic': 'orders', 'lag': 100}]",
+        "which Spark lists once",
+        "it uses the session",
+        "without access to this process",
+    ], done.stderr[-3000:]
+
+
+_ON_CONNECT = """
+import os, re
+from deltalake import DeltaTable
+import sharelag
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.sources.spark import session
+spark, folder = session(), os.environ["FOLDER"]
+spark.conf.set("spark.sql.shuffle.partitions", "2")
+raw = spark.readStream.schema(schemas.spark_schema(schemas.RAW)).parquet(f"{folder}/records")
+windows, ends = sharelag.stream.windows(raw), f"{folder}/ends"
+def run(changes, name):
+    writer = changes.outputMode("update").option("checkpointLocation", f"{folder}/{name}")
+    writer.trigger(availableNow=True).start().awaitTermination()
+lag = sharelag.open(raw=raw, offsets=ends).frames.lag
+run(lag.writeStream.format("memory").queryName("lag_of_now"), "first")
+print(spark.sql("select topic, lag from lag_of_now").toArrow().to_pylist())
+run(windows.writeStream.foreachBatch(sharelag.stream.to_delta(f"{folder}/now", ends)), "second")
+print(DeltaTable(f"{folder}/now/lag").to_pyarrow_table(columns=["topic", "lag"]).to_pylist())
+def refused(ask, said):
+    try:
+        ask()
+    except InputError as error:
+        print(re.search(said, str(error))[0])
+files = spark.read.parquet(ends)
+refused(lambda: sharelag.stream.lag(windows, files), "which Spark lists once")
+refused(lambda: sharelag.stream.lag(windows, lambda: files), "it uses the session")
+refused(lambda: sharelag.stream.watch(raw), "without access to this process")
+"""
