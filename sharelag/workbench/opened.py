@@ -153,8 +153,10 @@ class Opened:
             There is no such group.
         """
         gathered = self._once("evidence", self._gather)
+        if group is None:
+            return gathered
         self._require(gathered, group)
-        return of_group(gathered, group)
+        return self._once(("evidence", group), lambda: of_group(gathered, group))
 
     def describe(self) -> str:
         """Where the records come from, for people; no secrets."""
