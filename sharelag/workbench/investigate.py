@@ -26,9 +26,11 @@ from sharelag.model import milliseconds
 from sharelag.reading import ORDER, OVER, Each, Reading, named
 from sharelag.replay.moment import Choice, Moment
 from sharelag.sources.inputs import Input
+from sharelag.sources.inputs.offsets import of_topics
 from sharelag.sources.kafka.described import described_offsets
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.engine import Answer, reading
+from sharelag.workbench.one_group import only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -117,7 +119,7 @@ def timeline_of(
     if not moments:
         return Answer.of(begun, schemas.TIMELINE.empty_table())
     lag = begun.table("lag")
-    keys = lag if group is None else lag.filter(pc.equal(lag.column("group_id"), group))
+    keys = only(lag, group)
     rows = len(moments) * keys.num_rows
     if most is None and rows > _MOST_ROWS:
         raise InputError(
@@ -126,7 +128,7 @@ def timeline_of(
     kept = keys.num_rows if most is None else min(keys.num_rows, max(most // len(moments), 1))
     if kept < keys.num_rows:
         keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
-    each, now = _lags(begun, moments, every), begun.table("offsets")
+    each, now = _lags(begun, keys, moments, every), begun.table("offsets")
     table = begun.over_history(
         each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys
     )
@@ -177,14 +179,18 @@ def timeline_frame(
     begun: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
 ) -> DataFrame:
     """The whole timeline of a reading on Spark as a DataFrame."""
-    return begun.timeline_frame(_lags(begun, moments, every), group)
+    keys = only(begun.table("lag"), group)
+    return begun.timeline_frame(_lags(begun, keys, moments, every), group)
 
 
-def _lags(begun: Reading, moments: Sequence[datetime], every: timedelta) -> Each:
-    """Make what works out the lags at some moments from the history of share partitions."""
+def _lags(
+    begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta
+) -> Each:
+    """Make what works out the lags of share partitions at some moments from their history."""
+    ids = sorted(pc.unique(keys.column("topic_id")).to_pylist())
     # The ends of the last moment are those that were read just now.
-    past = begun.source.past_offsets(begun.topic_ids, moments[:-1])
-    ends = pa.concat_tables([past, begun.table("offsets")])
+    past = begun.source.past_offsets(ids, moments[:-1])
+    ends = pa.concat_tables([past, of_topics(begun.table("offsets"), ids)])
     return partial(timeline_arrow, past_offsets=ends, moments=known_moments(ends, moments, every))
 
 
