@@ -25,6 +25,7 @@ from sharelag.metrics.timeline import timeline_arrow
 from sharelag.model import milliseconds
 from sharelag.reading import ORDER, OVER, Each, Reading, named
 from sharelag.replay.moment import Choice, Moment
+from sharelag.schemas.arrow import as_table
 from sharelag.sources.inputs import Input
 from sharelag.sources.inputs.offsets import of_topics
 from sharelag.sources.kafka.described import described_offsets
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 MOST_MOMENTS = 2_000
 #: Moments of a timeline where nobody says a step.
 STEPS = 60
+#: The lag of groups at moments.
+TRENDS = pa.schema([schemas.TIMELINE.field(name) for name in ("group_id", "as_of", "lag")])
 #: Rows of a timeline that are held in one process.
 _MOST_ROWS = 5_000_000
 
@@ -137,6 +140,25 @@ def timeline_of(
     return Answer.of(begun, table, rows - kept * len(moments))
 
 
+def trends_of(begun: Reading, moments: Sequence[datetime], every: timedelta) -> pa.Table:
+    """The lag of each group at moments, as `TRENDS`: summed where the history is replayed."""
+    lag = begun.table("lag")
+    each = _lags(begun, lag, moments, every)
+
+    def sums(history: pa.RecordBatch) -> pa.Table:
+        return lag_sums(as_table(each(history)))
+
+    return lag_sums(begun.over_history(sums, TRENDS, lag if begun.choice.topics else None))
+
+
+def lag_sums(timeline: pa.Table) -> pa.Table:
+    """The lag of each group at each moment, as `TRENDS`; null where a part of it is not known."""
+    grouped = timeline.group_by(["group_id", "as_of"]).aggregate(
+        [("lag", "sum", pc.ScalarAggregateOptions(skip_nulls=False))]
+    )
+    return grouped.rename_columns(TRENDS.names).cast(TRENDS)
+
+
 def step_of(progress: pa.Table, over: timedelta) -> timedelta:
     """The step of a timeline where nobody says one: a sixtieth of the span that rates are of."""
     # One step for all groups: the answer of one is then a part of what is kept.
@@ -183,9 +205,7 @@ def timeline_frame(
     return begun.timeline_frame(_lags(begun, keys, moments, every), group)
 
 
-def _lags(
-    begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta
-) -> Each:
+def _lags(begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta) -> Each:
     """Make what works out the lags of share partitions at some moments from their history."""
     ids = sorted(pc.unique(keys.column("topic_id")).to_pylist())
     # The ends of the last moment are those that were read just now.

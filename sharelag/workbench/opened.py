@@ -134,7 +134,7 @@ class Opened:
         give the same rows; what is read later of a cluster goes up to its end then.
         """
         source = copied(self.source)  # it keeps what it has read, such as where its log ends
-        if "reading" in self._once or not engines.is_sooner_here(source):
+        if "reading" in self._once or not engines.is_sooner_here(source, self.engine):
             return self.reading.table("lag")
         with engines.reading(source, "local", self.as_of, self.choice, history=False) as begun:
             return begun.table("lag")
