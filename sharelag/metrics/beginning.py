@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag.metrics.columns import numbers
-from sharelag.metrics.ends import known_ends
-from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.ends import Ends
 from sharelag.metrics.observed import BINS, parts_of
 from sharelag.metrics.rates import arrived_in_parts
+from sharelag.schemas import Arrow
 
 #: A lag has not begun while it is less than this part of today's.
 _LITTLE = 0.05
 
 
 def lag_began(
-    evidence: Evidence, observed: pa.Table, now: int
+    lag: Arrow, observed: Arrow, ends: Ends
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return when the lag of each share partition began.
 
@@ -26,12 +25,12 @@ def lag_began(
 
     Parameters
     ----------
-    evidence : Evidence
-        With ``lag`` and ``past_offsets``.
-    observed : pyarrow.Table
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    observed : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.OBSERVED` in the row order of the lag table.
-    now : int
-        Milliseconds; later ends are ignored.
+    ends : Ends
+        Of the same lag table.
 
     Returns
     -------
@@ -42,13 +41,12 @@ def lag_began(
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
     span = np.where(seen, end - begin, 1)
-    ends = known_ends(evidence.lag, evidence.past_offsets, now)
-    growth = arrived_in_parts(evidence.lag, ends, begin, span) - parts_of(observed, "finished_bins")
-    left, known = numbers(evidence.lag, "effective_lag")
-    lag = np.where(known, left, np.nan)[:, np.newaxis]
-    at_edges = lag - np.cumsum(growth[:, ::-1], axis=1)[:, ::-1]
+    growth = arrived_in_parts(lag, ends, begin, span) - parts_of(observed, "finished_bins")
+    left, known = numbers(lag, "effective_lag")
+    waiting = np.where(known, left, np.nan)[:, np.newaxis]
+    at_edges = waiting - np.cumsum(growth[:, ::-1], axis=1)[:, ::-1]
     # Where it is not known, there may have been lag.
-    is_little = at_edges <= _LITTLE * lag
+    is_little = at_edges <= _LITTLE * waiting
     quiet = BINS - 1 - np.argmax(is_little[:, ::-1], axis=1)
     rows, after = np.arange(len(left)), np.minimum(quiet + 1, BINS - 1)
     back = at_edges[rows, after] / np.maximum(growth[rows, after], 1)

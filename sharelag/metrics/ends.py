@@ -6,9 +6,12 @@ The interpolation is linear. Before the first and after the last known end the e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.metrics.columns import numbers
@@ -30,6 +33,16 @@ class Ends:
     end: NDArray[np.int64]  # non-decreasing within a topic partition
     rows: NDArray[np.int64]  # [rows]
 
+    @cached_property
+    def by_time(self) -> _Steps:
+        """The numbers to look a time up by."""
+        return _number(self.place, self.time)
+
+    @cached_property
+    def by_end(self) -> _Steps:
+        """The numbers to look an end offset up by."""
+        return _number(self.place, self.end)
+
 
 def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
     """Return the known ends of the topic partitions in a lag table, including those of its rows.
@@ -43,8 +56,9 @@ def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
     until : int
         Milliseconds; later ends are ignored.
     """
-    texts = pa.chunked_array([keys(lag, PARTITION), keys(past_offsets, PARTITION)])
-    codes = flat(texts).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+    mine, past = keys(lag, PARTITION), keys(past_offsets, PARTITION)
+    places = pc.index_in(pa.chunked_array([mine, past]), pc.unique(mine).drop_null())
+    codes = flat(places).fill_null(-1).to_numpy().astype(np.int64)
     time, timed = _of_both(lag, past_offsets, "as_of")
     end, ended = _of_both(lag, past_offsets, "end_offset")
     is_past = np.arange(len(codes)) >= lag.num_rows
@@ -62,7 +76,7 @@ def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
         Milliseconds, and whether they are known. If the end stayed there for some time, the last
         moment of that time.
     """
-    return _between(ends, ends.end, ends.time, offset)
+    return _between(ends, ends.by_end, ends.end, ends.time, offset)
 
 
 def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -79,7 +93,7 @@ def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDAr
     int64[rows], bool[rows]
         Offsets, and whether they are known.
     """
-    return _between(ends, ends.time, ends.end, time)
+    return _between(ends, ends.by_time, ends.time, ends.end, time)
 
 
 def first_time(ends: Ends) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -89,16 +103,30 @@ def first_time(ends: Ends) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return np.append(ends.time, 0)[np.where(known, at, -1)], known
 
 
+class _Steps(NamedTuple):
+    """One ascending number for (topic partition, x), so that all rows are looked up at once."""
+
+    values: NDArray[np.int64]  # of x, each once, ascending
+    numbered: NDArray[np.int64]  # [known ends]
+
+
+def _number(place: NDArray[np.int64], x: NDArray[np.int64]) -> _Steps:
+    values = np.unique(x)
+    return _Steps(values, place * (len(values) + 1) + np.searchsorted(values, x, side="right"))
+
+
 def _between(
-    ends: Ends, x: NDArray[np.int64], y: NDArray[np.int64], wanted: NDArray[np.int64]
+    ends: Ends,
+    steps: _Steps,
+    x: NDArray[np.int64],
+    y: NDArray[np.int64],
+    wanted: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Interpolate between the last point that is not beyond the target and the first that is."""
     if not len(x):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-    # One ascending number for (topic partition, x), so that all rows are looked up at once.
-    steps = np.unique(x)
-    numbered = ends.place * (len(steps) + 1) + np.searchsorted(steps, x, side="right")
-    sought = ends.rows * (len(steps) + 1) + np.searchsorted(steps, wanted, side="right")
+    values, numbered = steps
+    sought = ends.rows * (len(values) + 1) + np.searchsorted(values, wanted, side="right")
     after = np.searchsorted(numbered, sought, side="right")
     known = (after > 0) & (after < len(x))
     after = np.where(known, after, 0)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.durations import duration
@@ -66,7 +67,7 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
     InputError
         The cause of an installed package cannot be used; the message names the package.
     """
-    return _ranked(Facts(evidence, patience))
+    return _ranked(Facts.of(evidence, patience))
 
 
 def suspected(evidence: Evidence, patience: timedelta | None = None) -> dict[str, Suspicion]:
@@ -82,10 +83,12 @@ def suspected(evidence: Evidence, patience: timedelta | None = None) -> dict[str
     dict of str to Suspicion
         By group; only of groups without a cause.
     """
-    facts = Facts(evidence, patience)
+    facts = Facts.of(evidence, patience)
     known = set(_ranked(facts).column("group_id").to_pylist())
     found: dict[str, Suspicion] = {}
-    for row in _ranked(Facts(evidence, patience, YOUNG)).to_pylist():
+    if known == set(facts.groups):
+        return found
+    for row in _ranked(facts.younger(YOUNG)).to_pylist():
         if row["group_id"] not in known | found.keys():
             found[row["group_id"]] = _suspicion(row, facts)
     return found
@@ -176,54 +179,44 @@ def _rows(
     hit = np.flatnonzero(where)
     if not len(hit):
         return []
-    lag = facts.evidence.lag
-    places = (
-        lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(hit)).to_pylist()
-    )
-    together: dict[tuple[Any, ...], list[tuple[int, dict[str, Any]]]] = {}
-    for row, place in zip(hit.tolist(), places, strict=True):
-        together.setdefault((place["group_id"], place["topic"], place["topic_id"]), []).append(
-            (row, place)
-        )
-    return [_row(cause, found, key, members, said) for key, members in together.items()]
+    codes = facts.topic_of_group[hit]
+    order = np.argsort(codes, kind="stable")
+    together = np.split(hit[order], np.flatnonzero(np.diff(codes[order])) + 1)
+    return [_row(facts.evidence.lag, cause, found, rows, said) for rows in together]
 
 
 def _row(
-    cause: Cause,
-    found: Found,
-    key: tuple[Any, ...],
-    members: list[tuple[int, dict[str, Any]]],
-    said: _Said,
+    lag: pa.Table, cause: Cause, found: Found, rows: NDArray[np.int64], said: _Said
 ) -> dict[str, Any]:
-    rows = np.array([row for row, _ in members])
     held, since = found.held[rows], found.since[rows]
     # The numbers are from the share partition with the most affected offsets; holders of all.
-    at = int(np.argmax(np.nan_to_num(held, nan=-1)))
-    worst, place = rows[at], members[at][1]
+    worst = int(rows[np.argmax(np.nan_to_num(held, nan=-1))])
+    group, topic, topic_id, partition = (
+        lag.column(name)[worst].as_py() for name in ("group_id", "topic", "topic_id", "partition")
+    )
     evidence = {
         name: values[worst]
         for name, values in found.evidence.items()
         if not np.isnan(values[worst])
     }
-    partitions = [place["partition"] for _, place in members]
+    named = lag.column("partition").take(pa.array(rows[:_NAMED])).to_pylist()
     where = {
-        "partitions": ",".join(map(str, partitions[:_NAMED]))
-        + (",..." if len(partitions) > _NAMED else "")
+        "partitions": ",".join(map(str, named)) + (",..." if len(rows) > _NAMED else ""),
     }
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
-    share_partition = (key[0], key[2], place["partition"])
-    if lines := lines_of_places((one for _, one in members), said.holders):
-        words["held_by"] = said.holders[share_partition] if len(members) == 1 else "; ".join(lines)
+    share_partition = (group, topic_id, partition)
+    if said.holders and (lines := lines_of_places(_places(lag, rows), said.holders)):
+        words["held_by"] = said.holders[share_partition] if len(rows) == 1 else "; ".join(lines)
     if share_partition in said.measured:
         words["measured"] = said.measured[share_partition]
-    if lead := said.led.get(key[0]):
+    if lead := said.led.get(group):
         words["led_by"] = lead
     shown = [*words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
     return {
-        "group_id": key[0],
-        "topic": key[1],
-        "topic_id": key[2],
-        "partition": partitions[0] if len(partitions) == 1 else None,
+        "group_id": group,
+        "topic": topic,
+        "topic_id": topic_id,
+        "partition": partition if len(rows) == 1 else None,
         "cause": cause.name,
         "severity": cause.severity,
         "held": None if np.isnan(held).all() else int(np.nansum(held)),
@@ -231,6 +224,13 @@ def _row(
         if np.isnan(since).all()
         else datetime.fromtimestamp(float(np.nanmin(since)) / 1000, UTC),
         "summary": cause.summary,
-        "advice": cause.advice.replace(OF_GROUP, f"--group {shell_word(key[0])}"),
+        "advice": cause.advice.replace(OF_GROUP, f"--group {shell_word(group)}"),
         "evidence": [{"name": name, "value": value} for name, value in [*where.items(), *shown]],
     }
+
+
+def _places(lag: pa.Table, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Return share partitions by name."""
+    names = ["group_id", "topic", "topic_id", "partition"]
+    places: list[dict[str, Any]] = lag.select(names).take(pa.array(rows)).to_pylist()
+    return places

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from sharelag.metrics.beginning import lag_began
 from sharelag.metrics.columns import numbers
-from sharelag.metrics.ends import PARTITION, known_ends, time_of
+from sharelag.metrics.ends import PARTITION, Ends, known_ends, time_of
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.loads import exploded
 from sharelag.metrics.observed import parts_of
@@ -40,6 +41,20 @@ class Facts:
     #: Of the patience: causes that have held for so long are found, too.
     part: float = 1.0
 
+    @classmethod
+    def of(cls, evidence: Evidence, patience: timedelta | None = None) -> Facts:
+        """Return the facts of some evidence, which keeps what was worked out of it."""
+        if patience not in evidence.facts:
+            evidence.facts[patience] = cls(evidence, patience)
+        return evidence.facts[patience]
+
+    def younger(self, part: float) -> Facts:
+        """Return the same for a part of the patience; all else was worked out already."""
+        other = copy(self)
+        vars(other).pop("patience", None)
+        vars(other)["part"] = part
+        return other
+
     @cached_property
     def now(self) -> int:
         """The moment in milliseconds; brokers' clocks may be ahead of this machine's."""
@@ -62,7 +77,8 @@ class Facts:
 
     def setting_text(self, name: str) -> NDArray[Any]:
         """Return a setting of each share partition's group as text."""
-        return np.array([str(self._settings[group][name].value) for group in self.groups], object)
+        names = [str(self._settings[group][name].value) for group in self._names]
+        return np.array(names, object)[self._group]
 
     def lag(self, name: str) -> Floats:
         """Return a column of the lag table."""
@@ -162,10 +178,14 @@ class Facts:
         return _floats(self._logs, "last_stable_offset")
 
     @cached_property
+    def ends(self) -> Ends:
+        """The known ends of the topic partitions until now."""
+        return known_ends(self.evidence.lag, self.evidence.past_offsets, self.now)
+
+    @cached_property
     def stable_since(self) -> Floats:
         """Estimated time when the open transaction started, in milliseconds."""
-        ends = known_ends(self.evidence.lag, self.evidence.past_offsets, self.now)
-        time, known = time_of(ends, np.nan_to_num(self.stable_end).astype(np.int64))
+        time, known = time_of(self.ends, np.nan_to_num(self.stable_end).astype(np.int64))
         return np.where(known & ~np.isnan(self.stable_end), time.astype(float), np.nan)
 
     @cached_property
@@ -239,7 +259,7 @@ class Facts:
     @cached_property
     def lag_began(self) -> tuple[Floats, Bools]:
         """When the lag began, in milliseconds, and whether it may be older than that."""
-        return lag_began(self.evidence, self._observed, self.now)
+        return lag_began(self.evidence.lag, self._observed, self.ends)
 
     @cached_property
     def sampled_holes(self) -> tuple[Floats, Floats]:
@@ -314,7 +334,16 @@ class Facts:
 
     @cached_property
     def _names(self) -> list[str]:
-        return sorted(set(self.groups))
+        names: list[str] = pc.unique(self.evidence.lag.column("group_id")).to_pylist()
+        return names
+
+    @cached_property
+    def _group(self) -> NDArray[np.int64]:
+        """Which of `_names` the group of each share partition is."""
+        places = pc.index_in(
+            flat(self.evidence.lag.column("group_id")), pa.array(self._names, pa.string())
+        )
+        return np.asarray(places.to_numpy(), np.int64)
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Any]]:
@@ -349,7 +378,7 @@ class Facts:
         return self._columns[which, name]
 
     def _of_group(self, values: dict[str, float]) -> Floats:
-        return np.array([values[group] for group in self.groups], float)
+        return np.array([values[group] for group in self._names], float)[self._group]
 
 
 def sums(values: Floats, of: NDArray[Any]) -> Floats:

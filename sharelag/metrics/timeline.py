@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.metrics.columns import bools, numbers
-from sharelag.metrics.ends import PARTITION
 from sharelag.model import milliseconds
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.schemas.arrow import as_table, flat, keys
 from sharelag.tables.reasons import (
     NEGATIVE_LAG,
     NO_COMPLETE_COUNT,
@@ -60,15 +59,27 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
         return schemas.TIMELINE.empty_table()
     table = as_table(history)
     rows, at = _last_rows(table, wanted)
-    then = table.take(pa.array(rows))
+    then = table.select([*_KEPT, "record_kind", "from_snapshot"]).take(pa.array(rows))
     alive = pc.not_equal(then.column("record_kind"), "tombstone").to_numpy(zero_copy_only=False)
     then, at = then.filter(pa.array(alive)), at[alive]
-    as_of = pa.array(wanted[at]).view(schemas.TIMESTAMP)
-    place = then.select(list(PARTITION)).append_column("as_of", as_of.cast(pa.int64()))
     offsets = as_table(past_offsets)
-    offsets = offsets.append_column("moment", flat(offsets.column("as_of")).cast(pa.int64()))
-    ends = beside(keys(place, (*PARTITION, "as_of")), offsets, (*PARTITION, "moment"))
-    return _lagged(then, ends, as_of)
+    ids = pc.unique(flat(then.column("topic_id")))
+    moment, noted = numbers(offsets, "as_of")
+    nearest = np.minimum(np.searchsorted(wanted, moment), len(wanted) - 1)
+    there = np.where(noted & (wanted[nearest] == moment), nearest, -1)
+    place = pc.index_in(
+        _places(then, ids, at, len(wanted)), _places(offsets, ids, there, len(wanted))
+    )
+    ends = offsets.select(["topic", "end_offset"]).take(place)
+    return _lagged(then, ends, pa.array(wanted[at]).view(schemas.TIMESTAMP))
+
+
+def _places(table: pa.Table, ids: pa.Array, moment: NDArray[np.int64], moments: int) -> pa.Array:
+    """Return one number per topic partition and moment; a null one where one is not known."""
+    topic = pc.index_in(flat(table.column("topic_id")), ids).fill_null(-1).to_numpy()
+    partition, known = numbers(table, "partition")
+    number = (topic.astype(np.int64) * 2**31 + partition) * moments + moment
+    return pa.array(number, mask=~known | (topic < 0) | (moment < 0))
 
 
 def _last_rows(

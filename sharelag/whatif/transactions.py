@@ -27,7 +27,7 @@ def lasting(evidence: Evidence, group: str) -> dict[Place, tuple[int, float]]:
         By topic id and partition: the last stable offset, and the milliseconds since the first
         record of the transaction was appended.
     """
-    facts = Facts(evidence)
+    facts = Facts.of(evidence)
     where = finders.open_transaction(facts).where
     rows = evidence.lag.select(["group_id", "topic_id", "partition"]).to_pylist()
     return {

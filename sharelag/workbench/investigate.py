@@ -26,10 +26,13 @@ from sharelag.metrics.timeline import timeline_arrow
 from sharelag.model import milliseconds
 from sharelag.reading import ORDER, OVER, Each, Reading, named
 from sharelag.replay.moment import Choice, Moment
+from sharelag.schemas.arrow import as_table
 from sharelag.sources.inputs import Input
+from sharelag.sources.inputs.offsets import of_topics
 from sharelag.sources.kafka.described import described_offsets
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.engine import Answer, reading
+from sharelag.workbench.one_group import only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 MOST_MOMENTS = 2_000
 #: Moments of a timeline where nobody says a step.
 STEPS = 60
+#: The lag of groups at moments.
+TRENDS = pa.schema([schemas.TIMELINE.field(name) for name in ("group_id", "as_of", "lag")])
 #: Rows of a timeline that are held in one process.
 _MOST_ROWS = 5_000_000
 
@@ -118,7 +123,7 @@ def timeline_of(
     if not moments:
         return Answer.of(begun, schemas.TIMELINE.empty_table())
     lag = begun.table("lag")
-    keys = lag if group is None else lag.filter(pc.equal(lag.column("group_id"), group))
+    keys = only(lag, group)
     rows = len(moments) * keys.num_rows
     if most is None and rows > _MOST_ROWS:
         raise InputError(
@@ -127,13 +132,32 @@ def timeline_of(
     kept = keys.num_rows if most is None else min(keys.num_rows, max(most // len(moments), 1))
     if kept < keys.num_rows:
         keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
-    each, now = _lags(begun, moments, every), begun.table("offsets")
+    each, now = _lags(begun, keys, moments, every), begun.table("offsets")
     table = begun.over_history(
         each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys
     )
     table = named(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
     table = begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Answer.of(begun, table, rows - kept * len(moments))
+
+
+def trends_of(begun: Reading, moments: Sequence[datetime], every: timedelta) -> pa.Table:
+    """The lag of each group at moments, as `TRENDS`: summed where the history is replayed."""
+    lag = begun.table("lag")
+    each = _lags(begun, lag, moments, every)
+
+    def sums(history: pa.RecordBatch) -> pa.Table:
+        return lag_sums(as_table(each(history)))
+
+    return lag_sums(begun.over_history(sums, TRENDS, lag if begun.choice.topics else None))
+
+
+def lag_sums(timeline: pa.Table) -> pa.Table:
+    """The lag of each group at each moment, as `TRENDS`; null where a part of it is not known."""
+    grouped = timeline.group_by(["group_id", "as_of"]).aggregate(
+        [("lag", "sum", pc.ScalarAggregateOptions(skip_nulls=False))]
+    )
+    return grouped.rename_columns(TRENDS.names).cast(TRENDS)
 
 
 def step_of(progress: pa.Table, over: timedelta) -> timedelta:
@@ -178,14 +202,16 @@ def timeline_frame(
     begun: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
 ) -> DataFrame:
     """The whole timeline of a reading on Spark as a DataFrame."""
-    return begun.timeline_frame(_lags(begun, moments, every), group)
+    keys = only(begun.table("lag"), group)
+    return begun.timeline_frame(_lags(begun, keys, moments, every), group)
 
 
-def _lags(begun: Reading, moments: Sequence[datetime], every: timedelta) -> Each:
-    """Make what works out the lags at some moments from the history of share partitions."""
+def _lags(begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta) -> Each:
+    """Make what works out the lags of share partitions at some moments from their history."""
+    ids = sorted(pc.unique(keys.column("topic_id")).to_pylist())
     # The ends of the last moment are those that were read just now.
-    past = begun.source.past_offsets(begun.topic_ids, moments[:-1])
-    ends = pa.concat_tables([past, begun.table("offsets")])
+    past = begun.source.past_offsets(ids, moments[:-1])
+    ends = pa.concat_tables([past, of_topics(begun.table("offsets"), ids)])
     return partial(timeline_arrow, past_offsets=ends, moments=known_moments(ends, moments, every))
 
 

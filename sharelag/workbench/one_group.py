@@ -30,11 +30,16 @@ def only(table: pa.Table | None, group: str | None) -> Any:
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
     """What was gathered of one group, or all."""
+    if group is None:
+        return evidence
     names = (
         *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
         "measured",
     )
-    return replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
+    mine = replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
+    # Groups are ranked one by one: what was found in all of them holds for each.
+    mine.ranked.update({key: only(found, group) for key, found in evidence.ranked.items()})
+    return mine
 
 
 def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:

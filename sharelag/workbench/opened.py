@@ -135,7 +135,7 @@ class Opened:
         give the same rows; what is read later of a cluster goes up to its end then.
         """
         source = copied(self.source)  # it keeps what it has read, such as where its log ends
-        if "reading" in self._once or not engines.is_sooner_here(source):
+        if "reading" in self._once or not engines.is_sooner_here(source, self.engine):
             return self.reading.table("lag")
         with engines.reading(source, "local", self.as_of, self.choice, history=False) as begun:
             return begun.table("lag")
@@ -154,8 +154,10 @@ class Opened:
             There is no such group.
         """
         gathered = self._once("evidence", self._gather)
+        if group is None:
+            return gathered
         self._require(gathered, group)
-        return of_group(gathered, group)
+        return self._once(("evidence", group), lambda: of_group(gathered, group))
 
     def describe(self) -> str:
         """Where the records come from, for people; no secrets."""

@@ -28,7 +28,7 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
         lags are left out. A share partition that was never fetched is ok if nothing arrived, and a
         warning if records did. One whose offsets could not be read is unknown.
     """
-    facts = Facts(evidence)
+    facts = Facts.of(evidence)
     reasons = evidence.lag.column("lag_reason").to_pylist()
     came = not_started(facts).where
     end = facts.lag("end_offset")

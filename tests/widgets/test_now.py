@@ -17,6 +17,7 @@ from sharelag.reports.verdict import verdict
 from sharelag.tables.words import lag_sum, moment
 from sharelag.workbench import Workbench
 from sharelag_widgets.dashboards import GroupView, Now
+from sharelag_widgets.dashboards.now import READING
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
@@ -234,41 +235,57 @@ def test_the_verdict_tries_what_fits_the_worst_cause(storm: Workbench) -> None:
     assert {"the group as it is", "+2 members"} <= set(names)
 
 
-def test_lag_comes_first_where_the_rest_takes_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lag_comes_first_then_the_verdict_and_the_past_of_a_group_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As in a notebook on Spark, where everything takes ten times as long as lag."""
     monkeypatch.setattr(Now, "_takes_a_while", lambda _: True)
-    seen: list[tuple[str, str, tuple[str, ...]]] = []
-    going_on = threading.Event()
+    judged, read = threading.Event(), threading.Event()
+    overview, moments = Workbench.overview, Workbench.moments
 
-    def prepare(board: Now, bench: Workbench) -> None:
-        table = board.table.view
-        assert table is not None
-        seen.append((board.verdict.sentence, board.verdict.level, tuple(table.names)))
-        assert going_on.wait(300)
+    def judge(bench: Workbench) -> Any:
+        assert judged.wait(300)
+        return overview(bench)
 
-    monkeypatch.setattr(Now, "_prepare", prepare)
+    def look_back(bench: Workbench, group: str) -> Any:
+        assert read.wait(300)
+        return moments(bench, group)
+
+    monkeypatch.setattr(Workbench, "overview", judge)
+    monkeypatch.setattr(Workbench, "moments", look_back)
     bench = sharelag.open("chapters", engine="local")
-    lag = bench.reading.table("lag")
+    lag = bench.reading.table("lag").column("lag")
     board = Now(bench)
-    total = lag_sum(pc.sum(lag.column("lag")).as_py(), lag.column("lag").null_count)
-    first = board.verdict.sentence
+    total = lag_sum(pc.sum(lag).as_py(), lag.null_count)
+    assert board.verdict.sentence == f"Lag {total} of 7 share groups"
     assert board.header.busy
     assert board.right.layout.display == "none"
     board.redraw()  # as a change of the theme does
     assert board.header.failure == ""
-    going_on.set()
+    judged.set()
     assert board._run is not None
     assert board._run.join(300)
-    assert first in (f"Lag {total} of 7 share groups", bench.overview().title)
-    ((verdict, level, names),) = seen
-    assert (verdict, level) == (bench.overview().title, "critical")
-    assert "trend" not in names
-    table = board.table.view
-    assert table is not None
-    assert "trend" in table.names
-    assert board.right.layout.display is None
+    assert (board.verdict.sentence, board.verdict.level) == (bench.overview().title, "critical")
     assert (board.header.busy, board.verdict.busy) == (False, "")
-    assert board.summary() == Now(bench).summary()
+    assert board.right.layout.display is None
+    for group in ("notifications", "billing"):  # the second is picked while that is read
+        board.group = group
+        assert [one["cause"] for one in board.cards.cards] == bench.explain(group).table[
+            "cause"
+        ].to_pylist()
+        assert board.rows_of_group.view.rows.num_rows == len(bench.lag(group).table)
+        for part in (board.over_time, board.strip):
+            assert (part.header.busy, part.header.facts) == (True, [READING])
+        assert "trend" not in board.table.view.names
+    read.set()
+    assert board.join(300)
+    assert "trend" in board.table.view.names
+    whole = Now(bench, "billing")
+    assert whole.join(300)
+    assert board.summary() == whole.summary()
+    assert board.over_time.view.data == whole.over_time.view.data
+    assert board.strip.view.data == whole.strip.view.data
+    assert not (board.over_time.header.busy or board.strip.header.busy)
 
 
 def test_lag_is_shown_before_spark_has_started_and_stays_if_it_does_not(

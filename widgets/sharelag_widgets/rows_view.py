@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import traitlets
 
 from .columns import Column, Rows, column_of, pack, table_of
-from .selection import SHARE_PARTITION, Key, Selection, isolated, key_text, keys_of
+from .selection import SHARE_PARTITION, Key, Selection, isolated, key_texts, keys_of
 from .view import View
 
 
@@ -72,11 +73,7 @@ class RowsView(View):
 
     def _columns(self) -> dict[str, Column]:
         """The columns that the browser needs."""
-        return {
-            "_key": column_of(
-                pa.array([key_text(key) for key in self._row_keys], pa.string()), "key"
-            )
-        }
+        return {"_key": column_of(key_texts(self._rows, self._key_columns), "key")}
 
     def _picked(self, _: str) -> dict[str, Any]:
         chosen = np.frombuffer(self.picked, np.uint32)
@@ -98,14 +95,12 @@ def labels_of(rows: pa.Table, keys: Sequence[Key], labels: Mapping[Key, str] | N
     """A name for people for every row: the one given, or its topic and partition, or its key."""
     names = rows.schema.names
     if labels is None and "partition" in names and ("topic" in names or "topic_id" in names):
-        topics = rows.column("topic").to_pylist() if "topic" in names else [None] * len(rows)
-        ids = rows.column("topic_id").to_pylist() if "topic_id" in names else topics
-        partitions = rows.column("partition").to_pylist()
-        found = [
-            f"{isolated(topic or id_)}-{number}"
-            for topic, id_, number in zip(topics, ids, partitions, strict=True)
-        ]
-        return pa.array(found, pa.string())
+        given = [rows.column(name) for name in ("topic", "topic_id") if name in names]
+        coded = pc.coalesce(*(one.cast(pa.string()) for one in given)).dictionary_encode()
+        coded = coded.combine_chunks()
+        shown = pa.array(map(isolated, coded.dictionary.to_pylist()), pa.string())
+        numbers = rows.column("partition").combine_chunks().cast(pa.string())
+        return pc.binary_join_element_wise(shown.take(coded.indices), numbers, "-")
     return pa.array(
         [(labels or {}).get(key, " / ".join(map(str, key))) for key in keys], pa.string()
     )

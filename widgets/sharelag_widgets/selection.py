@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import traitlets
 
 from sharelag.errors import InputError
@@ -180,6 +181,17 @@ def isolated(name: str) -> str:
         if any(unicodedata.bidirectional(letter) in _TURNING for letter in name)
         else name
     )
+
+
+def key_texts(table: pa.Table, columns: Iterable[str]) -> pa.Array:
+    """The key of every row as `key_text` has it; each value of a column is written once."""
+    parts = []
+    for name in columns:
+        coded = table.column(name).combine_chunks().dictionary_encode()
+        words = [key_text((value,))[1:-1] for value in coded.dictionary.to_pylist()]
+        parts.append(pa.array(words, pa.string()).take(coded.indices).fill_null("null"))
+    joined = pc.binary_join_element_wise(*parts, ",")
+    return pc.binary_join_element_wise("[", joined, "]", "")
 
 
 def key_text(key: Key) -> str:

@@ -117,7 +117,7 @@ def write_textfile(gathered: Gathered, file: Path) -> None:
 
 
 def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
-    facts = Facts(evidence)
+    facts = Facts.of(evidence)
     chosen = _named_uniquely(evidence)
     labels = [
         [str(row["group_id"]), str(row["topic"]), str(row["partition"])]

@@ -59,7 +59,7 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
         have no lag, in Kafka's own command neither, and are left out of the sum; if an end offset
         could not be read there is no sum.
     """
-    facts = Facts(evidence, patience)
+    facts = Facts.of(evidence, patience)
     groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
     lag, held = facts.lag("lag"), stuck(facts)
     unread = np.array(

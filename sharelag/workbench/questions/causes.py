@@ -28,15 +28,26 @@ class WithCauses(Opened):
 
     def overview(self) -> Result:
         """How each group is, the worst first; the title says it in a sentence."""
-        return _overview_answer(self.evidence(), self.patience, self._base())
+        return self._once(
+            ("answer", "overview"),
+            lambda: _overview_answer(self.evidence(), self.patience, self._base()),
+        )
 
     def explain(self, group: str | None = None) -> Result:
         """Why there is lag: causes with their evidence, the most severe first."""
-        return self._counted(_explained_answer(self.evidence(group), self.patience, self._base()))
+        answer = self._once(
+            ("answer", "explain", group),
+            lambda: _explained_answer(self.evidence(group), self.patience, self._base()),
+        )
+        return self._counted(answer)
 
     def progress(self, group: str | None = None) -> Result:
         """How old the lag is, how fast it grows or drains, and how long its records are kept."""
-        return self._counted(_progress_answer(self.evidence(group), self._base()))
+        answer = self._once(
+            ("answer", "progress", group),
+            lambda: _progress_answer(self.evidence(group), self._base()),
+        )
+        return self._counted(answer)
 
     def _counted(self, result: Result) -> Result:
         """A result with how members acknowledged records, by brokers' metrics."""

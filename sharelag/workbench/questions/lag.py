@@ -28,7 +28,10 @@ class WithLag(Opened):
     def lag(self, group: str | None = None, by: str | None = None) -> Result:
         """The lag of every share partition, or its sums by ``"group"`` or ``"topic"``."""
         sums = None if by is None else self._ask(("lag", by), lambda: self.reading.rollup(by))
-        return _lag_answer(self.evidence(group), by, self._base(), only(sums, group))
+        return self._once(
+            ("answer", "lag", group, by),
+            lambda: _lag_answer(self.evidence(group), by, self._base(), only(sums, group)),
+        )
 
     def reconcile(self, described: str | None = None, true: bool = False) -> Result:
         """The lag in several ways, and why they differ.

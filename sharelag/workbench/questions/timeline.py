@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.durations import duration
@@ -55,8 +57,7 @@ class WithTimeline(Opened):
         moments = investigate.regular_moments(self.reading, step, begin, over)
         # What is few is worked out once for all groups; of more each group has its own share
         # partitions.
-        few = len(moments) * self.evidence().lag.num_rows <= MOST_TIMELINE_ROWS
-        mine = None if few else group
+        mine = None if self._are_few(moments) else group
         answer = self._ask(
             ("timeline", step, begin, mine),
             lambda: investigate.timeline_of(self.reading, moments, step, mine, MOST_TIMELINE_ROWS),
@@ -67,6 +68,23 @@ class WithTimeline(Opened):
         return _timeline_answer(
             answer, step, group, replace(self._base(), as_of=evidence.as_of, frame=frame)
         )
+
+    def trends(self) -> pa.Table:
+        """The lag of each group at the moments of `timeline`, as ``group_id as_of lag``.
+
+        Null where the lag of one of its share partitions is not known; no row where it had none.
+        """
+        step = self._step()
+        over = investigate.STEPS * step
+        moments = investigate.regular_moments(self.reading, step, None, over)
+        if self._are_few(moments):
+            return investigate.lag_sums(self.timeline().table)
+        return self._ask(
+            ("trends", step), lambda: investigate.trends_of(self.reading, moments, step)
+        )
+
+    def _are_few(self, moments: Sequence[datetime]) -> bool:
+        return len(moments) * self.evidence().lag.num_rows <= MOST_TIMELINE_ROWS
 
     def events(self, group: str | None = None, since: str | datetime | None = None) -> Result:
         """What happened to share partitions: resets, new leaders, archived records, members.

@@ -92,13 +92,17 @@ class GroupDashboard(Dashboard):
             )
         self._filling = True
         try:
-            self.groups.options = there
+            if self.groups.options != tuple(there):
+                self.groups.options = there
             self.groups.value = self._asked if self._asked in there else None
         finally:
             self._filling = False
         self.bench.evidence(self._asked)
-        self.header.title = f"{self.TITLE}: {text.name(self._asked, None)}"
+        self.header.title = self._title()
         return str(self._asked)
+
+    def _title(self) -> str:
+        return f"{self.TITLE}: {text.name(self._asked, None)}"
 
     def _first_group(self) -> str:
         """The group that is shown where nobody chose one: the one with the most lag."""

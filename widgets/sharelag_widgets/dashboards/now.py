@@ -26,7 +26,7 @@ from sharelag.workbench.one_group import delivery_limit, worst_first
 
 from ..partition_grid import PartitionGrid
 from ..run import Run, is_watched
-from ..selection import SHARE_PARTITION, Selection
+from ..selection import Selection
 from .cards import CAUSES_HELP, CauseCards
 from .fleet import MEASURES, charts_help, measured
 from .group_dashboard import IN_A_GROUP
@@ -55,6 +55,11 @@ RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "l
 RANGE_MOMENTS = 60
 #: Groups whose age is not known that are named.
 NAMED = 5
+#: Up to this many records are read while the cell runs; of more, lag is shown first.
+AT_ONCE = 100_000
+READING = "Reading how it came about ..."
+#: The past of a group that is shown: of which workbench, and how many seconds of it.
+Past = tuple[Workbench, str, int]
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "as long as a cause has lasted, named where it begins",
     "mark": "a member joined or left, the last one left, a new leader, records archived (also "
@@ -80,6 +85,11 @@ class Now(TriedGroup):
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         self._only_lag = False  # nothing else is known yet
+        self._shown: Workbench | None = None  # by the parts that are about all groups
+        self._table_of: tuple[Workbench, bool] | None = None  # and whether it has trends
+        self._channel = ""
+        self._past: set[Past] = set()  # what was read
+        self._past_run: Run | None = None
         self.verdict = Verdict({"worst": self._show_worst, "what if": self._try_worst})
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
@@ -152,7 +162,11 @@ class Now(TriedGroup):
         self._run.start()
 
     def _takes_a_while(self) -> bool:
-        return engines.choose(self.bench.engine, self.bench.source) == "spark" and is_watched()
+        """Whether somebody looks on for whom reading everything takes long."""
+        return is_watched() and (self._is_on_spark() or self.bench.source.size() > AT_ONCE)
+
+    def _is_on_spark(self) -> bool:
+        return engines.choose(self.bench.engine, self.bench.source) == "spark"
 
     def _show_lag_alone(self) -> None:
         """The groups with their lag, which is known long before what causes it."""
@@ -175,16 +189,7 @@ class Now(TriedGroup):
             part.layout.display = "none" if is_hidden else None
 
     def _gather(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
-        overview = self.bench.overview()
-        if self._asked is None and len(overview.table):
-            self._asked = self._first_group()
-        if len(overview.table):
-            with self._lock:
-                self._say(overview.title, overview.table)
-                columns = [name for name in COLUMNS if name != "trend"]
-                self.table.fill(overview, _in_words(overview.table), columns)
-                self.verdict.busy = "Reading how it came about ..."
-        self._prepare(self.bench)
+        self.bench.overview()
         return self.bench
 
     def _was_read(self, run: Run, fresh: Workbench | None, error: BaseException | None) -> None:
@@ -199,26 +204,45 @@ class Now(TriedGroup):
         if self._only_lag:
             self._only_lag, self.verdict.busy = False, ""
             self._hide(False)
-        overview = self.bench.overview()
-        name = input_name(self.bench.source)
-        self.header.title = f"{self.TITLE}: {text.name(name, None)}" if name else self.TITLE
-        self.header.tell(overview.as_of, self._unknown(overview))
-        self._say(overview.title, overview.table)
-        share_partitions = self.bench.evidence().lag.num_rows
-        groups = _with_trend(overview.table, self.bench.timeline().table, share_partitions)
-        self.table.fill(overview, _in_words(groups), COLUMNS)
+        if self._shown is not self.bench:
+            self._show_all()
+        self._show_groups(self._knows_past(group))
+        self._say(group)
         with self._deaf():
             self._picked.keys = ((group,),)
+        self.cards.show(self.bench, group)
+        self.sheet.words = f"{text.name(group, None)}: causes, history, window, what-ifs"
+        if self._knows_past(group):
+            self._show_window(group)
+        else:
+            self.record.about = ""
+            self.strip.wait(READING)
+        self.rows_of_group.fill(self.bench.lag(group))
+        self._show_trial()
+
+    def _show_all(self) -> None:
+        """Fill what is about all groups, which stays while another one is picked."""
+        overview = self.bench.overview()
+        self._past = {one for one in self._past if one[0] is self.bench}
+        self.header.tell(overview.as_of, self._unknown(overview))
+        self._channel = self._for_the_channel(overview.title, overview.table)
         self.rows = measured(self.bench)
         known = [name for name in MEASURES if self.rows.column(name).null_count < len(self.rows)]
         self.grid.measures = known
         self.grid.measure = self.grid.measure if self.grid.measure in known else (known or [""])[0]
         self.grid.rows = self.rows
-        self.cards.show(self.bench, group)
-        self.sheet.words = f"{text.name(group, None)}: causes, history, window, what-ifs"
-        self._show_window(group)
-        self.rows_of_group.fill(self.bench.lag(group))
-        self._show_trial()
+        self._shown = self.bench
+
+    def _show_groups(self, has_trends: bool) -> None:
+        """Fill the table of groups; how their lag went follows where that is read later."""
+        if self._table_of in ((self.bench, True), (self.bench, has_trends)):
+            return
+        overview = self.bench.overview()
+        groups = overview.table
+        if has_trends:
+            groups = _with_trend(groups, self.bench.trends())
+        self.table.fill(overview, _in_words(groups), COLUMNS)
+        self._table_of = (self.bench, has_trends)
 
     def _show_window(self, group: str) -> None:
         moments, lag = self.bench.moments(group), self.bench.lag(group)
@@ -261,6 +285,16 @@ class Now(TriedGroup):
         if self._only_lag:
             return
         group = str(self.group)
+        lag = self.chosen(self.bench.lag(group).table).drop_columns("age_ms")
+        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
+        self._draw_matrix(group)
+        if self._knows_past(group):
+            self._draw_story(group)
+        else:
+            self.over_time.wait(READING)
+            self._read_past_soon()
+
+    def _draw_story(self, group: str) -> None:
         story = charts.group_story_figure(
             charts.group_story_records(self.chosen(self._timeline(group))),
             self.bench.explain(group).table,
@@ -271,17 +305,39 @@ class Now(TriedGroup):
         self.over_time.draw(story)
         if story.data:
             self.strip.along(story)
-        lag = self.chosen(self.bench.lag(group).table).drop_columns("age_ms")
-        self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
-        self._draw_matrix(group)
 
-    def _timeline(self, group: str) -> pa.Table:
+    # ---- the past of the group -------------------------------------------------------------------
+
+    def _knows_past(self, group: str) -> bool:
+        """Whether the past can be shown now: it was read, or nobody looks on while it is."""
+        return (self.bench, group, self.range.value) in self._past or not self._takes_a_while()
+
+    def _read_past_soon(self) -> None:
+        """Begin to read the past of the group; what is picked meanwhile is read after it."""
+        if self._past_run is None:
+            bench, group, _ = past = (self.bench, str(self.group), self.range.value)
+
+            def read(*_: Any) -> None:
+                self._prepare_group(bench, group)
+
+            def show(run: Run, *_: Any) -> None:
+                with self._lock:
+                    if run is self._past_run:
+                        self._past_run = None
+                        self._past.add(past)
+                        self.show()  # asks again what failed, and says why
+
+            self._past_run = Run(read, lambda *_: None, show)
+            self._past_run.start()
+
+    def _timeline(self, group: str, bench: Workbench | None = None) -> pa.Table:
         """The lag of the group over the range that was chosen."""
+        bench = self.bench if bench is None else bench
         if not self.range.value:
-            return self.bench.timeline(group).table
+            return bench.timeline(group).table
         span = timedelta(seconds=self.range.value)
-        begin = self.bench.evidence(group).as_of - span
-        return self.bench.timeline(group, span / RANGE_MOMENTS, begin).table
+        begin = bench.evidence(group).as_of - span
+        return bench.timeline(group, span / RANGE_MOMENTS, begin).table
 
     def _draw_matrix(self, group: str) -> None:
         evidence = self.bench.evidence(group)
@@ -303,9 +359,9 @@ class Now(TriedGroup):
         grown = self.body if below_both else left
         grown.children += (table,)
 
-    def _say(self, sentence: str, groups: pa.Table) -> None:
-        worst = groups.column("level")[0].as_py()
-        group = str(self.group)
+    def _say(self, group: str) -> None:
+        overview = self.bench.overview()
+        groups, worst = overview.table, overview.table.column("level")[0].as_py()
         code = "\n".join(
             [
                 "bench.overview()",
@@ -315,14 +371,14 @@ class Now(TriedGroup):
             ]
         )
         with self.verdict.hold_sync():
-            self.verdict.level, self.verdict.sentence = worst, sentence
+            self.verdict.level, self.verdict.sentence = worst, overview.title
             bad = worst in ("critical", "warning")
             self.verdict.actions = [
                 *([["worst", "Show the worst"]] if len(groups) > 1 else []),
                 *([["what if", "What if it were mended"]] if bad else []),
             ]
             self.verdict.copies = [
-                ["Copy for the incident channel", self._for_the_channel(sentence, groups)],
+                ["Copy for the incident channel", self._channel],
                 ["Copy the Python behind this", code],
             ]
 
@@ -363,10 +419,34 @@ class Now(TriedGroup):
         """The one that the verdict is about."""
         return str(self.bench.overview().table.column("group_id")[0])
 
+    def _prepare(self, bench: Workbench) -> None:
+        bench.overview()
+        if self.group in bench.groups:  # else what is shown says that it is gone
+            past = (bench, str(self.group), self.range.value)
+            self._prepare_group(bench, str(self.group))
+            self._past.add(past)
+
     def _prepare_group(self, bench: Workbench, group: str) -> None:
-        bench.timeline()
-        bench.timeline(group)
+        self._timeline(group, bench)
+        bench.events(group)
         bench.moments(group)
+        bench.trends()
+
+    def _title(self) -> str:
+        name = input_name(self.bench.source)
+        return f"{self.TITLE}: {text.name(name, None)}" if name else self.TITLE
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is read or simulated any more; return whether that is so."""
+        while (run := self._past_run) is not None:
+            if not run.join(timeout):
+                return False
+        return super().join(timeout)
+
+    def close(self) -> None:
+        """Let go of everything; the past that is being read is thrown away."""
+        self._past_run = None
+        super().close()
 
     def _show_worst(self) -> None:
         self.group = self._first_group()
@@ -394,15 +474,10 @@ def _place_of(cause: Mapping[str, Any]) -> str:
     return f" ({cause['topic'] or cause['topic_id']}:{cause['partition']}{record})"
 
 
-def _with_trend(groups: pa.Table, timeline: pa.Table, share_partitions: int) -> pa.Table:
+def _with_trend(groups: pa.Table, sums: pa.Table) -> pa.Table:
     """Groups with their lag over time; null where that of some share partition is not known."""
-    if len(timeline.group_by(SHARE_PARTITION).aggregate([])) < share_partitions:
-        # Of many, only those with the most lag: their sums would seem to be those of all.
-        return groups.append_column("trend", pa.nulls(len(groups), pa.list_(pa.int64())))
-    moments = sorted(pc.unique(timeline.column("as_of")).to_pylist())
-    unknown = pc.ScalarAggregateOptions(skip_nulls=False)
-    sums = timeline.group_by(["group_id", "as_of"]).aggregate([("lag", "sum", unknown)])
-    known = {(row["group_id"], row["as_of"]): row["lag_sum"] for row in sums.to_pylist()}
+    moments = sorted(pc.unique(sums.column("as_of")).to_pylist())
+    known = {(row["group_id"], row["as_of"]): row["lag"] for row in sums.to_pylist()}
     trends = [
         [known.get((group, moment)) for moment in moments]
         for group in groups.column("group_id").to_pylist()

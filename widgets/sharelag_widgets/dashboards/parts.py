@@ -44,6 +44,14 @@ class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.header = Header(title=title, help=[list(pair) for pair in meanings.items()])
         super().__init__([self.header, *views], layout=W.Layout(width="100%"))
 
+    def wait(self, words: str) -> None:
+        """Say that what it shows is on its way."""
+        with self.header.hold_sync():
+            self.header.busy, self.header.finding = True, ""
+            self.header.facts, self.header.unknown = [words], []
+        for view in self.children[1:]:
+            view.layout.display = "none"
+
     @property
     def unknown(self) -> list[str]:
         """What is not known of what it shows."""
@@ -73,6 +81,7 @@ class ChartPart(Part):
         """Show a chart; what it says in words stands above it, where it wraps at any width."""
         meta = figure.layout.meta or {}
         with self.header.hold_sync():
+            self.header.busy = False
             self.header.finding = meta.get("title", "")
             self.header.as_of = meta.get("as_of")
             said = meta.get("unknown", "")
@@ -198,6 +207,8 @@ class StripPart(Part):
         ``held`` says who holds offsets, where that is known.
         """
         self.header.tell(None, (), held)
+        self.header.busy, self.header.facts = False, []
+        self.children[1].layout.display = None
         self.view.limit = limit
         self.view.fill(moments, ends=lag)
 
