@@ -38,6 +38,7 @@ from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
 from sharelag.sources.inputs.offsets import latest_ends
 from sharelag.sources.spark.tabular import as_frame
+from sharelag.sources.spark.workers import map_in_arrow
 
 if TYPE_CHECKING:
     from sharelag.sources.spark.tabular import Tabular
@@ -68,7 +69,7 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
     and all end offsets are sent to each task.
     """
     ends = as_frame(offsets, schemas.OFFSETS, "offsets").select(schemas.OFFSETS.names)
-    packed = ends.repartition(1).mapInArrow(_pack_ends, schemas.spark_schema(FOUND))
+    packed = map_in_arrow(ends.repartition(1), _pack_ends, FOUND)
     # A left join, so that windows stay where there are no offsets at all.
     together = (
         _pack_windows(windows)
@@ -86,7 +87,7 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
                 if found.num_rows:
                     yield for_spark(found, schemas.LAG)
 
-    return together.mapInArrow(lag_task, schemas.spark_schema(schemas.LAG))
+    return map_in_arrow(together, lag_task, schemas.LAG)
 
 
 def _pack_windows(given: Tabular) -> DataFrame:
@@ -104,7 +105,7 @@ def _pack_windows(given: Tabular) -> DataFrame:
         for batch in batches:
             yield pack_table("windows", for_spark(batch, schemas.WINDOWS))
 
-    return frame.select(names).mapInArrow(pack_task, schemas.spark_schema(FOUND))
+    return map_in_arrow(frame.select(names), pack_task, FOUND)
 
 
 def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

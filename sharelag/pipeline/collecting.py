@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.errors import InputError
 from sharelag.schemas.arrow import as_table, for_spark, one_batch
 from sharelag.sources.spark import interrupts
+from sharelag.sources.spark.failures import explain_failures
+from sharelag.sources.spark.workers import map_in_arrow
+
+_ROWS = pa.schema([("rows", pa.binary())])
 
 
 def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
@@ -26,7 +27,7 @@ def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
         lists.
     """
     interrupts.cancel_jobs()
-    with _files_unchanged():
+    with explain_failures():
         return frame.select(schema.names).toArrow().cast(schema)
 
 
@@ -44,8 +45,8 @@ def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         In the order of the DataFrame.
     """
     interrupts.cancel_jobs()
-    packed = frame.select(schema.names).mapInArrow(_packed, "rows binary")
-    with _files_unchanged():
+    packed = map_in_arrow(frame.select(schema.names), _packed, _ROWS)
+    with explain_failures():
         for row in packed.toLocalIterator(prefetchPartitions=True):
             for batch in pa.ipc.open_stream(pa.py_buffer(row.rows)):
                 yield one_batch(as_table(batch).cast(schema))
@@ -57,24 +58,6 @@ def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
     if not batch.num_rows:
         return spark.createDataFrame([], schemas.spark_schema(batch.schema))
     return spark.createDataFrame(as_table(for_spark(batch, batch.schema)))
-
-
-@contextmanager
-def _files_unchanged() -> Iterator[None]:
-    """Raise an error that says what to do if the files of a DataFrame were replaced or changed."""
-    try:
-        yield
-    except Exception as error:  # the type depends on how rows were requested
-        # A task's own sentence, without Spark's traceback around it.
-        if said := re.search(rf"{InputError.__name__}: (.+)", str(error)):
-            raise InputError(said[1]) from error
-        # Spark's own word for it, and that of a task that reads files itself.
-        if not any(word in str(error) for word in ("FILE_NOT_EXIST", "FileNotFoundError")):
-            raise
-        raise InputError(
-            "files that were read before are gone: an archive that is still written replaces its "
-            "files after 15 minutes. Read it again: bench.refresh(), or sharelag.open(...)"
-        ) from error
 
 
 def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.schemas.arrow import flat, for_spark, one_batch
 from sharelag.sources.spark.tabular import as_frame
+from sharelag.sources.spark.workers import map_in_arrow
 
 if TYPE_CHECKING:
     from sharelag.sources.spark.tabular import Tabular
@@ -59,7 +60,7 @@ def meet(
         for name, frame in frames.items()
     ]
     union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tagged)
-    return union.repartition(*by).mapInArrow(meet_task, schemas.spark_schema(schema))
+    return map_in_arrow(union.repartition(*by), meet_task, schema)
 
 
 def _of_kind(batches: list[pa.RecordBatch], name: str, kind: pa.Schema) -> pa.Table:

@@ -61,6 +61,7 @@ from sharelag.sources.kafka.scan import scan
 from sharelag.sources.spark import interrupts, session
 from sharelag.sources.spark.files import files_in_reach
 from sharelag.sources.spark.frames import FrameInput
+from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -488,7 +489,7 @@ class SparkReading(Reading):
                 yield for_spark(one_batch(scan(config, windows, offsets)), SCANNED)
 
         together = self._named(self.frames.windows).repartition("topic_id", "partition")
-        return together.mapInArrow(scan_task, schemas.spark_schema(SCANNED))
+        return map_in_arrow(together, scan_task, SCANNED)
 
 
 def _find(

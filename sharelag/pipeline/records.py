@@ -15,6 +15,7 @@ from sharelag.pipeline.tasks import REPLAYED, Records, TaskRecords, is_written_b
 from sharelag.replay.moment import Moment
 from sharelag.schemas.arrow import for_spark
 from sharelag.sources.spark.tabular import as_frame
+from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import require_generation
@@ -163,4 +164,4 @@ def map_arrow(
                 if result.num_rows:
                     yield for_spark(result, schema)
 
-    return frame.mapInArrow(task, schemas.spark_schema(schema))
+    return map_in_arrow(frame, task, schema)

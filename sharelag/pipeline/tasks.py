@@ -34,6 +34,7 @@ from sharelag.schemas.arrow import as_table, for_spark, keys, one_batch
 from sharelag.sources.files.pieces import Plan, read_pieces
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.fetch import Ranges, read_ranges
+from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.wire.decode import decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
@@ -162,7 +163,7 @@ class Records:
             rows = rows.sort_by([(name, "ascending") for name in _PACKED.names[:3]])
             yield from work_task(partial(_unpack, rows, kind))
 
-        return self.pack().mapInArrow(whole_task, schemas.spark_schema(schema))
+        return map_in_arrow(self.pack(), whole_task, schema)
 
     def map_share_partitions(
         self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
@@ -201,7 +202,7 @@ class Records:
                 # Spark need not copy the name that nearly all records have.
                 name = F.nullif(F.col("topic"), F.lit(kind)).alias("topic")
                 source = source.where(chosen).select(name, *_PACKED_COLUMNS[1:])
-            rows = source.mapInArrow(pack_task, schemas.spark_schema(_PACKED))
+            rows = map_in_arrow(source, pack_task, _PACKED)
         return rows.repartition("topic", "partition")
 
 
@@ -305,7 +306,7 @@ def map_raw(
         yield from task(_Again(partial(read, mine)))
 
     numbers = raw.spark.range(0, len(parts), 1, len(parts))
-    return numbers.mapInArrow(read_task, schemas.spark_schema(schema))
+    return map_in_arrow(numbers, read_task, schema)
 
 
 @dataclass(frozen=True)

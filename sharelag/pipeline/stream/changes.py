@@ -34,7 +34,7 @@ from sharelag.schemas.arrow import as_table, beside, for_spark, keys, one_batch
 from sharelag.sources.files.batches import gathered
 from sharelag.sources.inputs.offsets import latest_ends
 from sharelag.sources.spark.ends import Ends, ends_beside_stream
-from sharelag.sources.spark.frames import latest_ends
+from sharelag.sources.spark.frames import latest_offsets
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.generations import require_generation
 
@@ -158,7 +158,7 @@ def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
             partial(_lag_with, ends=ends), schemas.spark_schema(LAG)
         )
     joined = rows.drop("batches").join(
-        latest_ends(ends).select(OFFSET_COLUMNS), OFFSET_KEYS, "left"
+        latest_offsets(ends).select(OFFSET_COLUMNS), OFFSET_KEYS, "left"
     )
     return joined.mapInArrow(_lag, schemas.spark_schema(LAG))
 

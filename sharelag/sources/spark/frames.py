@@ -87,7 +87,7 @@ class FrameInput(RecordsOnly):
         is_time = isinstance(as_of, datetime)
         rows = self.ends().where(f.col("topic_id").isin(*topic_ids))
         rows = rows.where(f.col("as_of") <= f.lit(as_of)) if is_time else rows
-        table = _collect(latest_ends(rows))
+        table = _collect(latest_offsets(rows))
         # Offsets of the state topic have no time, so no end offsets belong to them.
         return table if as_of is None or is_time else without_ends(table)
 
@@ -131,7 +131,7 @@ def in_milliseconds(offsets: DataFrame) -> DataFrame:
     return offsets.withColumn("as_of", f.date_trunc("millisecond", "as_of"))
 
 
-def latest_ends(offsets: DataFrame) -> DataFrame:
+def latest_offsets(offsets: DataFrame) -> DataFrame:
     """Return the last row of each topic partition; rows without a time come first."""
     from pyspark.sql import functions as f
 
