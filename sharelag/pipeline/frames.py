@@ -8,13 +8,15 @@ frames.sql("select group_id, sum(lag) from lag group by 1").show()
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
@@ -23,11 +25,33 @@ from sharelag.metrics.lag import BRIEF
 from sharelag.pipeline.collecting import frame_of
 from sharelag.pipeline.records import Decoded, decode, select_records
 from sharelag.pipeline.tables import TABLES
+from sharelag.reading import Reading
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
-    from sharelag.pipeline.reading import SparkReading
     from sharelag.sources.spark.frames import FrameInput
+
+
+class OnSpark(Reading):
+    """What frames go by: a reading that has a Spark session."""
+
+    @property
+    @abstractmethod
+    def spark(self) -> SparkSession:
+        """The session that everything runs on."""
+
+    @property
+    @abstractmethod
+    def is_stream(self) -> bool:
+        """Whether the records are a stream, of which there are no tables as of a moment."""
+
+    @abstractmethod
+    def raw_of(self, topic: str) -> DataFrame:
+        """Raw records of a topic; others may be among them."""
+
+    @abstractmethod
+    def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
+        """The whole history from a time on, of one group or all, with the topics' names beside."""
 
 
 class Frames:
@@ -41,7 +65,7 @@ class Frames:
     selected only in ``lag progress imbalance``, because their names come from the offsets.
     """
 
-    def __init__(self, reading: SparkReading) -> None:
+    def __init__(self, reading: OnSpark) -> None:
         self._reading = reading
 
     # ---- records ---------------------------------------------------------------------------------

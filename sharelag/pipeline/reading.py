@@ -34,7 +34,7 @@ from sharelag.metrics.snapshots import snapshots_arrow
 from sharelag.model import milliseconds
 from sharelag.pipeline import answers, dead_letters, membership, states
 from sharelag.pipeline.collecting import collected, frame_of, streamed
-from sharelag.pipeline.frames import Frames
+from sharelag.pipeline.frames import Frames, OnSpark
 from sharelag.pipeline.tasks import FOUND, Files, Logs, Records, TaskRecords, unpack_table
 from sharelag.reading import (
     ORDER,
@@ -42,7 +42,6 @@ from sharelag.reading import (
     Counted,
     Each,
     Ledger,
-    Reading,
     Rows,
     chosen_partitions,
     named,
@@ -85,7 +84,7 @@ class _Pass(NamedTuple):
     with_members: bool
 
 
-class SparkReading(Reading):
+class SparkReading(OnSpark):
     """The tables of an input from Spark.
 
     Parameters
