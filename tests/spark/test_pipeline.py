@@ -168,8 +168,10 @@ def test_wrong_columns_are_an_error_before_anything_runs(spark: SparkSession) ->
         InputError, match=r"key: expected binary, got string.*value: expected binary, got no such"
     ):
         sharelag.decode(frame)
-    with pytest.raises(InputError, match=r"records: .*group_id"):
+    with pytest.raises(InputError, match=r"raw records: .*offset"):
         sharelag.windows(frame)
+    with pytest.raises(InputError, match=r"records: .*group_id"):
+        sharelag.windows(frame.drop("key"))
     with pytest.raises(InputError, match=r"lag: .*group_id"):
         sharelag.pipeline.rollup(frame, "group")
 
