@@ -77,8 +77,9 @@ def _extras(
     source: KafkaInput, records: Path, offsets: pa.Table, requested: datetime
 ) -> dict[str, pa.Table]:
     """What may be missing: who is not allowed to ask for it still gets a capture."""
-    windows = engine.windows(RawInput(str(records)), "local").table
-    lag = lag_arrow(windows.select(schemas.WINDOWS.names), offsets)
+    with engine.reading(RawInput(str(records)), "local", history=False) as begun:
+        windows = begun.table("windows")
+    lag = lag_arrow(windows, offsets)
     ids = sorted(set(pc.unique(windows.column("topic_id")).to_pylist()))
     named = sorted(set(lag.column("topic").drop_null().to_pylist()))
     groups = sorted(set(windows.column("group_id").to_pylist()))

@@ -25,6 +25,7 @@ LONGEST = (
     "tests/kafka/test_broker_killed.py",
     "tests/browser/test_widgets_lab.py",
     "tests/spark/test_equal.py",
+    "tests/spark/test_raw_files.py",
     "tests/kafka/test_report_live.py",
     "tests/unit/test_agreement.py",
     "tests/unit/whatif/test_compiled.py",

@@ -130,9 +130,9 @@ def test_parquet_is_written_and_read_in_one_way() -> None:
         found = [line for line in path.read_text().splitlines() if own.search(line)]
         if path.match("sources/files/parquet.py"):
             assert len(found) == 3
-        elif path.match("sources/spark/files.py"):  # which asks only where Spark sees the files
+        elif path.match("sources/spark/files.py"):
             assert [line.strip() for line in found] == [
-                "seen = spark.read.parquet(*paths).inputFiles()"
+                "return spark.read.parquet(*paths).inputFiles()"  # only where Spark sees them
             ]
         else:
             assert found == [], path

@@ -140,8 +140,13 @@ def parquet_batches(
     """
     # One file and one batch after the other: what is read ahead is held in memory.
     for file in of_paths(files):
-        pieces = list(pieces_of(file, topic, schema))
-        yield from read_pieces(pieces, schema.names, _FEW_ROWS, schema)
+        try:
+            pieces = list(pieces_of(file, topic, schema))
+            yield from read_pieces(pieces, schema.names, _FEW_ROWS, schema)
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{file.path} was removed while it was being read: open the input again"
+            ) from error
 
 
 def _read(

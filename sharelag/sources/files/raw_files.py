@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -146,7 +146,7 @@ def _paths_below(folder: Path) -> list[str]:
     """Return the paths of all that is below a folder, relative to it; folders end with a slash."""
     found = []
     seen = {folder.resolve()}
-    for at, folders, files in os.walk(folder, followlinks=True):
+    for at, folders, files in os.walk(folder, onerror=_refuse, followlinks=True):
         here = Path(at).relative_to(folder)
         found += [f"{here / name}" for name in files] + [f"{here / name}/" for name in folders]
         # a link to a folder above would never end
@@ -154,6 +154,14 @@ def _paths_below(folder: Path) -> list[str]:
         folders[:] = [name for name, real in new.items() if real not in seen]
         seen.update(new.values())
     return sorted(found)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """Refuse what may not be read: its records would be missing without a word."""
+    raise InputError(
+        f"cannot read {error.filename} ({error.strerror}): ask for the right to read it, or give a "
+        "folder without it"
+    ) from error
 
 
 def _marked(below: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -187,8 +195,11 @@ def _begins_as_parquet(path: Path) -> bool:
     """Whether a file without the usual ending is Parquet; Hive, for one, gives it none."""
     if not path.is_file():  # a pipe would wait
         return False
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as error:
+        _refuse(error)
 
 
 def _is_hidden(path: PurePosixPath) -> bool:

@@ -54,8 +54,11 @@ def raw_frame(
         When a file lacks a column, or they would have to be sent but are too large.
     """
     given = of_paths(files)
+    paths = [file.path for file in given]
     if not _are_in_reach(spark, given):
-        return _sent(spark, given, schema)
+        # A path may lead to another file system, such as that of a service's volumes.
+        is_seen = not any(file.known for file in given) and bool(_seen(spark, paths))
+        return _by_spark(spark, paths, schema) if is_seen else _sent(spark, given, schema)
     tasks = plan(given, None, schema).tasks or [[]]
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -86,14 +89,27 @@ def address(spark: SparkSession, place: str) -> DataFrame:
         for mark, kind in MARKS.items():
             if _is_at(spark, f"{place}/{mark}"):
                 raise InputError(refusal(place, kind, place))
-        frame = spark.read.options(**_READ_BY_SPARK).parquet(place)
-        kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    except AnalysisException as error:
+        return _by_spark(spark, [place], schemas.RAW)
+    except InputError:
+        raise
+    except Exception as error:  # whatever Java says of the address, wrapped in what Spark raises
         raise InputError(
-            f"cannot read Parquet from {place}: {first_line(error).rstrip('.')}. Check the "
-            "address, and that Spark has the package that reads such ones"
+            f"cannot read Parquet from {place}: {_last_words(error)}. Check the address, and that "
+            "Spark has the package that reads such ones"
         ) from error
-    for field in schemas.spark_schema(schemas.RAW).fields:
+
+
+def _last_words(error: Exception) -> str:
+    """Return what an error of Java says, without the names of its classes."""
+    said = str(error).removeprefix("An error occurred while calling").partition("\n: ")
+    return first_line(Exception(said[2] or said[0])).rpartition("Exception: ")[2].rstrip(".")
+
+
+def _by_spark(spark: SparkSession, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
+    """Read Parquet by Spark's own reader, binary as such."""
+    frame = spark.read.options(**_READ_BY_SPARK).parquet(*paths)
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    for field in schemas.spark_schema(schema).fields:
         # Where the session takes binary for text, or names of folders for no numbers.
         is_text = kinds.get(field.name) == "string"
         if is_text and field.dataType.simpleString() in ("binary", "int"):
@@ -139,11 +155,16 @@ def _are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
     paths = [file.path for file in files]
     if not paths or (not is_connect(spark) and _master(spark).startswith("local")):
         return True
+    seen = _seen(spark, paths)
+    return bool(seen) and all(path.startswith("file:") for path in seen)
+
+
+def _seen(spark: SparkSession, paths: Sequence[str]) -> Sequence[str]:
+    """Return where Spark finds such files; nowhere, if it does not have all of them."""
     try:
-        seen = spark.read.parquet(*paths).inputFiles()
+        return spark.read.parquet(*paths).inputFiles()
     except AnalysisException:  # a Connect server elsewhere
-        return False
-    return all(path.startswith("file:") for path in seen)
+        return []
 
 
 def _master(spark: SparkSession) -> str:

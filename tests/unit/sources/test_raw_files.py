@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -260,6 +261,28 @@ def test_a_folder_without_parquet(tmp_path: Path, what: str) -> None:
     assert "it holds no Parquet files. Give a Parquet file" in _refused(tmp_path / "raw")
     with pytest.raises(InputError, match="holds no capture"):
         sharelag.open(tmp_path / "raw", engine="local")
+
+
+def test_what_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path / "raw", _records())
+    (tmp_path / "raw" / "theirs").mkdir()
+    scan = os.scandir
+
+    def denied(path: Any) -> Any:
+        if str(path).endswith("theirs"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", denied)  # tests may run as a user who may read everything
+    assert "theirs (Permission denied): ask for the right to read it" in _refused(tmp_path / "raw")
+
+
+def test_a_file_that_is_removed_while_it_is_read_is_named(tmp_path: Path) -> None:
+    path = _write(tmp_path / "raw", _records())
+    batches = RawInput(str(tmp_path / "raw")).batches(STATE_TOPIC)
+    path.unlink()
+    with pytest.raises(InputError, match="was removed while it was being read"):
+        list(batches)
 
 
 def test_a_link_that_leads_back_ends(tmp_path: Path) -> None:
