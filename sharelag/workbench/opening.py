@@ -59,10 +59,10 @@ def open_workbench(
         ``"host:port[,...]"`` of a running cluster; Parquet files with the columns of Spark's Kafka
         source (a file, a folder, an address that Spark knows, or with ``engine="spark"`` the name
         of a table); a broker's log directory; one of `samples`. Without it, the recorded demo.
-    raw : DataFrame of Spark or pandas, or pyarrow.Table, optional
+    raw : DataFrame of Spark, pandas or polars, or pyarrow.Table, optional
         Instead of ``where``: raw records of your own, from any connector, table or stream, with the
         columns of Spark's Kafka source.
-    offsets : DataFrame of Spark or pandas, or pyarrow.Table, optional
+    offsets : DataFrame of Spark, pandas or polars, or pyarrow.Table, optional
         With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several.
         Without it, lag is not known.
     as_of : str, datetime or mapping, optional

@@ -281,7 +281,7 @@ def test_offsets_of_no_topic_partition_are_refused(name: str, spark: SparkSessio
     at = ENDS.schema.get_field_index(name)
     lost = ENDS.slice(0, 1).set_column(at, name, pa.nulls(1, ENDS.schema.field(name).type))
     ends = pa.concat_tables([ENDS, lost])
-    said = "offsets: rows without a topic_id or without a partition are of no topic partition"
+    said = "offsets: rows without a topic_id or without a partition belong to no topic partition"
     ways = {
         "local": lambda: lag_of(RAW, ends, engine="local"),
         "table": lambda: lag_of(RAW, ends, spark=spark),

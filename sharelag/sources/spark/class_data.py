@@ -62,7 +62,7 @@ def _kept(name: str) -> Path | None:
     What an earlier session's Java has written to its end takes the archive's name.
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sharelag")
-    # Java compares the places of the jars: each environment has an archive of its own.
+    # Java compares the places of the jars: each environment has a separate archive.
     environment = blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
     there = folder / f"{name}-{environment}.jsa"
     try:
