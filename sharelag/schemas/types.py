@@ -33,7 +33,7 @@ Columns: TypeAlias = Sequence[tuple[str, pa.DataType | str]]
 
 #: Sinks leave this one out, and no answer needs it.
 OPTIONAL = frozenset({"timestampType"})
-#: Without these, a row of offsets is of no topic partition.
+#: Without these, a row of offsets belongs to no topic partition.
 PLACE = ("topic_id", "partition")
 _BYTES: tuple[Callable[[Any], bool], ...] = (
     *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
@@ -190,8 +190,8 @@ def _arrow_type(kind: Any) -> pa.DataType:
 def without_place(what: str) -> str:
     """Say that rows of offsets do not tell whose they are."""
     return (
-        f"{what}: rows without a topic_id or without a partition are of no topic partition: leave "
-        "them out, or fill in what is missing"
+        f"{what}: rows without a topic_id or without a partition belong to no topic partition: "
+        "leave them out, or fill in what is missing"
     )
 
 

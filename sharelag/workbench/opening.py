@@ -61,10 +61,10 @@ def open_workbench(
         ``"host:port[,...]"`` of a running cluster; Parquet files with the columns of Spark's Kafka
         source (a file, a folder, an address that Spark knows, or with ``engine="spark"`` the name
         of a table); a broker's log directory; one of `samples`. Without it, the recorded demo.
-    raw : DataFrame of Spark or pandas, or pyarrow.Table, optional
+    raw : DataFrame of Spark, pandas or polars, or pyarrow.Table, optional
         Instead of ``where``: raw records of your own, from any connector, table or stream, with the
         columns of Spark's Kafka source.
-    offsets : DataFrame of Spark or pandas, pyarrow.Table, path, name or function, optional
+    offsets : DataFrame of Spark, pandas or polars, pyarrow.Table, path, name or function, optional
         With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several.
         Or the folder or table that holds them, or a function that gives them: beside a stream these
         are read anew for each micro-batch (`sharelag.stream.lag`). Without it, lag is not known.

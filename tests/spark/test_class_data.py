@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -34,9 +36,105 @@ def session_with(archive: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache folder, where `make env` has recorded nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(class_data, "archive", lambda: tmp_path / "share" / "spark-4-java-17.jsa")
+    return tmp_path / "cache" / "sharelag"
+
+
+def recording(cache: Path) -> Path:
+    """The file that Java is told to write; the cache folder is this user's alone."""
+    (option, silent) = class_data.options()
+    name, _, path = option.partition("=")
+    assert (name, silent) == ("-XX:ArchiveClassesAtExit", "-Xlog:disable")
+    assert Path(path).parent == cache
+    assert cache.stat().st_mode & 0o777 == 0o700
+    return Path(path)
+
+
+def test_the_first_session_records_and_the_next_one_takes_it(cache: Path) -> None:
+    part = recording(cache)
+    part.write_bytes(b"\0\0\0\0 so far")  # Java begins with zeros, and writes these bytes last
+    assert recording(cache) == part
+    part.write_bytes(b"\xa8\xab\x0b\xf0 all")
+    kept = cache / f"{part.name.split('.')[0]}.jsa"
+    (cache / kept.name.replace("spark-4", "spark-3")).touch()
+    other = cache / "spark-4-java-17-0123456789ab.jsa"
+    other.touch()
+    shared, *_ = class_data.options()
+    assert shared == f"-XX:SharedArchiveFile={kept}"
+    # That of another environment stays, and of this one only the newest.
+    assert sorted(cache.iterdir()) == sorted([kept, other])
+
+
+def test_what_a_killed_java_left_is_removed(cache: Path) -> None:
+    part = recording(cache)
+    left = part.with_suffix(".1.part")
+    left.write_bytes(bytes(8))
+    os.utime(left, (0, 0))
+    recording(cache)
+    assert not list(cache.iterdir())
+
+
+@pytest.mark.parametrize("of", ["folder", "file"])
+def test_what_others_can_write_is_neither_taken_nor_written(cache: Path, of: str) -> None:
+    part = recording(cache)
+    part.write_bytes(b"\xa8\xab\x0b\xf0")
+    (shared, *_) = class_data.options()
+    kept = Path(shared.partition("=")[2])
+    (cache if of == "folder" else kept).chmod(0o777)
+    assert class_data.options() == []
+
+
+def test_without_a_place_to_keep_it_nothing_is_recorded(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.parent.mkdir()
+    cache.write_text("a file")
+    assert class_data.options() == []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent / "with blanks"))
+    assert class_data.options() == []
+
+
+@pytest.mark.exhaustive
+def test_java_takes_what_a_session_recorded(tmp_path: Path) -> None:
+    """Sessions as people have them, in an environment without an archive."""
+    session = (
+        "import sys; from pathlib import Path; from sharelag.sources.spark import class_data, session\n"
+        "class_data.archive = lambda: Path('nowhere', 'spark.jsa')\n"
+        "spark = session(spark_master='local[1]'); spark.range(3).count()\n"
+        "java = spark._jvm.java.lang.ProcessHandle.current().pid()\n"
+        "print('.jsa' in Path(f'/proc/{java}/maps').read_text().replace('classes.jsa', ''), java)"
+    )
+    taken = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", session],
+            env=no_session() | {"XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        is_taken, java = done.stdout.split()
+        taken.append(is_taken)
+        wait_for_end(int(java))
+    assert taken == ["False", "True"]
+
+
+def wait_for_end(process: int) -> None:
+    """Wait until a process has ended, which writes what it recorded then."""
+    descriptor = os.pidfd_open(process) if Path(f"/proc/{process}").exists() else None
+    if descriptor is not None:
+        select.select([descriptor], [], [], 120)
+        os.close(descriptor)
+
+
 @pytest.mark.exhaustive
 def test_what_is_recorded_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "share" / "spark.jsa"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "with blanks"))
     monkeypatch.setattr(class_data, "archive", lambda: archive)
     assert class_data.options() == []
     assert class_data.record("lag", "--capture", str(CAPTURE), "--engine", "spark") == archive

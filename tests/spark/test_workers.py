@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import venv
@@ -11,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.support.connect import no_session
 
 #: A session as people make one, without PYSPARK_PYTHON; its workers run what the arguments name.
 SCRIPT = """
@@ -80,7 +81,7 @@ def test_workers_with_another_python_are_a_sentence_that_names_it(tmp_path: Path
     later = interpreter(tmp_path / "later", *OF_PYSPARK, code=LATER)
     broken = interpreter(tmp_path / "broken", code=BROKEN)
     missing = tmp_path / "nothing"
-    environment = {name: value for name, value in os.environ.items() if "PYSPARK" not in name}
+    environment = {name: value for name, value in no_session().items() if "PYSPARK" not in name}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *map(str, (bare, cluster, later, broken, missing))],
         cwd=tmp_path,

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,6 +26,8 @@ _RECORDING = "-XX:ArchiveClassesAtExit"
 _JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
 #: Variables that would send the command to a Spark on another machine.
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
+#: Seconds in which Java has written an archive, for sure.
+_LONG = 3600
 _COMMAND = "from sharelag.cli import main; main()"
 
 
@@ -35,13 +38,12 @@ def options() -> list[str]:
     there = archive()
     if there is not None and not there.is_file():
         there = _kept(there.stem)
-        if there is not None and not there.is_file():
-            there = None if " " in str(there) else there
-            return [f"{_RECORDING}={_part(there)}", _SILENT] if there else []
     # Options with blanks would be split.
     if there is None or " " in str(there):
         return []
-    return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
+    if there.is_file():
+        return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
+    return [f"{_RECORDING}={_part(there)}", _SILENT]
 
 
 def archive() -> Path | None:
@@ -60,7 +62,7 @@ def _kept(name: str) -> Path | None:
     What an earlier session's Java has written to its end takes the archive's name.
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sharelag")
-    # Java compares the places of the jars: each environment has an archive of its own.
+    # Java compares the places of the jars: each environment has a separate archive.
     environment = blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
     there = folder / f"{name}-{environment}.jsa"
     try:
@@ -70,6 +72,8 @@ def _kept(name: str) -> Path | None:
                 for old in folder.glob(f"*-{environment}.jsa"):  # of another Spark or Java
                     old.unlink()
                 part.replace(there)
+            elif time.time() - part.stat().st_mtime > _LONG:  # its Java was killed
+                part.unlink()
         is_safe = all(map(_is_ours, (folder, *([there] if there.exists() else []))))
     except OSError:  # a read-only place, or another session that does the same
         return None

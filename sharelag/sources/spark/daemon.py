@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 _WORKER = "pyspark.worker"
 #: Otherwise Arrow would start a thread for an allocator that it does not use.
 _NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-#: Steps that plain kernels take in the time in which compiled ones would be compiled.
-_WORTH_COMPILING = 20_000_000
+#: Steps that plain kernels take in the time in which compiled ones would be compiled: the demo's
+#: 17 million take 6 s of a core, where the kernels for them take 36 s.
+_WORTH_COMPILING = 100_000_000
 #: Of Linux's prctl.
 _DEATH_SIGNAL = 1
 #: What a new process runs that forks workers without any import done.

@@ -33,7 +33,7 @@ def map_in_arrow(frame: DataFrame, task: Task, schema: pa.Schema) -> DataFrame:
     -------
     pyspark.sql.DataFrame
         On a worker that lacks one of our packages, it fails with a sentence that names the
-        worker's interpreter, whoever collects it.
+        worker's interpreter, also where the user collects it.
     """
     return frame.mapInArrow(_with_packages(task), schemas.spark_schema(schema))
 

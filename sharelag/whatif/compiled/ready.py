@@ -20,7 +20,8 @@ _CALLS = (
 
 def is_ready() -> bool:
     """Whether no part of it has to be compiled: that was done here, or on this machine before."""
-    return all(compiled(one).signatures or is_cached(one) for one in _CALLS)
+    forms: list[Any] = [compiled(one) for one in _CALLS]
+    return all(form.signatures or is_cached(one) for form, one in zip(forms, _CALLS, strict=True))
 
 
 def make_ready() -> None:

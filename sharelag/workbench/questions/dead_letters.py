@@ -57,7 +57,7 @@ class WithQueues(Opened):
         ----------
         group : str, optional
             Else all groups; letters of other groups in the same queue are left out.
-        queue : str, pathlib.Path, DataFrame of Spark or pandas, or Arrow table, optional
+        queue : str, pathlib.Path, DataFrame of Spark, pandas or polars, or Arrow table, optional
             The topic that is the queue, Parquet files, or records with Spark's columns of Kafka
             and ``headers``; else the topic that the group's setting names. No payload is shown.
 
