@@ -145,10 +145,11 @@ def test_every_way_gives_the_lag_of_kafkas_command(
     of_groups = sharelag.decode(raw, GROUP_TOPIC).records
     assert sharelag.groups(of_groups).where(mine).count() == 1
     assert sharelag.members(of_groups).where(mine).count() == 0  # who read has left
-    assert sharelag.health(raw).agg(F.sum("records")).first()[0] == records.count()
+    (health,) = sharelag.health(raw).agg(F.sum("records").alias("records")).collect()
+    assert health.records == records.count()
 
 
-def test_a_stream_of_it_gives_the_lag_of_kafkas_command(
+def test_its_stream_gives_the_lag_of_kafkas_command(
     connector: SparkSession, broker: KafkaBroker, group: str, internal_topics: None, tmp_path: Path
 ) -> None:
     windows = sharelag.stream.windows(sharelag.decode(_raw(connector, broker, True)).records)
@@ -188,11 +189,25 @@ def test_one_call_reads_both_topics_up_to_now(
         assert group in {row.group_id for row in of_groups.collect()}
         only = sharelag.read_kafka(connector, servers, topics=STATE_TOPIC)
         assert {row.topic for row in only.select("topic").distinct().collect()} == {STATE_TOPIC}
-        both = sharelag.read_kafka(connector, servers, stream=True)
-        assert both.isStreaming
-        assert both.columns == schemas.RAW.names
     listed = AdminClient({"bootstrap.servers": servers}).list_consumer_groups().result(30)
     assert not [one.group_id for one in listed.valid if "spark" in one.group_id]
+
+
+@pytest.mark.parametrize("source", ["kafka", "sharelag_kafka"])
+def test_one_call_gives_a_stream_of_both_topics(
+    connector: SparkSession, broker: KafkaBroker, group: str, source: str, tmp_path: Path
+) -> None:
+    with _setting(connector, str(source == "kafka").lower()):
+        raw = sharelag.read_kafka(connector, broker.bootstrap_servers, stream=True)
+        assert raw.columns == schemas.RAW.names
+        name = f"raw_{uuid4().hex[:8]}"
+        sink = raw.writeStream.format("memory").queryName(name)
+        query = sink.trigger(availableNow=True).option("checkpointLocation", str(tmp_path)).start()
+        query.awaitTermination()
+        wanted = sharelag.read_kafka(connector, broker.bootstrap_servers)
+        for topic in (STATE_TOPIC, GROUP_TOPIC):
+            of_topic = F.col("topic") == topic
+            assert connector.table(name).where(of_topic).count() == wanted.where(of_topic).count()
 
 
 def test_one_call_names_a_topic_that_is_not_there(

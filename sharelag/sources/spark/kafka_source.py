@@ -29,7 +29,7 @@ def _has_connector(spark: SparkSession) -> bool:
     from pyspark.errors import AnalysisException
 
     options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "none"}
-    try:  # no broker is asked before the rows are
+    try:  # brokers are contacted when rows are read, not here
         spark.read.format("kafka").options(**options).load().schema  # noqa: B018
     except AnalysisException:
         return False
