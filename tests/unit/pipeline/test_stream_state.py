@@ -60,7 +60,7 @@ def _log(random: Random, length: int = 60) -> pa.RecordBatch:
 
 
 def test_each_micro_batch_in_order_and_again(cases: Cases) -> None:
-    for seed in range(cases(40, 1000)):
+    for seed in range(cases(12, 150)):
         random = Random(seed)
         log = _log(random)
         cuts = _cuts(log.num_rows, random)
@@ -72,7 +72,7 @@ def test_each_micro_batch_in_order_and_again(cases: Cases) -> None:
 
 
 def test_records_in_any_order(cases: Cases) -> None:
-    for seed in range(cases(40, 1000)):
+    for seed in range(cases(12, 150)):
         random = Random(f"any order {seed}")
         log = _log(random)
         order = list(range(log.num_rows)) + random.choices(range(log.num_rows), k=20)
