@@ -353,6 +353,18 @@ def test_what_is_not_a_stream_is_an_error(spark: SparkSession) -> None:
         records = spark.createDataFrame([], schemas.spark_schema(schema))
         with pytest.raises(InputError, match=r"not a stream: use sharelag\.windows"):
             stream.windows(records)
+    with pytest.raises(InputError, match=r"not a stream: use sharelag\.windows"):
+        stream.watch(records)
+
+
+def test_more_tasks_than_can_have_work_are_said(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw = spark.readStream.schema(schemas.spark_schema(schemas.RAW)).parquet(str(tmp_path))
+    for count, said in (("50", False), ("200", True)):
+        spark.conf.set("spark.sql.shuffle.partitions", count)
+        stream.windows(raw)
+        assert (f"spark.sql.shuffle.partitions is {count}" in caplog.text) is said
 
 
 def test_what_a_stream_cannot_answer_says_what_can(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ pandas is what Spark hands keys and bytes over in, and no more.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -54,6 +55,9 @@ _OF_RAW = ("key", "value", "offset", "timestamp")
 _PACKED = pa.schema([("topic", pa.string()), ("place", pa.int32()), ("rows", pa.binary())])
 #: So many rows are packed at once, unless they are large.
 _PACKED_ROWS = 200_000
+#: Kafka's number of partitions of the state topic: more tasks than these have nothing to do.
+_MOST_TASKS = 50
+_LOG = logging.getLogger(__name__)
 #: The records of a partition of the state topic, and all offsets that came.
 _Unpack = Callable[[tuple[Any, ...], list[pa.RecordBatch]], tuple[pa.RecordBatch, pa.Array]]
 
@@ -94,6 +98,14 @@ def windows(
     if not records.isStreaming:
         raise InputError(
             "the records are not a stream: use sharelag.windows, or read them with spark.readStream"
+        )
+    tasks = int(records.sparkSession.conf.get("spark.sql.shuffle.partitions") or 0)
+    if tasks > _MOST_TASKS:
+        _LOG.warning(
+            "spark.sql.shuffle.partitions is %d: each is a task and a state store in every "
+            "micro-batch, so set it to the number of cores before the query starts for the first "
+            "time",
+            tasks,
         )
     if is_raw:
         columns, place = (*_OF_RAW, "topic", "partition"), "partition"

@@ -46,7 +46,7 @@ _KEPT = pa.schema(
 #: What a column of a window is called in a record, and the other way round.
 _OF_RECORD = {"record_topic": "topic", "record_offset": "offset", "record_timestamp": "timestamp"}
 _OF_WINDOW = {name: column for column, name in _OF_RECORD.items()} | {"state_batches": "batches"}
-_SEEN = b"sharelag.seen"
+_SEEN, _FORGOTTEN = b"sharelag.seen", b"sharelag.forgotten"
 _NEVER = -1
 
 
@@ -60,10 +60,13 @@ class State:
         Snapshots of share partitions, and records that wait.
     seen : int64[ranges, 2]
         The offsets that came, as first and end of each range.
+    forgotten : int
+        The last tombstone that does not wait any more.
     """
 
     records: pa.RecordBatch
     seen: NDArray[np.int64]
+    forgotten: int = _NEVER
 
     @classmethod
     def begin(cls) -> State:
@@ -80,18 +83,20 @@ class State:
             When another version wrote them.
         """
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-            seen = (reader.schema.metadata or {}).get(_SEEN)
-            if seen is None or reader.schema.names != _KEPT.names:
+            about = reader.schema.metadata or {}
+            if not {_SEEN, _FORGOTTEN} <= set(about) or reader.schema.names != _KEPT.names:
                 raise InputError(
                     "the stream's checkpoint is of another version of sharelag: start with a new "
                     "one"
                 )
             records = one_batch(reader.read_all().replace_schema_metadata())
-        return cls(records, np.frombuffer(seen, np.int64).reshape(-1, 2))
+        seen = np.frombuffer(about[_SEEN], np.int64).reshape(-1, 2)
+        return cls(records, seen, int(about[_FORGOTTEN]))
 
     def to_bytes(self) -> bytes:
         """Return the state as Spark keeps it."""
-        schema = _KEPT.with_metadata({_SEEN: self.seen.tobytes()})
+        about = {_SEEN: self.seen.tobytes(), _FORGOTTEN: str(self.forgotten)}
+        schema = _KEPT.with_metadata(about)
         sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression="zstd")
         with pa.ipc.new_stream(sink, schema, options=options) as writer:
             writer.write_batch(self.records.replace_schema_metadata(schema.metadata))
@@ -126,7 +131,7 @@ class State:
         rows = one_batch(pa.Table.from_batches([self.records, _as_kept(fresh)]))
         if not rows.num_rows:
             return State(rows, seen), one_batch(WINDOWS.empty_table())
-        return _Step(rows, self.records.num_rows, seen).run()
+        return _Step(rows, self.records.num_rows, seen, self.forgotten).run()
 
     def _unseen(self, records: pa.RecordBatch) -> pa.RecordBatch:
         offsets = records.column("offset").to_numpy()
@@ -139,8 +144,10 @@ class State:
 class _Step:
     """One micro-batch of a state partition: rows that were kept, and after them those that came."""
 
-    def __init__(self, rows: pa.RecordBatch, known: int, seen: NDArray[np.int64]) -> None:
-        self.rows, self.seen = rows, seen
+    def __init__(
+        self, rows: pa.RecordBatch, known: int, seen: NDArray[np.int64], forgotten: int
+    ) -> None:
+        self.rows, self.seen, self.forgotten = rows, seen, forgotten
         order, bounds = by_share_partition(rows)
         self.first_rows = order[bounds[:-1]]
         #: How many share partitions there are, which of them each row belongs to, and its place.
@@ -164,8 +171,10 @@ class _Step:
 
     def run(self) -> tuple[State, pa.RecordBatch]:
         """Return the next state, and the windows that changed."""
-        counts = self.offsets >= np.maximum(self.reset, self.since)[self.key]
-        late = self.fresh & counts & (self.offsets <= self.folded_to[self.key])
+        counts = (self.offsets >= self.reset[self.key]) & (self.offsets > self.since[self.key])
+        unknown = ~self._have(~self.fresh)
+        known_to = np.where(unknown, self.forgotten, self.folded_to)
+        late = self.fresh & counts & (self.offsets <= known_to[self.key])
         if late.any():
             raise self._too_late(late)
         kept = np.where(self.folded, self.reset[self.key] == _NEVER, counts)
@@ -224,6 +233,7 @@ class _Step:
         waiting = kept & ~self.folded & (may & ~folds)[self.key]
         if waiting.sum() > WAITING:
             folds |= may & (self.last <= np.sort(self.last[self.key[waiting]])[-WAITING // 2])
+        gone = self.last[folds & (of_key < 0)]
         mine = np.flatnonzero(folds & (of_key >= 0))
         since = np.maximum(self.reset, self.since)[mine]
         made = {
@@ -234,7 +244,9 @@ class _Step:
         }
         snapshots = _rename(windows.take(pa.array(of_key[mine])), _KEPT, _OF_WINDOW, made)
         stay = self.rows.filter(pa.array(kept & ~folds[self.key]))
-        return State(one_batch(pa.Table.from_batches([stay, snapshots])), self.seen[-WAITING:])
+        records = one_batch(pa.Table.from_batches([stay, snapshots]))
+        forgotten = int(max([self.forgotten, *gone]))
+        return State(records, self.seen[-WAITING:], forgotten)
 
     def _have(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which share partitions have some of these rows."""
