@@ -55,6 +55,8 @@ RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "l
 RANGE_MOMENTS = 60
 #: Groups whose age is not known that are named.
 NAMED = 5
+#: Groups that are copied for the incident channel, the worst first.
+COPIED = 20
 #: Up to this many records are read while the cell runs; of more, lag is shown first.
 AT_ONCE = 100_000
 READING = "Reading how it came about ..."
@@ -189,8 +191,15 @@ class Now(TriedGroup):
             part.layout.display = "none" if is_hidden else None
 
     def _gather(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
-        self.bench.overview()
-        return self.bench
+        whole = self.bench
+        if self._is_on_spark() and (here := whole.here()):
+            here.overview()
+            with self._lock:
+                self.bench = here
+            whole.overview()
+            self._prepare(whole)
+        whole.overview()
+        return whole
 
     def _was_read(self, run: Run, fresh: Workbench | None, error: BaseException | None) -> None:
         super()._was_read(run, fresh, error)
@@ -383,14 +392,13 @@ class Now(TriedGroup):
             ]
 
     def _for_the_channel(self, sentence: str, groups: pa.Table) -> str:
-        """What is wrong where, as of when and since when, and what to do: a line a group."""
+        """What is wrong where, as of when and since when, and what to do: one line per group."""
         source = input_name(self.bench.source) or self.bench.describe()
         lines = [f"{sentence} ({source}, as of {moment(self.bench.evidence().as_of)})"]
         causes = self.bench.explain().table.sort_by([("rank", "descending")]).to_pylist()
         first = {row["group_id"]: row for row in causes}
-        for row in groups.to_pylist():
-            if row["level"] not in ("critical", "warning"):
-                continue
+        bad = groups.filter(pc.is_in(groups.column("level"), pa.array(["critical", "warning"])))
+        for row in bad.slice(0, COPIED).to_pylist():
             lag = "unknown" if row["lag"] is None else f"{row['lag']:,}"
             old = "" if row["age_ms"] is None else f", oldest {duration(row['age_ms'])}"
             line = f"- {row['group_id']}: lag {lag}{old}: {row['why']}"
@@ -398,6 +406,8 @@ class Now(TriedGroup):
                 since = f", since {moment(cause['since'])}" if cause["since"] else ""
                 line += f"{_place_of(cause)}{since}. To do: {cause['advice']}"
             lines.append(line)
+        if len(bad) > COPIED:
+            lines.append(f"and {len(bad) - COPIED:,} more share groups need attention")
         return "\n".join(map(terminal, lines))
 
     def _unknown(self, overview: Result) -> list[str]:
@@ -438,6 +448,8 @@ class Now(TriedGroup):
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until nothing is read or simulated any more; return whether that is so."""
+        if self._run is not None and not self._run.join(timeout):
+            return False
         while (run := self._past_run) is not None:
             if not run.join(timeout):
                 return False
