@@ -16,8 +16,10 @@ from sharelag.reports.inputs import Case
 from sharelag.reports.verdict import verdict
 from sharelag.tables.words import lag_sum, moment
 from sharelag.workbench import Workbench
+from sharelag_widgets import LagTable
 from sharelag_widgets.dashboards import GroupView, Now
 from sharelag_widgets.dashboards.now import READING
+from sharelag_widgets.dashboards.parts import TablePart
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
@@ -35,6 +37,11 @@ def opened_storm() -> Workbench:
 def press(board: Now, name: str) -> None:
     board.what_if._answer(None, {"act": name}, None)
     assert board.join(300)
+
+
+def rows_of(part: TablePart) -> LagTable:
+    assert part.view is not None
+    return part.view
 
 
 def test_the_verdict_is_that_of_the_report_and_the_overview(demo: Workbench) -> None:
@@ -273,13 +280,13 @@ def test_lag_comes_first_then_the_verdict_and_the_past_of_a_group_last(
         assert [one["cause"] for one in board.cards.cards] == bench.explain(group).table[
             "cause"
         ].to_pylist()
-        assert board.rows_of_group.view.rows.num_rows == len(bench.lag(group).table)
+        assert rows_of(board.rows_of_group).rows.num_rows == len(bench.lag(group).table)
         for part in (board.over_time, board.strip):
             assert (part.header.busy, part.header.facts) == (True, [READING])
-        assert "trend" not in board.table.view.names
+        assert "trend" not in rows_of(board.table).names
     read.set()
     assert board.join(300)
-    assert "trend" in board.table.view.names
+    assert "trend" in rows_of(board.table).names
     whole = Now(bench, "billing")
     assert whole.join(300)
     assert board.summary() == whole.summary()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_a_pick_costs_what_its_group_costs(tmp_path: Path, sent: dict[Any, int])
     for groups in (FEW, MANY):
         board = opened(tmp_path / str(groups), groups).dashboard("group-00000")
         sent.clear()
-        calls = calls_of(lambda board=board: setattr(board, "group", "group-00001"))
+        calls = calls_of(partial(setattr, board, "group", "group-00001"))
         assert (board.group, board.header.failure) == ("group-00001", "")
         assert {board.cards, board.over_time.view, board.strip.view} < set(sent)
         assert not {board.grid, board.header} & set(sent)
