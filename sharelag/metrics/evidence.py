@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +16,6 @@ from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import moment
-
-if TYPE_CHECKING:
-    from sharelag.metrics.facts import Facts
 
 ISOLATION = "share.isolation.level"
 
@@ -58,8 +55,8 @@ class Evidence(Displayable):
     SOURCE: ClassVar[str] = "a workbench"
 
     @cached_property
-    def facts(self) -> dict[timedelta | None, Facts]:
-        """What `Facts` worked out of it, by the patience."""
+    def facts(self) -> dict[timedelta | None, Any]:
+        """What `sharelag.metrics.facts.Facts` worked out of it, by the patience."""
         return {}
 
     @cached_property

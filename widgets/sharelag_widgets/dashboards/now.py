@@ -149,7 +149,7 @@ class Now(TriedGroup):
         self._run.start()
 
     def _takes_a_while(self) -> bool:
-        """Whether somebody looks on for whom reading everything takes long."""
+        """Whether somebody looks on who would wait long until everything is read."""
         if not is_watched():
             return False
         try:
