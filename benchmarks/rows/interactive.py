@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +28,7 @@ from sharelag_widgets.dashboards import (
 )
 from sharelag_widgets.dashboards.dashboard import Dashboard
 from sharelag_widgets.dashboards.group_dashboard import GroupDashboard
+from tests.support.synthetic import capture_of
 
 _BOARDS = (Now, FleetView, StateTopicHealth, GroupView, WindowExplorer, PoisonHunt, ImbalanceView)
 _IMPORTS = "import sharelag, sharelag_widgets; sharelag.open"
@@ -46,6 +50,10 @@ cli.main()
 _WITH_PANDAS = "output._WithoutExtras.find_spec = lambda *_: None"
 #: What people have time for, in seconds: until the first table, for a click, for simulations.
 _PATIENCE, _CLICK, _WHAT_IF = 15.0, 1.0, 10.0
+#: ... until the verdict of a dashboard stands, and until all of it is there.
+_VERDICT, _COMPLETE = 5.0, 10.0
+#: Groups, share partitions of each, and records of each of these: 400,000 records.
+_MANY = (200, 50, 40)
 
 
 @contextmanager
@@ -135,6 +143,70 @@ def what_if(bench: Bench) -> Iterator[Contest]:
     lab.close()
 
 
+def _many(bench: Bench) -> Path:
+    """Return a capture of 10,000 share partitions with an hour of end offsets."""
+    folder = bench.folder / "inputs" / "capture-{}-{}-{}".format(*_MANY)
+    if not folder.exists():
+        capture_of(folder, *_MANY)
+    return folder
+
+
+@contextmanager
+def now(bench: Bench, goal: float, whole: bool, many: bool) -> Iterator[Contest]:
+    """Open an input and show *Now* to somebody who looks on, as Voila does."""
+    where = _many(bench) if many else "demo"
+
+    def ours() -> Measured:
+        begin, judged = time.perf_counter(), threading.Event()
+        with sharelag.open(where, engine="local") as opened:
+            board = opened.dashboard()
+            board.verdict.observe(lambda _: judged.set(), names=["level"])
+            if not board.verdict.level:
+                judged.wait(_PATIENCE * 10)
+            spent = time.perf_counter() - begin
+            board.join()
+            spent = time.perf_counter() - begin if whole else spent
+            said = (board.verdict.sentence, opened.overview().title, board.header.failure)
+            board.close()
+        return Measured(said, wall=spent, cpu=0)
+
+    def check(said: tuple[str, str, str], _: object) -> None:
+        sentence, title, failure = said
+        if sentence != title or failure:
+            raise GateError(
+                f"the dashboard says {sentence!r} {failure}, and the overview {title!r}"
+            )
+
+    os.environ["VOILA_KERNEL_ID"] = "benchmark"
+    try:
+        yield Contest(Side("open and show", ours, unit="times"), limit(goal), check)
+    finally:
+        del os.environ["VOILA_KERNEL_ID"]
+
+
+@contextmanager
+def pick(bench: Bench, many: bool) -> Iterator[Contest]:
+    """Choose groups that were not looked at before, each until all of it is there."""
+    with sharelag.open(_many(bench) if many else "demo", engine="local") as opened:
+        board = opened.dashboard()
+        groups = iter(opened.groups * 100)
+
+        def ours() -> Measured:
+            group = next(groups)
+            begin = time.perf_counter()
+            board.group = group
+            spent = time.perf_counter() - begin
+            return Measured((board.cards.state, opened.explain(group)), wall=spent, cpu=0)
+
+        def check(shown: tuple[str, sharelag.Result], _: object) -> None:
+            state, explained = shown
+            if state != explained.summaries[0].state or board.header.failure:
+                raise GateError(f"the cards say {state!r} {board.header.failure}")
+
+        yield Contest(Side("another group", ours, unit="times"), limit(_CLICK), check)
+        board.close()
+
+
 @contextmanager
 def shortcut(_: Bench, without: str) -> Iterator[Contest]:
     """Run a quick command whole; the rival is the same without one of its shortcuts."""
@@ -173,4 +245,14 @@ ROWS = (
         partial(shortcut, without="cli.leave = sys.exit"), by=("cpu",)),
     Row("I7", "terminal: `sharelag lag` of a recorded cluster, which hides pandas from pyarrow",
         "the same, with pandas", 1, 1.2, partial(shortcut, without=_WITH_PANDAS), by=("cpu",)),
+    *(Row(name, f"*Now* of {words}: {what}", f"{goal:g} s", 1, 0.5, make, case, by=("wall",),
+          within=True)
+      for case, words, many in (("demo", "the demo", False),
+                                ("10,000", "10,000 share partitions, 400,000 records", True))
+      for name, what, goal, make in (
+          ("I14", "until the verdict stands", _VERDICT,
+           partial(now, goal=_VERDICT, whole=False, many=many)),
+          ("I15", "until all is there", _COMPLETE,
+           partial(now, goal=_COMPLETE, whole=True, many=many)),
+          ("I16", "another group", _CLICK, partial(pick, many=many)))),
 )  # fmt: skip

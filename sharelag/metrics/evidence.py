@@ -45,7 +45,6 @@ class Evidence(Displayable):
     #: What brokers measured of the share partitions; empty without their metrics.
     measured: pa.Table = field(default_factory=schemas.MEASURED.empty_table)
     rejected: int = 0  # undecodable records
-    repeated: int = 0  # records that repeat another one and were left out
     engine: str = "local"
     #: How long something may last before it counts as stuck; None: as long as a lock of the group.
     patience: timedelta | None = None
@@ -57,7 +56,7 @@ class Evidence(Displayable):
 
     @cached_property
     def facts(self) -> dict[timedelta | None, Any]:
-        """What `Facts` worked out of it, by the patience."""
+        """What `sharelag.metrics.facts.Facts` worked out of it, by the patience."""
         return {}
 
     @cached_property

@@ -44,9 +44,8 @@ class Facts:
     @classmethod
     def of(cls, evidence: Evidence, patience: timedelta | None = None) -> Facts:
         """Return the facts of some evidence, which keeps what was worked out of it."""
-        if patience not in evidence.facts:
-            evidence.facts[patience] = cls(evidence, patience)
-        return evidence.facts[patience]
+        found: Facts = evidence.facts.setdefault(patience, cls(evidence, patience))
+        return found
 
     def younger(self, part: float) -> Facts:
         """Return the same for a part of the patience; all else was worked out already."""

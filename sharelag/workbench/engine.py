@@ -31,8 +31,8 @@ from sharelag.workbench.requests import Requests
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
 SPARK_FROM_RECORDS = 5_000_000
-#: Up to this many records, this process knows the lag long before Spark has started.
-FEW_RECORDS = 2_000_000
+#: Up to this many records, this process answers long before Spark does.
+FEW_RECORDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,14 @@ def choose(requested: str, source: Input) -> str:
     return "spark" if source.size() >= SPARK_FROM_RECORDS else "local"
 
 
-def is_sooner_here(source: Input, engine: str = "spark") -> bool:
-    """Whether this process knows the lag of an input before all else, or Spark, which has to start.
+def is_sooner_here(source: Input) -> bool:
+    """Whether this process answers about an input before Spark does.
 
     Only where its records can be counted without reading them, and without Spark.
     """
     from sharelag.sources.inputs import RawInput
-    from sharelag.sources.spark import existing
 
-    if choose(engine, source) == "local":
-        return True
-    if existing() is not None or (isinstance(source, RawInput) and source.only_spark_knows):
+    if isinstance(source, RawInput) and source.only_spark_knows:
         return False
     return 0 < source.size() <= FEW_RECORDS
 

@@ -128,16 +128,24 @@ class Opened:
         """Whether everything was read already; the lag alone takes a tenth of that time."""
         return "evidence" in self._once
 
-    def lag_at_once(self) -> pa.Table:
-        """`LAG` as soon as it can be known: where Spark has yet to start, without waiting for it.
+    def here(self) -> Self | None:
+        """The same in this process, where that answers long before Spark does; else None.
 
-        Only of so few records that this process is sooner (`engines.FEW_RECORDS`). Both engines
-        give the same rows; what is read later of a cluster goes up to its end then.
+        Only of so few records (`engines.FEW_RECORDS`). Both engines give the same rows; what is
+        read later of a cluster goes up to its end then.
         """
         source = copied(self.source)  # it keeps what it has read, such as where its log ends
-        if "reading" in self._once or not engines.is_sooner_here(source, self.engine):
+        on_spark = engines.choose(self.engine, source) == "spark"
+        if on_spark and not engines.is_sooner_here(source):
+            return None
+        return replace(self, source=source, engine="local")
+
+    def lag_at_once(self) -> pa.Table:
+        """`LAG` as soon as it can be known, without waiting for all else or for Spark."""
+        here = None if "reading" in self._once else self.here()
+        if here is None:
             return self.reading.table("lag")
-        with engines.reading(source, "local", self.as_of, self.choice, history=False) as begun:
+        with engines.reading(here.source, "local", self.as_of, self.choice, history=False) as begun:
             return begun.table("lag")
 
     @property

@@ -122,7 +122,7 @@ def test_what_fits_the_worst_group_is_one_click_from_the_verdict(opened: Watched
     page = opened.page
     board = board_of(page)
     pick(page, "checkout")
-    board.get_by_role("button", name="What if it were mended").click()
+    board.get_by_role("button", name="Simulate the fix").click()
     expect(board.locator(".sl-cards .sl-state")).to_contain_text("returns-desk")
     expect(board.locator(".sl-verdict").nth(1)).to_contain_text("+2 members is better")
     opened.assert_quiet()

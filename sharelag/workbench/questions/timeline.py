@@ -84,7 +84,8 @@ class WithTimeline(Opened):
         )
 
     def _are_few(self, moments: Sequence[datetime]) -> bool:
-        return len(moments) * self.evidence().lag.num_rows <= MOST_TIMELINE_ROWS
+        rows: int = len(moments) * self.evidence().lag.num_rows
+        return rows <= MOST_TIMELINE_ROWS
 
     def events(self, group: str | None = None, since: str | datetime | None = None) -> Result:
         """What happened to share partitions: resets, new leaders, archived records, members.

@@ -29,11 +29,6 @@ from sharelag.workbench import engine as engines
 from tests.support.written_input import TOPIC, TOPIC_ID, Write, WrittenInput
 
 
-@pytest.fixture(autouse=True)
-def before_spark_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sharelag.sources.spark.existing", lambda: None)
-
-
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[Write]:
     """What is written to a cluster, which may be more from one request to the next."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.durations import duration
-from sharelag.errors import InputError
+from sharelag.errors import InputError, ShareLagError
 from sharelag.metrics.holders import holder_lines
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.sources.inputs import KafkaInput
 from sharelag.tables.columns import meanings_of
-from sharelag.tables.words import lag_sum, moment, shown_name, terminal
+from sharelag.tables.words import lag_sum, shown_name, terminal
 from sharelag.workbench import Result, Workbench, charts
 from sharelag.workbench import engine as engines
 from sharelag.workbench.charts import text
@@ -30,26 +30,13 @@ from ..selection import Selection
 from .cards import CAUSES_HELP, CauseCards
 from .fleet import MEASURES, charts_help, measured
 from .group_dashboard import IN_A_GROUP
+from .groups import COLUMNS, FOLDED, HEADINGS, OPTIONAL, in_words, incident_text, with_trends
 from .parts import ChartPart, Part, StripPart, TablePart, choice
 from .peek_view import PeekView
 from .sheet import Sheet
 from .tried_group import FITTING, LONGEST_MS, SEEDS, TriedGroup
 from .verdict import Verdict
 
-RATES = ("arrival_rate", "completion_rate")
-#: Of the groups, what decides first.
-COLUMNS = ("level", "group_id", "lag", "trend", "age_ms", "cause", *RATES, "gone", "members")
-#: ... and what is left out first where there is no room.
-OPTIONAL = ("completion_rate", "arrival_rate", "members", "trend")
-HEADINGS = {
-    "group_id": "Group",
-    "age_ms": "Oldest",
-    "arrival_rate": "In/s",
-    "completion_rate": "Out/s",
-    "gone": "Gone in",
-}
-#: Of the groups, what is hidden until somebody asks for it.
-FOLDED = {"column": "level", "value": "ok", "words": "healthy"}
 #: Ranges of the chart, in seconds; 0 is as far back as rates look.
 RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
 RANGE_MOMENTS = 60
@@ -162,8 +149,13 @@ class Now(TriedGroup):
         self._run.start()
 
     def _takes_a_while(self) -> bool:
-        """Whether somebody looks on for whom reading everything takes long."""
-        return is_watched() and (self._is_on_spark() or self.bench.source.size() > AT_ONCE)
+        """Whether somebody looks on who would wait long until everything is read."""
+        if not is_watched():
+            return False
+        try:
+            return self._is_on_spark() or self.bench.source.size() > AT_ONCE
+        except ShareLagError:
+            return False  # who shows it meets the same, and says so
 
     def _is_on_spark(self) -> bool:
         return engines.choose(self.bench.engine, self.bench.source) == "spark"
@@ -189,8 +181,15 @@ class Now(TriedGroup):
             part.layout.display = "none" if is_hidden else None
 
     def _gather(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
-        self.bench.overview()
-        return self.bench
+        whole = self.bench
+        if self._is_on_spark() and (here := whole.here()):
+            here.overview()
+            with self._lock:
+                self.bench = here
+            whole.overview()
+            self._prepare(whole)
+        whole.overview()
+        return whole
 
     def _was_read(self, run: Run, fresh: Workbench | None, error: BaseException | None) -> None:
         super()._was_read(run, fresh, error)
@@ -225,7 +224,7 @@ class Now(TriedGroup):
         overview = self.bench.overview()
         self._past = {one for one in self._past if one[0] is self.bench}
         self.header.tell(overview.as_of, self._unknown(overview))
-        self._channel = self._for_the_channel(overview.title, overview.table)
+        self._channel = incident_text(self.bench)
         self.rows = measured(self.bench)
         known = [name for name in MEASURES if self.rows.column(name).null_count < len(self.rows)]
         self.grid.measures = known
@@ -238,10 +237,10 @@ class Now(TriedGroup):
         if self._table_of in ((self.bench, True), (self.bench, has_trends)):
             return
         overview = self.bench.overview()
-        groups = overview.table
+        groups = in_words(overview.table)
         if has_trends:
-            groups = _with_trend(groups, self.bench.trends())
-        self.table.fill(overview, _in_words(groups), COLUMNS)
+            groups = with_trends(groups, self.bench.trends())
+        self.table.fill(overview, groups, COLUMNS)
         self._table_of = (self.bench, has_trends)
 
     def _show_window(self, group: str) -> None:
@@ -375,30 +374,12 @@ class Now(TriedGroup):
             bad = worst in ("critical", "warning")
             self.verdict.actions = [
                 *([["worst", "Show the worst"]] if len(groups) > 1 else []),
-                *([["what if", "What if it were mended"]] if bad else []),
+                *([["what if", "Simulate the fix"]] if bad else []),
             ]
             self.verdict.copies = [
                 ["Copy for the incident channel", self._channel],
                 ["Copy the Python behind this", code],
             ]
-
-    def _for_the_channel(self, sentence: str, groups: pa.Table) -> str:
-        """What is wrong where, as of when and since when, and what to do: a line a group."""
-        source = input_name(self.bench.source) or self.bench.describe()
-        lines = [f"{sentence} ({source}, as of {moment(self.bench.evidence().as_of)})"]
-        causes = self.bench.explain().table.sort_by([("rank", "descending")]).to_pylist()
-        first = {row["group_id"]: row for row in causes}
-        for row in groups.to_pylist():
-            if row["level"] not in ("critical", "warning"):
-                continue
-            lag = "unknown" if row["lag"] is None else f"{row['lag']:,}"
-            old = "" if row["age_ms"] is None else f", oldest {duration(row['age_ms'])}"
-            line = f"- {row['group_id']}: lag {lag}{old}: {row['why']}"
-            if (cause := first.get(row["group_id"])) and cause["summary"] == row["why"]:
-                since = f", since {moment(cause['since'])}" if cause["since"] else ""
-                line += f"{_place_of(cause)}{since}. To do: {cause['advice']}"
-            lines.append(line)
-        return "\n".join(map(terminal, lines))
 
     def _unknown(self, overview: Result) -> list[str]:
         """What is not known of any group: of the input, of lags, and ages of what is behind."""
@@ -438,6 +419,8 @@ class Now(TriedGroup):
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until nothing is read or simulated any more; return whether that is so."""
+        if self._run is not None and not self._run.join(timeout):
+            return False
         while (run := self._past_run) is not None:
             if not run.join(timeout):
                 return False
@@ -463,32 +446,3 @@ class Now(TriedGroup):
             self.selection.clear()
             self.group = change["new"][0][0]
             self.sheet.is_open = True
-
-
-def _place_of(cause: Mapping[str, Any]) -> str:
-    """The share partition and the record that a cause is about, where it is about one."""
-    if cause["partition"] is None:
-        return ""
-    offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
-    record = f", offset {offset}" if offset else ""
-    return f" ({cause['topic'] or cause['topic_id']}:{cause['partition']}{record})"
-
-
-def _with_trend(groups: pa.Table, sums: pa.Table) -> pa.Table:
-    """Groups with their lag over time; null where that of some share partition is not known."""
-    moments = sorted(pc.unique(sums.column("as_of")).to_pylist())
-    known = {(row["group_id"], row["as_of"]): row["lag"] for row in sums.to_pylist()}
-    trends = [
-        [known.get((group, moment)) for moment in moments]
-        for group in groups.column("group_id").to_pylist()
-    ]
-    return groups.append_column("trend", pa.array(trends, pa.list_(pa.int64())))
-
-
-def _in_words(groups: pa.Table) -> pa.Table:
-    """Groups with their causes as words, and rates in as many digits as people compare."""
-    columns = {"cause": pc.replace_substring(groups.column("cause"), "_", " ")}
-    columns |= {name: pc.round(groups.column(name), 2) for name in RATES}
-    for name, column in columns.items():
-        groups = groups.set_column(groups.schema.get_field_index(name), name, column)
-    return groups

@@ -1,0 +1,134 @@
+"""Many share partitions: what a pick computes and sends is about the group that is picked alone."""
+
+from __future__ import annotations
+
+import cProfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+import pytest
+
+import sharelag
+from sharelag.metrics import explain
+from sharelag.workbench import Workbench
+from sharelag.workbench.questions import timeline
+from sharelag_widgets.dashboards import Now
+from tests.support.synthetic import capture_of
+
+PARTITIONS = 50  # of each group
+FEW, MANY = 2, 40
+
+
+@pytest.fixture(scope="module", params=[FEW, MANY])
+def bench(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Workbench:
+    return opened(tmp_path_factory.mktemp("capture"), request.param)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
+    """How many bytes were sent to each widget in the browser."""
+    found: dict[Any, int] = {}
+    send = ipywidgets.Widget.send_state
+
+    def count(widget: Any, key: Any = None) -> None:
+        for value in widget.get_state(key=key).values():
+            size = len(value if isinstance(value, bytes | str) else repr(value))
+            found[widget] = found.get(widget, 0) + size
+        send(widget, key)
+
+    monkeypatch.setattr(ipywidgets.Widget, "send_state", count)
+    return found
+
+
+def opened(folder: Path, groups: int) -> Workbench:
+    return sharelag.open(capture_of(folder / "many", groups, PARTITIONS, 6), engine="local")
+
+
+def calls_of(act: Callable[[], Any]) -> int:
+    """How many functions are called: unlike time, the same on a busy machine."""
+    profile = cProfile.Profile()
+    profile.runcall(act)
+    return sum(one.callcount for one in profile.getstats())
+
+
+def test_a_pick_costs_what_its_group_costs(tmp_path: Path, sent: dict[Any, int]) -> None:
+    cost = []
+    for groups in (FEW, MANY):
+        board = opened(tmp_path / str(groups), groups).dashboard("group-00000")
+        sent.clear()
+        calls = calls_of(partial(setattr, board, "group", "group-00001"))
+        assert (board.group, board.header.failure) == ("group-00001", "")
+        assert {board.cards, board.over_time.view, board.strip.view} < set(sent)
+        assert not {board.grid, board.header} & set(sent)
+        cost.append((calls, sum(sent.values())))
+    (few, little), (many, much) = cost
+    assert many < 1.5 * few
+    assert much < little + 20_000  # what is copied for the incident channel names twenty groups
+
+
+def test_causes_are_ranked_once_for_all_that_is_shown(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranked: list[int] = []
+    rank = explain._rank
+
+    def count(facts: Any, causes: Any) -> Any:
+        ranked.append(len(facts.groups))
+        return rank(facts, causes)
+
+    monkeypatch.setattr(explain, "_rank", count)
+    fresh = bench.at(bench.evidence().as_of)
+    board = Now(fresh)
+    for group in fresh.groups[:3]:
+        board.group = group
+        assert board.header.failure == ""
+    everything = len(fresh.lag().table)
+    assert ranked in ([everything], [everything] * 2)  # once more for what is only suspected
+
+
+def test_each_group_is_told_as_if_it_were_alone(bench: Workbench) -> None:
+    """What was found in all groups is what is found in one of them."""
+    everything = bench.explain()
+    for number, group in enumerate(bench.groups[:2]):
+        alone = Workbench(bench.source, engine="local").only(group)
+        for answer in (bench.explain(group), alone.explain()):
+            assert answer.table.num_rows > 0
+            assert answer.table.equals(
+                everything.table.filter(
+                    [name == group for name in everything.table["group_id"].to_pylist()]
+                )
+            )
+            assert answer.summaries == alone.explain(group).summaries
+            assert answer.summaries[0] in everything.summaries, number
+
+
+def test_trends_are_the_sums_of_the_timeline(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = [("group_id", "ascending"), ("as_of", "ascending")]
+    few = bench.trends().sort_by(order)
+    assert few.num_rows > len(bench.groups)
+    rows = bench.timeline("group-00001").table.to_pylist()
+    fresh = bench.at(bench.evidence().as_of)
+    monkeypatch.setattr(timeline, "MOST_TIMELINE_ROWS", 0)
+    assert fresh.trends().sort_by(order).equals(few)
+    for at in {row["as_of"] for row in rows}:
+        lags = [row["lag"] for row in rows if row["as_of"] == at]
+        (said,) = [
+            row["lag"]
+            for row in few.to_pylist()
+            if (row["group_id"], row["as_of"]) == ("group-00001", at)
+        ]
+        assert said == (None if None in lags else sum(lags))
+
+
+def test_what_is_copied_names_the_worst_groups_and_counts_the_rest(bench: Workbench) -> None:
+    words = dict(Now(bench).verdict.copies)["Copy for the incident channel"]
+    named = [line for line in words.splitlines() if line.startswith("- group-")]
+    assert len(named) == min(len(bench.groups), 20)
+    last = words.splitlines()[-1]
+    if len(bench.groups) > 20:
+        assert last == f"and {len(bench.groups) - 20} more share groups need attention"
