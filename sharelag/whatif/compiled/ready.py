@@ -7,7 +7,8 @@ from typing import Any
 from sharelag.compiled import compiled, is_cached
 from sharelag.whatif.compiled import calls
 
-_CALLS = (
+_compiled: Any = compiled  # has what numba adds to a function
+_CALLS: tuple[Any, ...] = (
     calls.run,
     calls.sample,
     calls.note_drained,
@@ -20,8 +21,7 @@ _CALLS = (
 
 def is_ready() -> bool:
     """Whether no part of it has to be compiled: that was done here, or on this machine before."""
-    forms: list[Any] = [compiled(one) for one in _CALLS]
-    return all(form.signatures or is_cached(one) for form, one in zip(forms, _CALLS, strict=True))
+    return all(_compiled(one).signatures or is_cached(one) for one in _CALLS)
 
 
 def make_ready() -> None:
@@ -29,6 +29,6 @@ def make_ready() -> None:
     import numba
 
     for one in _CALLS:
-        form: Any = compiled(one)
+        form = _compiled(one)
         numbers = (numba.int64,) * (one.__code__.co_argcount - 1)
         form.compile((numba.int64[::1], *numbers))
