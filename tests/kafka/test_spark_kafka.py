@@ -57,6 +57,15 @@ def _setting(spark: SparkSession, value: str) -> Iterator[None]:
 
 
 @pytest.fixture
+def few_partitions(spark: SparkSession) -> Iterator[None]:
+    """Each shuffle partition of a stateful query costs a Python worker and a state store."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before or "200")
+
+
+@pytest.fixture
 def internal_topics(connector: SparkSession) -> Iterator[None]:
     """The session has the setting without which the source leaves internal topics out."""
     with _setting(connector, "true"):
@@ -149,8 +158,9 @@ def test_every_way_gives_the_lag_of_kafkas_command(
     assert health.records == records.count()
 
 
+@pytest.mark.usefixtures("internal_topics", "few_partitions")
 def test_its_stream_gives_the_lag_of_kafkas_command(
-    connector: SparkSession, broker: KafkaBroker, group: str, internal_topics: None, tmp_path: Path
+    connector: SparkSession, broker: KafkaBroker, group: str, tmp_path: Path
 ) -> None:
     windows = sharelag.stream.windows(sharelag.decode(_raw(connector, broker, True)).records)
     offsets = sharelag.offsets(connector, broker.bootstrap_servers)
