@@ -45,6 +45,7 @@ class Evidence(Displayable):
     #: What brokers measured of the share partitions; empty without their metrics.
     measured: pa.Table = field(default_factory=schemas.MEASURED.empty_table)
     rejected: int = 0  # undecodable records
+    repeated: int = 0  # records that repeat another one and were left out
     engine: str = "local"
     #: How long something may last before it counts as stuck; None: as long as a lock of the group.
     patience: timedelta | None = None

@@ -49,6 +49,8 @@ REPLAYED = {
     STATE_TOPIC: pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"]),
     GROUP_TOPIC: members.REPLAYED,
 }
+#: Stands for the topic of nearly all records on the way from Spark to Python.
+_USUAL = "="
 #: What is packed of a raw record.
 _PACKED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 #: Some records of one partition as Arrow's bytes.
@@ -200,8 +202,8 @@ class Records:
             else:
                 chosen = reduce(Column.__or__, [_is_of(topic, self.generation) for topic in topics])
                 # Spark need not copy the name that nearly all records have.
-                name = F.nullif(F.col("topic"), F.lit(kind)).alias("topic")
-                source = source.where(chosen).select(name, *_PACKED_COLUMNS[1:])
+                name = F.when(F.col("topic") == kind, _USUAL).otherwise(F.col("topic"))
+                source = source.where(chosen).select(name.alias("topic"), *_PACKED_COLUMNS[1:])
             rows = map_in_arrow(source, pack_task, _PACKED)
         return rows.repartition("topic", "partition")
 
@@ -363,7 +365,8 @@ def _is_of(topic: str, generation: int | None) -> Column:
         return name.endswith(topic) & F.substring(key, 1, 2).isin(*_GROUP_TYPES)
     control = F.length(key).isin(*control_key_sizes(generation))
     control &= F.substring(key, 1, 4).isin(*CONTROL_KEYS)
-    return name.endswith(topic) | (control & ~name.startswith("__"))
+    # One without a topic is a reject.
+    return name.isNull() | name.endswith(topic) | (control & ~name.startswith("__"))
 
 
 # ---- bytes ---------------------------------------------------------------------------------------
@@ -396,7 +399,7 @@ def _to_bytes(table: pa.Table) -> bytes:
 
 
 def _pack(batches: Iterable[pa.RecordBatch], place: Sequence[str], topic: str) -> Batches:
-    """Yield records as rows of `_PACKED`; a null topic is the given one."""
+    """Yield records as rows of `_PACKED`; `_USUAL` stands for the given topic."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -411,8 +414,10 @@ def _pack(batches: Iterable[pa.RecordBatch], place: Sequence[str], topic: str) -
 
 def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str], topic: str) -> pa.RecordBatch:
     table = one_batch(pa.Table.from_batches(held))
-    topics = table.column(place[0]).cast(pa.string()).fill_null(topic)
-    codes = [codes_of(column) for column in (topics, *map(table.column, place[1:]))]
+    names = table.column(place[0]).cast(pa.string())
+    topics = pc.if_else(pc.equal(names, _USUAL), topic, names)
+    known = topics.fill_null("")
+    codes = [codes_of(column) for column in (known, *map(table.column, place[1:]))]
     order = np.lexsort(codes[::-1])
     together = table.drop_columns(list(place[:2])).take(pa.array(order))
     changed = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes[:2]])
