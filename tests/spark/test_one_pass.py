@@ -48,9 +48,10 @@ def ends(spark: SparkSession) -> DataFrame:
 
 
 def plan_of(frame: DataFrame) -> str:
+    python: Any = frame._sc._jvm  # type: ignore[attr-defined]
     return str(
-        frame._sc._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted")
-    )  # type: ignore[attr-defined,union-attr]
+        python.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted")  # type: ignore[attr-defined]
+    )
 
 
 @pytest.mark.parametrize("name", ASKED)

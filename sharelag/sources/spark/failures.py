@@ -68,5 +68,5 @@ def _python() -> str:
     from pyspark import SparkContext
 
     session = existing()
-    named = session and session.conf.get("spark.sql.execution.pyspark.python", "")
-    return named or getattr(SparkContext._active_spark_context, "pythonExec", "another Python")
+    named = session.conf.get("spark.sql.execution.pyspark.python", "") if session else ""
+    return str(named or getattr(SparkContext._active_spark_context, "pythonExec", "another Python"))

@@ -55,7 +55,8 @@ def _with_packages(task: Task) -> Task:
     """
     from pyspark import cloudpickle
 
-    pickled, advice, kind = cloudpickle.dumps(task), advise("{}", "has no {}"), SetupError.__name__
+    pickled = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+    advice, kind = advise("{}", "has no {}"), SetupError.__name__
 
     def run(batches: Any) -> Any:
         import pickle
