@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,8 +49,8 @@ class OnSpark(Reading):
         """Raw records of a topic; others may be among them."""
 
     @abstractmethod
-    def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
-        """The whole history from a time on, of one group or all, with the topics' names beside."""
+    def history_rows(self) -> DataFrame:
+        """The whole history of the chosen groups."""
 
 
 class Frames:
@@ -111,7 +110,7 @@ class Frames:
     @property
     def history(self) -> DataFrame:
         """The state after every record, and what it changed (`HISTORY`); one row is a record."""
-        return self._reading.history_frame().drop("topic")
+        return self._reading.history_rows()
 
     @property
     def observed(self) -> DataFrame:

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.pipeline.records import records_of
-from sharelag.pipeline.tasks import REPLAYED, Batches, Records, TaskRecords
-from sharelag.replay.members import groups_arrow, latest_group_records, members_arrow
+from sharelag.pipeline.tasks import Batches, Records, TaskRecords
+from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.replay.moment import Moment
 from sharelag.wire.fields import GROUP_TOPIC
 
@@ -45,7 +45,7 @@ def groups(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
 
 def find_membership(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     """Return the members and groups of what one task has, by name."""
-    kept = latest_group_records(mine.decode(GROUP_TOPIC), REPLAYED[GROUP_TOPIC])
+    kept = mine.latest_of_groups()
     yield "members", members_arrow(kept)
     yield "groups", groups_arrow(kept)
 
@@ -57,6 +57,6 @@ def _map(
     schema: pa.Schema,
 ) -> DataFrame:
     def membership_task(mine: TaskRecords) -> Batches:
-        yield each(latest_group_records(mine.decode(GROUP_TOPIC), REPLAYED[GROUP_TOPIC]))
+        yield each(mine.latest_of_groups())
 
     return records_of(records, GROUP_TOPIC).read_until(as_of).map(membership_task, schema)

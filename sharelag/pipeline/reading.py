@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
-from sharelag.metrics.dead_letter_ledger import STATUSES, SUMS, first_of
+from sharelag.metrics.dead_letter_ledger import SUMS, first_of, sums_of
 from sharelag.metrics.dead_letters import archived_arrow, topic_ids_of
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.observed import observe
@@ -35,7 +36,15 @@ from sharelag.model import milliseconds
 from sharelag.pipeline import answers, dead_letters, membership, states
 from sharelag.pipeline.collecting import collected, frame_of, streamed
 from sharelag.pipeline.frames import Frames, OnSpark
-from sharelag.pipeline.tasks import FOUND, Files, Logs, Records, TaskRecords, unpack_table
+from sharelag.pipeline.tasks import (
+    FOUND,
+    Files,
+    Logs,
+    Records,
+    TaskRecords,
+    pack_table,
+    unpack_table,
+)
 from sharelag.reading import (
     ORDER,
     OVER,
@@ -77,11 +86,11 @@ _ABANDONED: deque[list[DataFrame]] = deque()
 
 
 class _Pass(NamedTuple):
-    """What a pass over the records found, and what it was asked beside the states."""
+    """What a pass over the records found."""
 
     found: pa.Table  # FOUND
-    observed_until: datetime | None
-    with_members: bool
+    until: datetime | None = None  # up to when the history was observed; None: it was not
+    with_members: bool = False
 
 
 class SparkReading(OnSpark):
@@ -112,6 +121,7 @@ class SparkReading(OnSpark):
     ) -> None:
         super().__init__(source, as_of, choice, over)
         self._spark, self._cache = spark, cache
+        self._kept_by: SparkReading | None = None
         self._kept: list[DataFrame] = []
         weakref.finalize(self, _ABANDONED.append, self._kept)
         while _ABANDONED:
@@ -146,7 +156,7 @@ class SparkReading(OnSpark):
     @property
     def has_group_records(self) -> bool:
         """Whether the input has any record of the topic of group records."""
-        records = self.raw_of(GROUP_TOPIC).where(F.col("topic") == GROUP_TOPIC)
+        records = self.raw_of(GROUP_TOPIC).where(F.col("topic").endswith(GROUP_TOPIC))
         return bool(records.select("topic").limit(1).toArrow().num_rows)
 
     def then(self, as_of: Moment) -> SparkReading:
@@ -154,6 +164,7 @@ class SparkReading(OnSpark):
         other = SparkReading(self.source, as_of, self.choice, self.over, self.spark, self._cache)
         if self._caches:
             other.once("whole", lambda: self._whole_records)
+            other._kept_by = self  # else they would leave the cache with this reading
         return other
 
     def whole(self) -> SparkReading:
@@ -208,6 +219,10 @@ class SparkReading(OnSpark):
 
         return self._named(self._records_of(group=group).map(history_task, schemas.HISTORY))
 
+    def history_rows(self) -> DataFrame:
+        """The whole history of the chosen groups."""
+        return self._records_of().map(states.histories, schemas.HISTORY)
+
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the history of share partitions in the tasks that replay it."""
         summarize = states.summarize(each, schema)
@@ -248,15 +263,17 @@ class SparkReading(OnSpark):
 
     def ledger(self, asked: OfQueue, most: int) -> Ledger:
         """Compare archived offsets with the records of a dead-letter queue, in the tasks."""
-        frame = self._keep(self.ledger_frame(asked))
-        counted = F.coalesce("offsets", "letters")
-        sums = frame.groupBy("status", "reason").agg(
-            F.sum(counted).alias("offsets"), F.count("*").alias("rows")
-        )
-        place = F.array_position(F.array(*map(F.lit, STATUSES)), F.col("status"))
-        order = ("group_id", "topic", "partition", "first_offset")
-        rows = frame.orderBy(place, *order).limit(most)
-        return Ledger(first_of(collected(rows, LEDGER), most), collected(sums, SUMS))
+
+        def sum_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            given = [as_table(batch).cast(LEDGER, safe=False) for batch in batches]
+            rows = pa.concat_tables([LEDGER.empty_table(), *given])
+            yield pack_table("rows", first_of(rows, most))
+            yield pack_table("sums", sums_of(rows))
+
+        found = collected(map_in_arrow(self.ledger_frame(asked), sum_task, FOUND), FOUND)
+        sums = unpack_table(found, "sums", SUMS).group_by(["status", "reason"])
+        whole = sums.aggregate([("offsets", "sum"), ("rows", "sum")]).rename_columns(SUMS.names)
+        return Ledger(first_of(unpack_table(found, "rows", LEDGER), most), whole.cast(SUMS))
 
     def ledger_frame(self, asked: OfQueue) -> DataFrame:
         """The whole ledger of a dead-letter queue."""
@@ -280,7 +297,7 @@ class SparkReading(OnSpark):
 
     def _records_of(self, keys: pa.Table | None = None, group: str | None = None) -> Records:
         """Return the chosen records of some share partitions or of one group, or all of them."""
-        found = self._chosen(self._whole_records)
+        found = self._chosen(_only(self._whole_records, STATE_TOPIC))
         if group is not None:
             found = found.where(partial(filter_groups, groups=frozenset([group])))
         return found if keys is None else found.where(partial(rows_of, wanted=keys))
@@ -353,10 +370,8 @@ class SparkReading(OnSpark):
         until = self._known_end() if whole else None
         is_time = self.as_of is None or isinstance(self.as_of, datetime)
         with_members = whole and is_time and GROUP_TOPIC in records.topics
-        topics = records.topics if with_members else (STATE_TOPIC,)
         find = partial(_find, until=until, over=self.over, with_members=with_members)
-        if not records.packed:
-            records = Records(records.source, topics, records.generation)
+        records = records if with_members else _only(records, STATE_TOPIC)
         return _Pass(collected(self._chosen(records).find(find), FOUND), until, with_members)
 
     @property
@@ -378,10 +393,24 @@ class SparkReading(OnSpark):
     def _read_ahead(self) -> None:
         self._refuse_stream("evidence")
         self._states(whole=True)
+        self.once("rest", self._find_rest)
+
+    def _find_rest(self) -> _Pass:
+        """Find together what the first pass was not asked for, where it was asked for less."""
+        done, records = self._states(), self._whole_records
+        is_time = self.as_of is None or isinstance(self.as_of, datetime)
+        with_members = not done.with_members and is_time and GROUP_TOPIC in records.topics
+        until = None if done.until == self.now else self.now
+        if until is None and not with_members:
+            return done
+        find = partial(_find_beside, until=until, over=self.over, with_members=with_members)
+        records = records if with_members else _only(records, STATE_TOPIC)
+        return _Pass(collected(self._chosen(records).find(find), FOUND), until, with_members)
 
     def _sorted(self, name: str) -> pa.Table:
         self._refuse_stream(name)
-        if name in ("observed", "members", "groups"):
+        together = self.source.holds_both and GROUP_TOPIC in self._whole_records.topics
+        if name == "observed" or (name in ("members", "groups") and together):
             self._read_ahead()
         return super()._sorted(name)
 
@@ -402,16 +431,14 @@ class SparkReading(OnSpark):
             return self.choice.of(as_table(lag_arrow(self.table("windows"), self.table("offsets"))))
         if name == "observed":
             done = self._states()
-            if done.observed_until == self.now:
-                return unpack_table(done.found, name, schemas.OBSERVED)
-            return self.over_history(
-                partial(observe, end=self.now, over=self.over), schemas.OBSERVED
-            )
+            done = done if done.until == self.now else self.once("rest", self._find_rest)
+            return unpack_table(done.found, name, schemas.OBSERVED)
         if name == "snapshots":
             return self.over_history(snapshots_arrow, schemas.SNAPSHOTS)
         if name == "health":
             partitions = self.source.partitions(STATE_TOPIC)
-            return collected(answers.health(self._whole_records, partitions), schemas.HEALTH)
+            records = _only(self._whole_records, STATE_TOPIC)
+            return collected(answers.health(records, partitions), schemas.HEALTH)
         if name == "members":
             return unpack_table(self._membership, name, schemas.MEMBERS)
         if name == "groups":
@@ -430,8 +457,7 @@ class SparkReading(OnSpark):
             records = self._whole_records
             if GROUP_TOPIC not in records.topics:
                 records = self._read_records(GROUP_TOPIC)
-            if not records.packed:
-                records = Records(records.source, (GROUP_TOPIC,), records.generation)
+            records = _only(records, GROUP_TOPIC)
             # Offsets of the state topic say nothing of the groups' topic: its records have times.
             moment = self.now if self.as_of is not None else None
             records = records.written_by(moment)
@@ -439,8 +465,10 @@ class SparkReading(OnSpark):
                 records = records.where(partial(filter_groups, groups=groups))
             return collected(records.find(membership.find_membership), FOUND)
 
-        done = self._states()
-        return done.found if done.with_members else self.once("membership", find)
+        for done in ("states", "rest"):
+            if done in self.once and self.once(done, self._find_rest).with_members:
+                return self.once(done, self._find_rest).found
+        return self.once("membership", find)
 
     def _positions(self) -> Positions | None:
         found = self._first_records.source
@@ -496,11 +524,22 @@ def _find(
 ) -> Iterator[tuple[str, schemas.Arrow]]:
     """Return states, and if asked the observed history and the members, of what one task has."""
     yield from states.find_states(mine)
+    yield from _find_beside(mine, until, over, with_members)
+
+
+def _find_beside(
+    mine: TaskRecords, until: datetime | None, over: timedelta, with_members: bool
+) -> Iterator[tuple[str, schemas.Arrow]]:
     if until is not None:
         each = partial(observe, end=until, over=over)
         yield "observed", states.summarize(each, schemas.OBSERVED)(mine)
     if with_members:
         yield from membership.find_membership(mine)
+
+
+def _only(records: Records, topic: str) -> Records:
+    """Return the records of one topic, where they have not been packed together."""
+    return records if records.packed else replace(records, topics=(topic,))
 
 
 def _find_times(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -115,8 +115,10 @@ def column_names(given: Tabular) -> list[str]:
     """Return the names of the columns of a DataFrame or a table, none of what is neither."""
     if isinstance(given, pa.Table | pa.RecordBatch):
         return list(given.schema.names)
-    columns = getattr(given, "columns", None)
-    return [] if columns is None else list(columns)
+    columns: Any = getattr(given, "columns", None)
+    if columns is None:  # what passes its rows on as Arrow
+        columns = getattr(getattr(given, "schema", None), "names", ())
+    return [str(name) for name in columns]
 
 
 def set_origin(frame: DataFrame, origin: object) -> None:
@@ -125,8 +127,10 @@ def set_origin(frame: DataFrame, origin: object) -> None:
 
 
 def origin_of(frame: object) -> object:
-    """Return what `set_origin` noted, or None."""
-    return vars(frame).get(_ORIGIN) if hasattr(frame, "sparkSession") else None
+    """Return what `set_origin` noted; None where it is not, or the rows are in Spark's cache."""
+    if not hasattr(frame, "sparkSession") or getattr(frame, "is_cached", False):
+        return None
+    return vars(frame).get(_ORIGIN)
 
 
 def select_records(

@@ -161,7 +161,8 @@ class Records:
             return map_raw(source, lambda read: work_task(read.__iter__), schema)
 
         def whole_task(packed: Iterable[pa.RecordBatch]) -> Batches:
-            rows = pa.Table.from_batches(list(packed), _PACKED)
+            # Spark may be set to send large types.
+            rows = pa.Table.from_batches([batch.cast(_PACKED) for batch in packed], _PACKED)
             rows = rows.sort_by([(name, "ascending") for name in _PACKED.names[:3]])
             yield from work_task(partial(_unpack, rows, kind))
 
@@ -195,7 +196,10 @@ class Records:
         place = ("topic", "record_partition" if self.decoded else "partition", "offset")
         pack_task = partial(_pack, place=place, topic=kind)
         if not isinstance(source, DataFrame):
-            rows = map_raw(source, pack_task, _PACKED, _PACKED_COLUMNS)
+            choose = partial(_of_topics, topics=topics, generation=self.generation)
+            rows = map_raw(
+                source, lambda raw: pack_task(map(choose, raw)), _PACKED, _PACKED_COLUMNS
+            )
         else:
             if self.decoded:
                 source = source.select(REPLAYED[kind].names)
@@ -233,6 +237,7 @@ class TaskRecords:
         self._read, self._decoded = read, decoded
         #: Raw records of the state topic in the order of the log, each once.
         self.raw = EachOnce(lambda: (of_state(batch, generation) for batch in read()))
+        self._of_groups = EachOnce(lambda: (of_topic(batch, GROUP_TOPIC) for batch in read()))
 
     @property
     def gaps(self) -> pa.Table:
@@ -242,10 +247,11 @@ class TaskRecords:
 
     def decode(self, topic: str = STATE_TOPIC) -> Batches:
         """Yield the chosen records of a topic: what replay reads of them."""
-        if topic == STATE_TOPIC and not self._decoded:
-            raw: Iterable[pa.RecordBatch] = self.raw
-        else:
-            raw = self._read() if self._decoded else (of_topic(one, topic) for one in self._read())
+        raw: Iterable[pa.RecordBatch] = self.raw
+        if self._decoded:
+            raw = self._read()
+        elif topic == GROUP_TOPIC:
+            raw = self._of_groups
         for batch in raw:
             records = batch
             if not self._decoded:
@@ -260,6 +266,14 @@ class TaskRecords:
             return Latest(replay_arrow(records), records.num_rows, 0, None, None)
         choose = self._chosen if self._choose else None
         return self.raw.apply(lambda raw: latest_windows(raw, choose, self.generation, self._until))
+
+    def latest_of_groups(self) -> pa.RecordBatch:
+        """Return the chosen records of the groups' topic that no later one replaces."""
+
+        def keep(_: EachOnce) -> pa.RecordBatch:
+            return members.latest_group_records(self.decode(GROUP_TOPIC), REPLAYED[GROUP_TOPIC])
+
+        return keep(self._of_groups) if self._decoded else self._of_groups.apply(keep)
 
     def _chosen(self, records: pa.RecordBatch) -> pa.RecordBatch:
         return reduce(lambda rows, choose: choose(rows), self._choose, records)
@@ -367,6 +381,17 @@ def _is_of(topic: str, generation: int | None) -> Column:
     control &= F.substring(key, 1, 4).isin(*CONTROL_KEYS)
     # One without a topic is a reject.
     return name.isNull() | name.endswith(topic) | (control & ~name.startswith("__"))
+
+
+def _of_topics(
+    raw: pa.RecordBatch, topics: Sequence[str], generation: int | None
+) -> pa.RecordBatch:
+    """Return the rows of some topics of files and logs, as `_is_of` does of a DataFrame."""
+    found = [
+        of_state(raw, generation) if topic == STATE_TOPIC else of_topic(raw, topic)
+        for topic in topics
+    ]
+    return one_batch(pa.Table.from_batches(found))
 
 
 # ---- bytes ---------------------------------------------------------------------------------------

@@ -123,7 +123,8 @@ class QuickReading(Reading):
         table = self.choice.of(named(table, self.table("offsets")))
         total = table.num_rows
         if most is not None and total > most:
-            table = table.sort_by([("record_timestamp", "descending")]).slice(0, most)
+            last = [("record_timestamp", "descending"), ("record_offset", "descending")]
+            table = table.sort_by(last).slice(0, most)
         order = ("group_id", "topic", "topic_id", "partition", "record_offset")
         return Rows(table.sort_by([(name, "ascending") for name in order]), total)
 

@@ -279,22 +279,13 @@ class Opened:
     def _base_of(self, evidence: Evidence, base: Result | None = None) -> Result:
         """What all results say that rest on this evidence."""
         base = self._base(gathered=False) if base is None else base
-        base = replace(base, notes=() if len(evidence.lag) else self._without_records())
+        notes = () if len(evidence.lag) else self._without_records()
+        notes += of_repeated(evidence.repeated)
+        base = replace(base, as_of=evidence.as_of, engine=evidence.engine, notes=notes)
         if evidence.lag_only:
-            said = of_rejected(evidence.rejected, self.choice.generation)
-            notes = of_repeated(evidence.repeated)
-            return replace(
-                base, as_of=evidence.as_of, engine=evidence.engine, unknown=said, notes=notes
-            )
+            return replace(base, unknown=of_rejected(evidence.rejected, self.choice.generation))
         unknown = of_evidence(evidence, self.as_of is not None, self.choice.generation)
-        unknown += unknown_of(evidence.measured, self.metrics)
-        return replace(
-            base,
-            as_of=evidence.as_of,
-            engine=evidence.engine,
-            unknown=unknown,
-            notes=of_repeated(evidence.repeated),
-        )
+        return replace(base, unknown=unknown + unknown_of(evidence.measured, self.metrics))
 
     def _step(self) -> timedelta:
         return investigate.step_of(self.evidence().progress, self.over)

@@ -134,6 +134,16 @@ def test_one_reading_is_one_pass(
         assert (name, reads() - had) == (name, 1)
     had = reads()
     bench = sharelag.open(raw=frame, offsets=ends)
+    lazy = bench.frames.history
+    assert reads() == had
+    assert lazy.count()
+    assert reads() - had == 1
+    had = reads()
+    bench = sharelag.open(raw=frame, offsets=ends)
+    bench.frames.lag.count(), bench.lag(), bench.members(), bench.imbalance()
+    assert reads() - had == 2  # the lag alone, then all the rest together
+    had = reads()
+    bench = sharelag.open(raw=frame, offsets=ends)
     bench.lag(), bench.progress(), bench.members(), bench.explain(), bench.frames.lag.count()
     assert reads() - had == 1
     bench.health()
@@ -166,6 +176,30 @@ def test_without_a_cache_the_answers_are_the_same(
     assert not caplog.records
     assert sharelag.open(raw=raw, offsets=ends, cache=True).lag().table.equals(wanted)
     assert "Spark keeps nothing in a cache here" in caplog.text
+
+
+def test_rows_in_sparks_cache_are_used_and_not_read_anew(
+    counting: tuple[DataFrame, Callable[[], int]], ends: DataFrame
+) -> None:
+    frame, reads = counting
+    windows = sharelag.windows(frame).persist()
+    kept, had = windows.count(), reads()
+    assert sharelag.lag(windows, ends).count() == kept
+    assert reads() == had
+    windows.unpersist()
+
+
+@pytest.mark.parametrize("name", ["useLargeVarTypes", "maxRecordsPerBatch"])
+def test_settings_of_arrow_change_nothing(name: str, raw: DataFrame, ends: DataFrame) -> None:
+    wanted = rows(sharelag.lag(raw, ends), schemas.LAG)
+    setting = f"spark.sql.execution.arrow.{name}"
+    before = raw.sparkSession.conf.get(setting)
+    raw.sparkSession.conf.set(setting, {"useLargeVarTypes": "true"}.get(name, "7"))
+    try:
+        assert rows(sharelag.lag(raw, ends), schemas.LAG) == wanted
+        assert sharelag.open(raw=raw, offsets=ends).frames.progress.count() == len(wanted)
+    finally:
+        raw.sparkSession.conf.set(setting, str(before))
 
 
 def test_no_setting_of_the_session_is_changed(raw: DataFrame, ends: DataFrame) -> None:

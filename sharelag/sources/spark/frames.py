@@ -63,7 +63,8 @@ class FrameInput(RecordsOnly):
 
         if self.given_offsets is None:
             return None
-        last = self.given_offsets.agg(f.max("as_of").alias("as_of")).toArrow().column("as_of")
+        with explain_failures():
+            last = self.given_offsets.agg(f.max("as_of").alias("as_of")).toArrow().column("as_of")
         return cast("datetime | None", last.cast(schemas.TIMESTAMP, safe=False)[0].as_py())
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:

@@ -95,7 +95,7 @@ def _snapshots_answer(answer: Answer, base: Result) -> Result:
         means=views.SNAPSHOTS.means,
         as_of=pc.max(table.column("record_timestamp")).as_py(),
         order="updates_since",
-        notes=gaps.of_repeated(answer.repeated),
+        notes=base.notes + gaps.of_repeated(answer.repeated),
         unknown=gaps.of_column(table, "snapshot_offset", "the last snapshot")
         + gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,
