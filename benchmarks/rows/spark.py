@@ -341,7 +341,7 @@ def _scale(
     return partial(at_scale, large=large, small=small, shape=shape)
 
 
-_WAYS = (("function", lag_by_function), ("frames", lag_by_frames))
+_WAYS = (("sharelag.lag", lag_by_function), ("frames.lag", lag_by_frames))
 _COUNTS = "mapInArrow that only counts the same columns"
 _LARGE, _SMALL = (10_000_000, 40_000, 10_000), (100_000, 20_000, 10_000)
 _MANY, _FEW = (1_000_000, 20_000, 10_000), (1_000_000, 20_000, 100)
@@ -377,7 +377,7 @@ ROWS = (
     Row("P16", "DataFrame of Parquet to progress, the history summarized, first ask", _COUNTS, 0.3,
         0.5, partial(against_rows, ask=progress_of, schema=schemas.PROGRESS)),
     Row("P17", "second ask: frames.lag again", _COUNTS, 5, 20,
-        partial(second_ask, ask=lag_frame_again), "frames"),
+        partial(second_ask, ask=lag_frame_again), "frames.lag"),
     Row("P17", "second ask: bench.lag(), with the age, after frames.lag", _COUNTS, 0.3, 0.5,
         partial(second_ask, ask=lag_answer), "answer"),
 )  # fmt: skip
