@@ -21,19 +21,19 @@ Written by the run itself; `make bench` measures everything again, `python -m be
 rows, both with `--quick` (`make bench QUICK=1`) with smaller inputs in minutes, for out/.
 
 Both sides of a row run in turn after a round that does not count. A ratio is the rival's median
-over ours: 2x is twice as fast as the rival, 0.5x half as fast. Where the goal is *within*, it is ours
-over the other's. Its range is that of the rounds. In the same run the answers of both sides are
-compared: a row whose answers are wrong has no ratio. CPU time is that of all processes that do the
-work. **Only ratios say something about other machines.**
+over ours: 2x is twice as fast as the rival, 0.5x half as fast. Where the goal is *within*, it is
+ours over the other's. Its range is that of the rounds. In the same run the answers of both sides
+are compared: a row whose answers are wrong has no ratio. CPU time is that of all processes that do
+the work. **Only ratios say something about other machines.**
 
 Our side is what a user calls: functions of `sharelag`, a workbench, a command. A test forbids
 everything else, and lists by file what else inputs and rivals need.
 
-* **On Spark** the session is a user's: `local[2]`, Spark's own settings, Java with 1 GB. It is warm,
-  as in a notebook; starting it is in P15 and I2.
+* **On Spark** the session is a user's: `local[2]`, Spark's own settings, Java with 1 GB. It is
+  warm, as in a notebook; starting it is in P15 and I2.
 * **A first ask** begins with new DataFrames (`spark.read.parquet` of the records and of the end
-  offsets) and, for `frames`, a new workbench; it ends with the rows in this process. **A second ask**
-  is timed alone, after `frames.lag` of such a workbench.
+  offsets) and, for `frames`, a new workbench; it ends with the rows in this process. **A second
+  ask** is timed alone, after `frames.lag` of such a workbench.
 * **The rival that only counts** is a `mapInArrow` over the columns that lag needs
   (`key value partition offset timestamp`) of the same files, also after one exchange by topic and
   partition.

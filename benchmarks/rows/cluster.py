@@ -122,8 +122,8 @@ def read_state(servers: str) -> pa.RecordBatch:
 def lag_now(cluster: Cluster) -> pa.Table:
     """Run `sharelag lag` from its start to its end."""
     ours = [sys.executable, "-m", "sharelag", "lag", "--engine", "local", "-o", "json"]
-    rows = json.loads(command([*ours, "--bootstrap-server", cluster.servers]))
-    return pa.Table.from_pylist(rows)
+    lines = command([*ours, "--bootstrap-server", cluster.servers]).splitlines()
+    return pa.Table.from_pylist([json.loads(line) for line in lines])
 
 
 def bare_fetch(cluster: Cluster) -> int:

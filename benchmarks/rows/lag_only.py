@@ -27,7 +27,7 @@ def against_deserialiser(bench: Bench, shape: str, full: int) -> Iterator[Contes
     line = [sys.executable, "-m", "sharelag", "lag", "--brief", "--engine", "local", "-o", "json"]
 
     def check(found: str, _: object) -> None:
-        rows = json.loads(found)
+        rows = map(json.loads, found.splitlines())
         assert {tuple(row[n] for n in names): row["lag"] for row in rows} == wanted
 
     with kafka_replay(bench.inputs.stream(shape, records)) as kafka:
