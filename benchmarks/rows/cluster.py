@@ -301,11 +301,6 @@ def _same_rows(ours: str, theirs: str) -> None:
         raise GateError(f"the rows differ:\n{mine}\n{kafkas}")
 
 
-_FETCHED = (
-    "our side is a command from its start to its end; of the rest, fetching is less than a half of "
-    "our CPU time, decoding and replay the other. Done: messages gathered into columns where the "
-    "client library has them, without a Python object and six calls each."
-)
 _IMPORTS = (
     "imports are four fifths of our CPU time: numpy and pyarrow the half of them, our own modules "
     "a fifth. Done: commands and readings import what they use, pandas is hidden from pyarrow, "
@@ -328,9 +323,9 @@ _COMPILER = (
 
 ROWS = (
     Row("P8", "`sharelag lag` of a live topic of state records", "console consumer with Kafka's "
-        "formatter, steady state", 4, 10, against_console_consumer, note=_FETCHED),
+        "formatter, steady state", 4, 10, against_console_consumer),
     Row("P9", "`sharelag lag` of a live topic of state records", "bare fetch by the same client",
-        0.7, 0.9, against_fetch, note=_FETCHED),
+        0.7, 0.9, against_fetch),
     Row("P9", "Spark's Kafka source, live, to lag", "Spark's own count of the same", 0.7, 1,
         partial(on_spark, connector=True), "connector"),
     Row("P9", "`sharelag.read_kafka` without jars, live, to lag", "Spark's own count of the same",

@@ -19,18 +19,6 @@ from sharelag.wire import decode_arrow
 
 #: As many of the records have their states compared with Kafka's.
 _SAMPLE = 200
-#: Where a row falls short.
-_NOTE = (
-    "Of heavy records merging binds (two thirds; its branches follow the data). Of a history of "
-    "light ones the kernel is two thirds (merging, what changed, sums of each window), the order "
-    "of the table a fifth, decoding a tenth. Done: records replayed in the order of the log, "
-    "kernels that count no references, windows batch by batch, sums of a window without branches, "
-    "texts of a table by runs. Tried: the kernel writes rows where they stand in the table, and "
-    "takes a third longer: more than it costs to put the columns in order afterwards. Next: share "
-    "partitions as the decoder's numbers, so that a history is not sorted by texts."
-    " A recorded record, mostly of one batch, costs Kafka 0.7 microseconds in all and our kernel "
-    "of histories 0.22: putting rows and columns in order takes as much again."
-)
 _KEY = ("group_id", "topic_id", "partition")
 _NUMBERS: tuple[str, ...] = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset")
 _NUMBERS += ("delivery_complete_count", "create_timestamp", "write_timestamp")
@@ -140,7 +128,7 @@ def _row(name: str, work: str, goals: tuple[float, float], shape: str, full: int
     make: Callable[[Bench], AbstractContextManager[Contest]] = partial(
         against_kafka, shape=shape, full=full, ours=ours
     )
-    return Row(name, work, "Kafka's deserialise and replay", *goals, make, shape, note=_NOTE)
+    return Row(name, work, "Kafka's deserialise and replay", *goals, make, shape)
 
 
 ROWS = tuple(

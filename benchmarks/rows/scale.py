@@ -81,13 +81,6 @@ def memory(bench: Bench) -> Iterator[Contest]:
     )
 
 
-#: Of one process and of Spark.
-KEYS = (
-    "a share partition costs 6 microseconds for its row, and each of its first records is as far "
-    "from the one before in memory as all the others' states. It was 3.2x when every batch was "
-    "thinned, and 1.5x while snapshots replaced 82 % of the records of the hundred but 4 % of "
-    "those of the ten thousand: now neither side has snapshots after the first."
-)
 _MEMORY = (
     "does not grow with the records: 1.1 GB of 2.2 GB and of more. States of ten thousand share "
     "partitions (80 MB after 150,000 records; a list that outgrows its place in the heap leaves "
@@ -102,7 +95,7 @@ ROWS = (
     Row("P13", "cost per record of bench.lag(), 10,000 share partitions", "100 share partitions",
         1.2, 1.05,
         partial(more_of_it, more=(1_000_000, 10_000), less=(1_000_000, 100), quick=1,
-                shape="updates"), "share partitions", by=("cpu",), within=True, note=KEYS),
+                shape="updates"), "share partitions", by=("cpu",), within=True),
     Row("P14", "peak memory of `sharelag lag`, records of 4.4 GB", "the bytes of the records",
         0.5, 0.25, memory, by=("peak",), within=True, note=_MEMORY),
 )  # fmt: skip

@@ -25,7 +25,6 @@ import sharelag
 from benchmarks.harness import Bench, Contest, Measured, Row, Side
 from benchmarks.inputs import CAPTURES
 from benchmarks.processes import command, cpu_seconds, own_python, peak_memory
-from benchmarks.rows.scale import KEYS
 from benchmarks.sessions import (
     MASTER,
     conform,
@@ -369,7 +368,7 @@ ROWS = (
     Row("P13", "Spark: cost per record, 10 M records, Java with 1 GB", "100,000 records", 1.2, 1.05,
         _scale(_LARGE, _SMALL), "spark records", within=True),
     Row("P13", "Spark: cost per record, 10,000 share partitions", "100", 1.2, 1.05,
-        _scale(_MANY, _FEW, "updates"), "spark keys", within=True, note=KEYS),
+        _scale(_MANY, _FEW, "updates"), "spark keys", within=True),
     Row("P14", "Spark: peak memory of a DataFrame of Parquet to lag", "bytes of the records", 0.5,
         0.25, memory, "spark", by=("peak",), within=True),
     Row("P15", "sharelag lag --engine spark, cold", "bare Spark job that counts", 1.5, 1.2, cold,
