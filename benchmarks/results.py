@@ -38,8 +38,8 @@ everything else, and lists by file what else inputs and rivals need.
   (`key value partition offset timestamp`) of the same files, also after one exchange by topic and
   partition.
 * Answers on Spark are compared, column by column, with those of one process without Spark.
-* Commands are whole processes, from their start to their end; a rival that is a warm thread, or a
-  client in this process, has no start to pay for.
+* Commands are whole processes, from their start to their end, as their rivals are in P9 and P10;
+  the rivals in P5 and P8 are warm, and have no start to pay for.
 """
 
 

@@ -13,10 +13,11 @@ from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
+from benchmarks.bare_fetch import fetch
 from benchmarks.generate import STATE_PARTITIONS, STATE_TOPIC, record_batches
 from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
 from benchmarks.processes import command, cpu_seconds, own_python
@@ -39,16 +40,6 @@ from tests.support.kafka.workload import (
 _TOPICS, _KEYS = 4, 200
 #: Without it Spark's Kafka source leaves internal topics out.
 _SETTING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-#: How `sharelag` sets the client up to read fast, and to leave no trace.
-_CLIENT = {
-    "group.id": "benchmark",
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "fetch.message.max.bytes": 4 << 20,
-    "fetch.queue.backoff.ms": 10,
-    "fetch.wait.max.ms": 50,
-    "queued.min.messages": 200_000,
-}
 _FORMATTER = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
 # What kafka-run-class.sh starts Java with.
 _SCRIPT_OPTIONS = [
@@ -106,16 +97,8 @@ def append_state(servers: str, batches: list[pa.RecordBatch]) -> None:
 
 def read_state(servers: str) -> pa.RecordBatch:
     """Return keys, values and partitions of the state topic."""
-    client = Consumer({"bootstrap.servers": servers} | _CLIENT)
-    count = len(client.list_topics(STATE_TOPIC, 10).topics[STATE_TOPIC].partitions)
-    parts = [TopicPartition(STATE_TOPIC, p, OFFSET_BEGINNING) for p in range(count)]
-    left = sum(end - first for first, end in map(client.get_watermark_offsets, parts))
-    client.assign(parts)
-    found = client.consume(left, timeout=30)
-    client.close()
+    found = [message for some in fetch(servers) for message in some]
     rows = [{"key": m.key(), "value": m.value(), "partition": m.partition()} for m in found]
-    if len(rows) != left:
-        raise GateError(f"{len(rows)} of {left} state records were read")
     return pa.RecordBatch.from_pylist(rows)
 
 
@@ -127,17 +110,8 @@ def lag_now(cluster: Cluster) -> pa.Table:
 
 
 def bare_fetch(cluster: Cluster) -> int:
-    """Take all messages from the same client with the same settings, and look at none."""
-    client = Consumer({"bootstrap.servers": cluster.servers} | _CLIENT)
-    parts = [TopicPartition(STATE_TOPIC, p, OFFSET_BEGINNING) for p in range(STATE_PARTITIONS)]
-    ranges = [client.get_watermark_offsets(part) for part in parts]
-    left = sum(end - first for first, end in ranges)
-    client.assign(parts)
-    count = 0
-    while count < left:
-        count += len(client.consume(min(2_000, left - count), timeout=10))
-    client.close()
-    return count
+    """Run a program that only fetches, from its start to its end."""
+    return int(command([sys.executable, "-m", "benchmarks.bare_fetch", cluster.servers]))
 
 
 def console_consumer(cluster: Cluster, count: int) -> Measured:
@@ -189,7 +163,7 @@ def against_fetch(bench: Bench) -> Iterator[Contest]:
 
     yield Contest(
         Side("sharelag lag", lambda: lag_now(cluster), units=cluster.records),
-        Side("confluent-kafka: consume alone", lambda: bare_fetch(cluster), units=cluster.records),
+        Side("a program that only fetches", lambda: bare_fetch(cluster), units=cluster.records),
         check,
     )
 
