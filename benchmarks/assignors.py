@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.assignor_study import (
     ALIKE,
@@ -20,7 +21,6 @@ from benchmarks.assignor_study import (
     summed_up,
     worst,
 )
-from sharelag.sources.files import parquet
 from sharelag.whatif import assign
 
 STUDIES = Path(__file__).parents[1] / "data" / "studies"
@@ -63,7 +63,7 @@ def keep(runs: pa.Table) -> None:
     rows, split, behind = summed_up(runs), splits(runs), worst(runs)
     why = reasons([row["number"] for row in behind])
     STUDIES.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(runs, STUDIES / "assignors.parquet")
+    pq.write_table(runs, STUDIES / "assignors.parquet")
     told = {
         "code": code_version(),
         "alike": ALIKE,

@@ -41,7 +41,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from sharelag.whatif.scenario import (
+from sharelag.whatif import (
     Behaviour,
     Burst,
     Fault,

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.model import SharePartition, topic_id_bytes, topic_id_text
-from sharelag.wire.fields import STATE_TOPIC
-from sharelag.wire.placement import state_partition
+from sharelag.wire import state_partition
 
+STATE_TOPIC = "__share_group_state"
 STATE_PARTITIONS = 8
 CHUNK = 50_000
 _BEGIN = 1_760_000_000_000

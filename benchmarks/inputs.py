@@ -7,6 +7,7 @@ Files lie below the folder of the run and are made once.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,11 +17,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import write_deltalake
 
-from benchmarks.generate import CHUNK, STATE_PARTITIONS, record_batches, share_partitions
+import sharelag
+from benchmarks.generate import (
+    CHUNK,
+    STATE_PARTITIONS,
+    STATE_TOPIC,
+    record_batches,
+    share_partitions,
+)
 from sharelag import schemas
-from sharelag.sources.files.captures import CaptureInfo, write_capture
-from sharelag.wire.fields import STATE_TOPIC
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 #: An end offset behind every window.
@@ -59,17 +66,34 @@ class Inputs:
         return list(self.stream(shape, records, keys))
 
     def parquet(self, shape: str, records: int, keys: int = 10_000) -> Path:
-        """Return a folder with one Parquet file of raw records a state partition."""
-        folder = self._folder / f"{shape}-{records}-{keys}"
-        if not folder.exists():
-            _write_parquet(folder, self.stream(shape, records, keys))
-        return folder
+        """Return a folder of raw records, one Parquet file per state partition.
+
+        So a batch of Spark's Kafka source writes them: one task, and one file, per partition.
+        """
+        return self.capture(shape, records, keys) / "records"
 
     def capture(self, shape: str, records: int, keys: int = 10_000) -> Path:
         """Return a folder that `sharelag.open` takes, with an end offset for every partition."""
         folder = self._folder / f"capture-{shape}-{records}-{keys}"
         if not folder.exists():
-            write_capture(folder, self.stream(shape, records, keys), lambda _: _finish(keys))
+            half = folder.with_name(f".{folder.name}")
+            shutil.rmtree(half, ignore_errors=True)
+            _write_parquet(half / "records", self.stream(shape, records, keys))
+            write_capture(half, offsets(keys))
+            half.rename(folder)
+        return folder
+
+    def delta(self, shape: str, records: int, keys: int = 10_000) -> Path:
+        """Return the folder of a Delta table of the same records, written in two versions."""
+        folder = self._folder / f"delta-{shape}-{records}-{keys}"
+        if not folder.exists():
+            half = folder.with_name(f".{folder.name}")
+            shutil.rmtree(half, ignore_errors=True)
+            batches = self.batches(shape, records, keys)
+            middle = (len(batches) + 1) // 2
+            for part in filter(None, (batches[:middle], batches[middle:])):
+                write_deltalake(str(half), pa.Table.from_batches(part), mode="append")
+            half.rename(folder)
         return folder
 
     def flat(self, shape: str, records: int, keys: int = 10_000) -> Path:
@@ -108,24 +132,26 @@ def offsets(keys: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
 
 
-def _finish(keys: int) -> tuple[dict[str, pa.Table], CaptureInfo]:
-    ends = offsets(keys)
-    info = CaptureInfo(
-        "benchmark", ends.column("as_of")[0].as_py(), {STATE_TOPIC: STATE_PARTITIONS}
-    )
-    return {"offsets": ends}, info
+def write_capture(folder: Path, ends: pa.Table, partitions: int = STATE_PARTITIONS) -> None:
+    """Make a folder whose ``records`` are there a capture of format 1."""
+    pq.write_table(ends, folder / "offsets.parquet")
+    about = {
+        "format": 1,
+        "cluster_id": "benchmark",
+        "tool_version": sharelag.__version__,
+        "as_of": ends.column("as_of")[0].as_py().isoformat(),
+        "options": {},
+        "topics": {STATE_TOPIC: {"partitions": partitions}},
+    }
+    (folder / "capture.json").write_text(json.dumps(about))
 
 
 def _write_parquet(folder: Path, batches: Iterator[pa.RecordBatch]) -> None:
-    """Write a file a state partition; the folder appears when all are there."""
-    half = folder.with_name(f".{folder.name}")
-    shutil.rmtree(half, ignore_errors=True)
-    half.mkdir(parents=True)
+    folder.mkdir(parents=True)
     for state, group in groupby(batches, key=lambda batch: batch.column("partition")[0].as_py()):
-        with pq.ParquetWriter(half / f"state-{state}.parquet", schemas.RAW) as writer:
+        with pq.ParquetWriter(folder / f"state-{state}.parquet", schemas.RAW) as writer:
             while held := list(islice(group, 5)):
                 writer.write_table(pa.Table.from_batches(held))
-    half.rename(folder)
 
 
 def _write_flat(stem: Path, letter: str, columns: Iterator[pa.Array]) -> None:

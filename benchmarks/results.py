@@ -20,10 +20,26 @@ _HEAD = """# Benchmarks
 Written by the run itself; `make bench` measures everything again, `python -m benchmarks P6 P7` some
 rows, both with `--quick` (`make bench QUICK=1`) with smaller inputs in minutes, for out/.
 
-Both sides of a row run in turn after a round that does not count. A ratio is that of
-the medians, its range that of the rounds. In the same run the answers of both sides are compared: a
-row whose answers are wrong has no ratio. CPU time is that of all processes that do the work.
-**Only ratios say something about other machines.**
+Both sides of a row run in turn after a round that does not count. A ratio is the rival's median
+over ours: 2x is twice as fast as the rival, 0.5x half as fast. Where the goal is *within*, it is
+ours over the other's. Its range is that of the rounds. In the same run the answers of both sides
+are compared: a row whose answers are wrong has no ratio. CPU time is that of all processes that do
+the work. **Only ratios say something about other machines.**
+
+Our side is what a user calls: functions of `sharelag`, a workbench, a command. A test forbids
+everything else, and lists by file what else inputs and rivals need.
+
+* **On Spark** the session is a user's: `local[2]`, Spark's own settings, Java with 1 GB. It is
+  warm, as in a notebook; starting it is in P15 and I2.
+* **A first ask** begins with new DataFrames (`spark.read.parquet` of the records and of the end
+  offsets) and, for `frames`, a new workbench; it ends with the rows in this process. **A second
+  ask** is timed alone, after `frames.lag` of such a workbench.
+* **The rival that only counts** is a `mapInArrow` over the columns that lag needs
+  (`key value partition offset timestamp`) of the same files, also after one exchange by topic and
+  partition.
+* Answers on Spark are compared, column by column, with those of one process without Spark.
+* Commands are whole processes, from their start to their end, as their rivals are in P9 and P10;
+  the rivals in P5 and P8 are warm, and have no start to pay for.
 """
 
 
@@ -83,7 +99,7 @@ def merged(path: Path, fresh: Iterable[Entry], yardsticks: Iterable[Yardstick]) 
 
 
 def order_of(name: str, case: str) -> tuple[bool, int, str]:
-    """Return where a row stands: P1 to P15, then the interactive ones."""
+    """Return where a row stands: those with a P by number, then the interactive ones."""
     return not name.startswith("P"), int(name[1:]), case
 
 
@@ -146,7 +162,10 @@ def page(found: Mapping[str, Any]) -> str:
 
 
 #: What users care about: in the README.
-_FIVE = ("P7", "P8", "P10", "P10 with 100,000 state records", "P11 poll")
+_SHOWN = (
+    *("P6 sharelag.lag", "P6 frames.lag", "P7 sharelag.lag", "P16", "P9 connector", "P8"),
+    *("P10", "P10 with 100,000 state records", "P11 poll"),
+)
 _MARKS = ("<!-- figures -->", "<!-- end of figures -->")
 
 
@@ -154,7 +173,7 @@ def with_figures(readme: str, found: Mapping[str, Any]) -> str:
     """Return the README with the figures of some rows between its two marks."""
     rows = {name_of(row): row for row in found["rows"]}
     lines = ["", "| work | against | by wall time | by CPU time |", "|---|---|---|---|"]
-    for row in (rows[name] for name in _FIVE if name in rows and not rows[name]["error"]):
+    for row in (rows[name] for name in _SHOWN if name in rows and not rows[name]["error"]):
         shown = [_ratio(row, measure).partition(" ")[0] for measure in ("wall", "cpu")]
         work = f"{row['work']}, {row['case']}" if row["case"] else row["work"]
         work += " (smaller inputs)" if row["quick"] else ""

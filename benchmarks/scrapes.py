@@ -17,13 +17,10 @@ from statistics import quantiles
 from typing import NamedTuple
 
 import psutil
-import pyarrow as pa
 
-from sharelag.sources.files.captures import CaptureInfo, write_capture
-from sharelag.wire.fields import STATE_TOPIC
-from tests.support.written_input import NOW, Write, WrittenInput
+from benchmarks.inputs import Inputs
 
-GROUPS, PARTITIONS = 100, 100
+RECORDS, KEYS = 100_000, 10_000
 MINUTES = 10
 #: Seconds between scrapes, and between gatherings of what is scraped.
 SCRAPED, GATHERED = 1.0, 15.0
@@ -40,8 +37,7 @@ class _Scrape(NamedTuple):
 
 def run() -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "capture"
-        _capture(folder)
+        folder = Inputs(Path(scratch)).capture("light", RECORDS, KEYS)
         command = [
             sys.executable,
             "-m",
@@ -61,25 +57,6 @@ def run() -> None:
             finally:
                 process.terminate()
     _tell(scrapes)
-
-
-def _capture(folder: Path) -> None:
-    """Each share partition with ten batches in its window."""
-    batches = tuple((offset, offset + 4, offset // 5 % 2 * 2, 1) for offset in range(5000, 5050, 5))
-    told = WrittenInput(
-        [
-            Write(group + partition, 5000, batches, group=f"group-{group}", partition=partition)
-            for group in range(GROUPS)
-            for partition in range(PARTITIONS)
-        ],
-        partitions_of_topic=PARTITIONS,
-    )
-
-    def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
-        offsets = told.offsets([])
-        return {"offsets": offsets}, CaptureInfo("bench", NOW, {STATE_TOPIC: 1}, {})
-
-    write_capture(folder, told.batches(STATE_TOPIC), finish)
 
 
 def _scrapes(process: subprocess.Popen[str]) -> list[_Scrape]:
@@ -120,9 +97,9 @@ def _value(text: bytes, name: str) -> float:
 def _tell(scrapes: list[_Scrape]) -> None:
     size = min(scrape.size for scrape in scrapes)
     # Only the digits of the exporter's own clocks vary.
-    if max(scrape.size for scrape in scrapes) > size + 100 or size < GROUPS * PARTITIONS * 100:
+    if max(scrape.size for scrape in scrapes) > size + 100 or size < KEYS * 100:
         raise SystemExit("the answers differ or are too small, so the times mean nothing")
-    print(f"{GROUPS * PARTITIONS:,} share partitions, {size / 1e6:.1f} MB a scrape")
+    print(f"{KEYS:,} share partitions, {size / 1e6:.1f} MB a scrape")
     times = sorted({scrape.gathered for scrape in scrapes})
     told = f"median {times[len(times) // 2]:.2f} s, greatest {times[-1]:.2f} s, "
     told += f"{GATHERED:.0f} s between two"

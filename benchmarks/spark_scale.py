@@ -25,11 +25,11 @@ begin = time.perf_counter()
 def told(what, found):
     print(f"{what:28} {time.perf_counter() - begin:7.1f} s  {found}", flush=True)
 bench = sharelag.open(sys.argv[1], over=timedelta(seconds=200))
-told("session", bench.reading.spark.version)
+told("session", bench.frames.offsets.sparkSession.version)
 told("lag", f"{len(bench.lag()):,} share partitions")
 told("explain", f"{len(bench.explain()):,} causes")
 history = bench.history()
-told("history", f"{len(history):,} of {bench.reading.counted.records:,} rows collected")
+told("history", f"{len(history):,} rows collected")
 told("timeline", f"{len(bench.timeline(every=20.0)):,} rows")
 """
 

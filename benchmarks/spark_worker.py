@@ -5,20 +5,27 @@ Run as ``python -m benchmarks.spark_worker MASTER FOLDER``; `Worker` starts it a
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
-_SUMS = pa.schema([("rows", pa.int64()), ("finished", pa.int64())])
+from benchmarks.sessions import (
+    conform,
+    lag_by_function,
+    offsets_of,
+    progress_of,
+    raw_of,
+    start_session,
+)
+from sharelag import schemas
 
 
 class Worker:
-    """A session on a capture.
+    """A session on the files of a capture.
 
     Parameters
     ----------
@@ -33,9 +40,8 @@ class Worker:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=os.environ | {"PYSPARK_SUBMIT_ARGS": "--driver-memory 1g pyspark-shell"},
-        )  # fmt: skip
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,10 +51,10 @@ class Worker:
         """Return the process, of which Java and the workers descend."""
         return (self._process.pid,)
 
-    def history(self) -> tuple[int, int]:
-        """Return how many rows the history has, and how many offsets they finished."""
-        rows, finished = self._ask("history").split()
-        return int(rows), int(finished)
+    def progress(self) -> tuple[int, str]:
+        """Return how many share partitions have a progress, and a digest of all of it."""
+        rows, digest = self._ask("progress").split()
+        return int(rows), digest
 
     def lag(self) -> int:
         """Return how many share partitions have a lag."""
@@ -64,30 +70,19 @@ class Worker:
         raise RuntimeError(f"the Spark session ended: {' '.join(self._command[-2:])}")
 
 
-def summed(history: pa.RecordBatch) -> pa.RecordBatch:
-    """Sum a history up."""
-    finished = pc.sum(history.column("finished")).as_py() or 0
-    return pa.RecordBatch.from_pydict({"rows": [history.num_rows], "finished": [finished]}, _SUMS)
-
-
-def _answer(question: str, reading: Any) -> str:
+def _answer(question: str, spark: SparkSession, folder: Path) -> str:
+    raw, offsets = raw_of(spark, folder), offsets_of(spark, folder)
     if question == "lag":
-        return str(reading.table("lag").num_rows)
-    table = reading.over_history(summed, _SUMS)
-    return f"{pc.sum(table.column('rows'))} {pc.sum(table.column('finished'))}"
+        return str(lag_by_function(raw, offsets).num_rows)
+    found = conform(progress_of(raw, offsets), schemas.PROGRESS)
+    return f"{found.num_rows} {sha256(repr(found.to_pydict()).encode()).hexdigest()}"
 
 
 def main(master: str, folder: str) -> None:
     """Answer until the input ends."""
-    from sharelag.pipeline.reading import SparkReading
-    from sharelag.sources.inputs import CaptureInput
-    from sharelag.sources.spark import session
-
-    spark = session("sharelag-benchmarks", spark_master=master)
+    spark = start_session(master)
     for line in sys.stdin:
-        reading = SparkReading(CaptureInput(Path(folder)), spark=spark)
-        print(_answer(line.strip(), reading), flush=True)
-        reading.close()
+        print(_answer(line.strip(), spark, Path(folder)), flush=True)
     spark.stop()
 
 

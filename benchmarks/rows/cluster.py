@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,23 +13,19 @@ from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.generate import STATE_PARTITIONS, record_batches
+import sharelag
+from benchmarks.bare_fetch import fetch
+from benchmarks.generate import STATE_PARTITIONS, STATE_TOPIC, record_batches
 from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side
 from benchmarks.processes import command, cpu_seconds, own_python
-from sharelag.metrics.lag import lag_arrow
-from sharelag.quick import QuickReading
+from benchmarks.sessions import keep_session, lag_by_frames, lag_by_function, living
 from sharelag.replay import replay_arrow
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka import topics
-from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.kafka.library import consumer
 from sharelag.wire import decode_arrow
-from sharelag.wire.fields import STATE_TOPIC
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.jars import kafka_jars
+from tests.support.kafka.jars import connector_jars, kafka_jars
 from tests.support.kafka.jvm import find_java, java_command
 from tests.support.kafka.workload import (
     accept,
@@ -40,6 +38,8 @@ from tests.support.kafka.workload import (
 )
 
 _TOPICS, _KEYS = 4, 200
+#: Without it Spark's Kafka source leaves internal topics out.
+_SETTING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 _FORMATTER = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
 # What kafka-run-class.sh starts Java with.
 _SCRIPT_OPTIONS = [
@@ -50,17 +50,17 @@ _SCRIPT_OPTIONS = [
 
 
 class Cluster(NamedTuple):
-    """A broker with a filled state topic, and the right answer."""
+    """A broker with a filled state topic, and the right start offsets by share partition."""
 
-    config: ClientConfig
+    servers: str
     records: int
-    lag: pa.Table
+    starts: dict[tuple[str, str, int], int | None]
 
 
 @contextmanager
-def filled(bench: Bench) -> Iterator[Cluster]:
-    """Start a broker and write a million state records, as its own coordinator would."""
-    count = bench.size(1_000_000, 100_000)
+def filled(bench: Bench, full: int = 1_000_000) -> Iterator[Cluster]:
+    """Start a broker and write state records, as its own coordinator would."""
+    count = bench.size(full, 20_000)
     properties = {"share.coordinator.state.topic.num.partitions": str(STATE_PARTITIONS)}
     with KafkaBroker(properties=properties, heap="1g") as broker:
         servers = broker.bootstrap_servers
@@ -73,17 +73,13 @@ def filled(bench: Bench) -> Iterator[Cluster]:
         share_consume(servers, "warm", ["warm"], accept, until=10)
         raw = list(record_batches("light", count, _KEYS, list(ids.values())))
         append_state(servers, raw)
-        config = ClientConfig({"bootstrap.servers": servers})
-        windows = replay_arrow(
-            pa.Table.from_batches([decode_arrow(batch).records for batch in raw])
-        )
-        offsets = topics.list_offsets(config, topics.topic_ids(config))
-        yield Cluster(config, count, pa.Table.from_batches([lag_arrow(windows, offsets)]))
+        records = pa.Table.from_batches([decode_arrow(batch).records for batch in raw])
+        yield Cluster(servers, count, _starts(pa.Table.from_batches([replay_arrow(records)])))
 
 
 def append_state(servers: str, batches: list[pa.RecordBatch]) -> None:
     """Append raw records to the state topic: brokers let this client alone do so."""
-    settings = {
+    settings: dict[str, str | int | float | bool] = {
         "linger.ms": 50,
         "batch.num.messages": 10_000,
         "queue.buffering.max.messages": 10**6,
@@ -99,27 +95,28 @@ def append_state(servers: str, batches: list[pa.RecordBatch]) -> None:
             raise GateError("the state records could not be written")
 
 
+def read_state(servers: str) -> pa.RecordBatch:
+    """Return keys, values and partitions of the state topic."""
+    found = [message for some in fetch(servers) for message in some]
+    rows = [{"key": m.key(), "value": m.value(), "partition": m.partition()} for m in found]
+    return pa.RecordBatch.from_pylist(rows)
+
+
 def lag_now(cluster: Cluster) -> pa.Table:
-    """Read the topic and ask for the ends, as `sharelag lag` does."""
-    return QuickReading(KafkaInput(cluster.config), history=False).table("lag")
+    """Run `sharelag lag` from its start to its end."""
+    ours = [sys.executable, "-m", "sharelag", "lag", "--engine", "local", "-o", "json"]
+    lines = command([*ours, "--bootstrap-server", cluster.servers]).splitlines()
+    return pa.Table.from_pylist([json.loads(line) for line in lines])
 
 
 def bare_fetch(cluster: Cluster) -> int:
-    """Take all messages from the same client with the same settings, and look at none."""
-    ranges = topics.offset_ranges(cluster.config, STATE_TOPIC)
-    left = sum(end - first for first, end in ranges.values())
-    client = consumer(cluster.config, **{"enable.partition.eof": False})
-    client.assign([TopicPartition(STATE_TOPIC, p, OFFSET_BEGINNING) for p in ranges])
-    count = 0
-    while count < left:
-        count += len(client.consume(min(2_000, left - count), timeout=10))
-    client.close()
-    return count
+    """Run a program that only fetches, from its start to its end."""
+    return int(command([sys.executable, "-m", "benchmarks.bare_fetch", cluster.servers]))
 
 
 def console_consumer(cluster: Cluster, count: int) -> Measured:
     """Let Kafka's formatter print records; not counted is the first fifth, when the JVM starts."""
-    options = ["--bootstrap-server", cluster.config.bootstrap_servers, "--topic", STATE_TOPIC]
+    options = ["--bootstrap-server", cluster.servers, "--topic", STATE_TOPIC]
     options += ["--from-beginning", "--max-messages", str(count), "--formatter", _FORMATTER]
     main = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     line = java_command([kafka_jars() / "*"], main, *options, heap="1g", flags=())
@@ -141,7 +138,7 @@ def console_consumer(cluster: Cluster, count: int) -> Measured:
 @contextmanager
 def against_console_consumer(bench: Bench) -> Iterator[Contest]:
     cluster = bench.keep("cluster", partial(filled, bench))
-    part = bench.size(300_000, 60_000)
+    part = bench.size(300_000, 10_000)
 
     def check(ours: pa.Table, printed: int) -> None:
         _same_lag(cluster, ours)
@@ -149,7 +146,7 @@ def against_console_consumer(bench: Bench) -> Iterator[Contest]:
             raise GateError(f"the console consumer printed {printed} bytes only")
 
     yield Contest(
-        Side("sharelag: topic to lag", lambda: lag_now(cluster), units=cluster.records),
+        Side("sharelag lag", lambda: lag_now(cluster), units=cluster.records),
         Side("console consumer with formatter", lambda: console_consumer(cluster, part)),
         check,
     )
@@ -165,27 +162,27 @@ def against_fetch(bench: Bench) -> Iterator[Contest]:
             raise GateError(f"{fetched} records were fetched, {cluster.records} written")
 
     yield Contest(
-        Side("sharelag: topic to lag", lambda: lag_now(cluster), units=cluster.records),
-        Side("confluent-kafka: consume alone", lambda: bare_fetch(cluster), units=cluster.records),
+        Side("sharelag lag", lambda: lag_now(cluster), units=cluster.records),
+        Side("a program that only fetches", lambda: bare_fetch(cluster), units=cluster.records),
         check,
     )
 
 
 @contextmanager
-def against_rows(bench: Bench) -> Iterator[Contest]:
-    """On Spark: the lag of a topic, and nothing but its rows."""
-    from benchmarks.rows.spark import count, keep_session, living
-    from sharelag.pipeline.reading import SparkReading
-    from sharelag.sources.spark.data_source import read_topic
-
+def on_spark(bench: Bench, connector: bool) -> Iterator[Contest]:
+    """On Spark: the lag of a topic, and nothing but its rows, by our source or Spark's own."""
     cluster, spark = bench.keep("cluster", partial(filled, bench)), keep_session(bench)
-
-    def lag() -> pa.Table:
-        reading = SparkReading(KafkaInput(cluster.config), spark=spark)
-        try:
-            return reading.table("lag")
-        finally:
-            reading.close()
+    if connector:
+        for jar in connector_jars():
+            spark.sql(f"ADD JAR '{jar}'")
+        spark.conf.set(_SETTING, "true")
+    read = partial(_by_spark if connector else _by_sharelag, spark, cluster.servers)
+    # Both ways to ask give the lag that one process finds.
+    wanted = _terms(lag_now(cluster))
+    for ask in (lag_by_function, lag_by_frames):
+        found = ask(read(), sharelag.offsets(spark, cluster.servers))
+        if _terms(found) != wanted:
+            raise GateError(f"{ask.__name__} gives another lag than `sharelag lag`")
 
     def check(ours: pa.Table, fetched: int) -> None:
         _same_lag(cluster, ours)
@@ -193,22 +190,42 @@ def against_rows(bench: Bench) -> Iterator[Contest]:
             raise GateError(f"{fetched} records were counted, {cluster.records} written")
 
     yield Contest(
-        Side("Spark: topic to lag", lag, cluster.records, living=living(spark)),
         Side(
-            "Spark: rows of the topic counted",
-            lambda: count(read_topic(spark, cluster.config, STATE_TOPIC)),
+            "sharelag.lag(raw, offsets)",
+            lambda: lag_by_function(read(), sharelag.offsets(spark, cluster.servers)),
             cluster.records, living=living(spark),
         ),
+        Side("raw.count()", lambda: read().count(), cluster.records, living=living(spark)),
         check,
     )  # fmt: skip
+    spark.conf.unset(_SETTING)
+
+
+def _by_spark(spark: SparkSession, servers: str) -> DataFrame:
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", servers)
+    return reader.option("subscribe", STATE_TOPIC).option("failOnDataLoss", "false").load()
+
+
+def _by_sharelag(spark: SparkSession, servers: str) -> DataFrame:
+    return sharelag.read_kafka(spark, servers, topics=STATE_TOPIC)
 
 
 def _same_lag(cluster: Cluster, found: pa.Table) -> None:
-    names = ["group_id", "topic_id", "partition", "start_offset", "lag"]
-    order = [(name, "ascending") for name in names[:3]]
-    ours = found.filter(pc.not_equal(found.column("group_id"), "warm")).select(names).sort_by(order)
-    if ours != cluster.lag.select(names).sort_by(order) or len(ours) != _KEYS:
-        raise GateError("the lag is not that of the records that were written")
+    if _starts(found) != cluster.starts or len(cluster.starts) != _KEYS:
+        raise GateError("the start offsets are not those of the records that were written")
+
+
+def _starts(found: pa.Table) -> dict[tuple[str, str, int], int | None]:
+    return {key: start for key, (start, _) in _terms(found).items()}
+
+
+def _terms(found: pa.Table) -> dict[tuple[str, str, int], tuple[int | None, int | None]]:
+    """Return start offset and lag by share partition, but for the group that came first."""
+    return {
+        (row["group_id"], row["topic_id"], row["partition"]): (row["start_offset"], row.get("lag"))
+        for row in found.to_pylist()
+        if row["group_id"] != "warm"
+    }
 
 
 # ---- one look at twelve share partitions ---------------------------------------------------------
@@ -230,11 +247,9 @@ def consumed() -> Iterator[KafkaBroker]:
 def against_command(bench: Bench, more: int = 0) -> Iterator[Contest]:
     """Run both commands from their start; ``more`` state records say again what is there."""
     broker = bench.keep("consumed", consumed)
-    config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})
     if more:
-        known = list(topics.read_topic(config, STATE_TOPIC))
-        again = more // sum(batch.num_rows for batch in known) + 1
-        append_state(broker.bootstrap_servers, known * again)
+        known = read_state(broker.bootstrap_servers)
+        append_state(broker.bootstrap_servers, [known] * (more // known.num_rows + 1))
     ours = own_python(
         "from sharelag.cli import main; main()", "lag", "--engine", "local",
         "--bootstrap-server", broker.bootstrap_servers,
@@ -260,11 +275,6 @@ def _same_rows(ours: str, theirs: str) -> None:
         raise GateError(f"the rows differ:\n{mine}\n{kafkas}")
 
 
-_FETCHED = (
-    "fetching is less than a half of our CPU time, the rest is decoding and replay. Done: messages "
-    "gathered into columns where the client library has them, without a Python object and six "
-    "calls each (1.8 to 0.8 CPU-seconds a million records). Next: see P3 light."
-)
 _IMPORTS = (
     "imports are four fifths of our CPU time: numpy and pyarrow the half of them, our own modules "
     "a fifth. Done: commands and readings import what they use, pandas is hidden from pyarrow, "
@@ -286,12 +296,14 @@ _COMPILER = (
 )
 
 ROWS = (
-    Row("P8", "live topic of state records to lag", "console consumer with Kafka's formatter, "
-        "steady state", 4, 10, against_console_consumer, note=_FETCHED),
-    Row("P9", "live topic of state records to lag", "bare fetch by the same client", 0.7, 0.9,
-        against_fetch, note=_FETCHED),
-    Row("P9", "Spark: live topic of state records to lag", "its rows by our Spark source, counted",
-        1, 2, against_rows, "spark"),
+    Row("P8", "`sharelag lag` of a live topic of state records", "console consumer with Kafka's "
+        "formatter, steady state", 4, 10, against_console_consumer),
+    Row("P9", "`sharelag lag` of a live topic of state records", "bare fetch by the same client",
+        0.7, 0.9, against_fetch),
+    Row("P9", "Spark's Kafka source, live, to lag", "Spark's own count of the same", 0.7, 1,
+        partial(on_spark, connector=True), "connector"),
+    Row("P9", "`sharelag.read_kafka` without jars, live, to lag", "Spark's own count of the same",
+        0.7, 1, partial(on_spark, connector=False), "without jars"),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,
         against_command, by=("wall",), note=_IMPORTS),
     Row("P10", "`sharelag lag`, 12 share partitions", "kafka-share-groups.sh", 3, 5,

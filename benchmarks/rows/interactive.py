@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import sharelag
 from benchmarks.harness import Bench, Contest, GateError, Measured, Row, Side, limit
+from benchmarks.inputs import CAPTURES
 from benchmarks.processes import command, own_python
-from sharelag.cli.demo import CAPTURE
 from sharelag_widgets.dashboards import (
     FleetView,
     GroupView,
@@ -26,10 +27,10 @@ from sharelag_widgets.dashboards import (
     WhatIfLab,
     WindowExplorer,
 )
-from sharelag_widgets.dashboards.dashboard import Dashboard
-from sharelag_widgets.dashboards.group_dashboard import GroupDashboard
 from tests.support.synthetic import capture_of
 
+#: Any of them.
+Dashboard = Any
 _BOARDS = (Now, FleetView, StateTopicHealth, GroupView, WindowExplorer, PoisonHunt, ImbalanceView)
 _IMPORTS = "import sharelag, sharelag_widgets; sharelag.open"
 _USUAL = "import pandas, pyarrow, plotly.graph_objects, ipywidgets"
@@ -108,18 +109,14 @@ def clicks(
 
 
 def refresh(board: Dashboard) -> Iterator[Callable[[], object]]:
-    """What a click does, without the thread that it does it in; three times."""
-
-    def step() -> None:
-        board.bench = board._read(lambda: False, lambda *_: None)
-
+    """Click *Refresh* and wait; three times."""
     for _ in range(3):
-        yield step
+        yield board.refresh
 
 
 def another_group(board: Dashboard) -> Iterator[Callable[[], object]]:
     """Choose each group."""
-    if isinstance(board, GroupDashboard):
+    if hasattr(board, "group"):
         for group in board.bench.groups:
             yield partial(setattr, board, "group", group)
 
@@ -210,7 +207,9 @@ def pick(bench: Bench, many: bool) -> Iterator[Contest]:
 @contextmanager
 def shortcut(_: Bench, without: str) -> Iterator[Contest]:
     """Run a quick command whole; the rival is the same without one of its shortcuts."""
-    ours, usual = (own_python(_LAG.format(change=one), str(CAPTURE)) for one in ("", without))
+    ours, usual = (
+        own_python(_LAG.format(change=one), str(CAPTURES / "demo")) for one in ("", without)
+    )
 
     def check(answer: str, other: str) -> None:
         if answer != other or answer.count("\n") < 2:

@@ -1,31 +1,52 @@
-"""Raw records in Parquet to lag and history on Spark, against what Spark needs for less."""
+"""DataFrames of raw records to lag and progress on Spark, against what Spark needs for less.
+
+The session is a user's: Spark's own settings, Java with 1 GB. A first ask begins with new
+DataFrames and, where one is opened, a new workbench.
+"""
 
 from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+import sharelag
 from benchmarks.harness import Bench, Contest, Measured, Row, Side
 from benchmarks.inputs import CAPTURES
-from benchmarks.processes import command, own_python, peak_memory
-from benchmarks.rows.scale import KEYS
+from benchmarks.processes import command, cpu_seconds, own_python, peak_memory
+from benchmarks.sessions import (
+    MASTER,
+    conform,
+    keep_session,
+    lag_by_frames,
+    lag_by_function,
+    lag_in_one_process,
+    living,
+    offsets_of,
+    progress_in_one_process,
+    progress_of,
+    raw_of,
+)
 from benchmarks.spark_worker import Worker
 from sharelag import schemas
-from sharelag.pipeline.reading import SparkReading
-from sharelag.quick import QuickReading
-from sharelag.sources.inputs import CaptureInput
-from sharelag.sources.spark import session
 
-_MASTER = "local[2]"
+#: What lag needs of raw records, beside the topic's name.
+NEEDED = ("key", "value", "partition", "offset", "timestamp")
+#: A question to two DataFrames, of raw records and of end offsets.
+Ask = Callable[[DataFrame, DataFrame], pa.Table]
+#: Work of a rival on raw records.
+Work = Callable[[DataFrame], object]
 _BARE = """
 import sys
 from pyspark.sql import SparkSession
@@ -35,45 +56,23 @@ spark.stop()
 """
 
 
-@contextmanager
-def _session() -> Iterator[SparkSession]:
-    spark = session("sharelag-benchmarks", spark_master=_MASTER)
-    yield spark
-    spark.stop()
-
-
-def keep_session(bench: Bench) -> SparkSession:
-    """Return the session of the run."""
-    return bench.keep("spark", _session)
-
-
-def living(spark: SparkSession) -> Callable[[], Sequence[int]]:
-    """Return the JVM, of which the workers descend."""
-    return lambda: (spark.sparkContext._gateway.proc.pid,)  # type: ignore[union-attr]
-
-
-def lag_of(spark: SparkSession, folder: Path) -> pa.Table:
-    """Read everything once more: nothing is left of an earlier reading."""
-    reading = SparkReading(CaptureInput(folder), spark=spark)
-    try:
-        return reading.table("lag")
-    finally:
-        reading.close()
-
-
-def raw_of(spark: SparkSession, folder: Path) -> DataFrame:
-    """The same records as Spark reads them, all columns."""
-    return spark.read.parquet(str(folder / "records")).select(schemas.RAW.names)
-
-
 def count(raw: DataFrame) -> int:
-    """Count in Python what Spark hands over, and nothing else."""
+    """Count in Python what Spark hands over, the columns that lag needs, and nothing else."""
+    return _count(raw.select(*NEEDED))
 
+
+def count_exchanged(raw: DataFrame) -> int:
+    """Count the same after one exchange that brings each state partition to one task."""
+    return _count(raw.select("topic", *NEEDED).repartition("topic", "partition"))
+
+
+def _count(rows: DataFrame) -> int:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
 
-    return int(raw.mapInArrow(task, "rows long").agg(F.sum("rows")).toArrow().column(0)[0].as_py())
+    found = rows.mapInArrow(task, "rows long").agg(F.sum("rows")).toArrow()
+    return int(found.column(0)[0].as_py())
 
 
 def start_and_count(key: bytes, value: bytes) -> tuple[int, int]:
@@ -93,7 +92,6 @@ def start_and_count(key: bytes, value: bytes) -> tuple[int, int]:
 
 def decode_by_udf(raw: DataFrame) -> pa.Table:
     """Decode start offset and complete count record by record, as a first attempt would."""
-
     decoded = F.udf(start_and_count, "struct<start long, complete int>", useArrow=False)
     rows = raw.select(
         F.substring("key", 3, 999).alias("share"), decoded("key", "value").alias("of")
@@ -101,44 +99,53 @@ def decode_by_udf(raw: DataFrame) -> pa.Table:
     return rows.groupBy("share").agg(F.max("of.start").alias("start")).toArrow()
 
 
-@contextmanager
-def against_counting(bench: Bench) -> Iterator[Contest]:
-    spark, records = keep_session(bench), bench.size(1_000_000, 200_000)
-    folder = bench.inputs.capture("light", records)
-    wanted = QuickReading(CaptureInput(folder), history=False).table("lag")
+# ---- a first ask ---------------------------------------------------------------------------------
 
-    def check(ours: pa.Table, rival: int) -> None:
-        assert ours.equals(wanted), "Spark and one process do not give the same lag"
-        assert rival == records, rival
+
+@contextmanager
+def against_rows(
+    bench: Bench, ask: Ask, work: Work = count, schema: pa.Schema = schemas.LAG
+) -> Iterator[Contest]:
+    """Ask a new DataFrame of Parquet; the rival only counts its records."""
+    spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
+    folder = bench.inputs.capture("light", records)
+    alone = lag_in_one_process if schema is schemas.LAG else progress_in_one_process
+    wanted = conform(alone(folder), schema)
+
+    def ours() -> pa.Table:
+        return ask(raw_of(spark, folder), offsets_of(spark, folder))
+
+    def check(found: pa.Table, counted: int) -> None:
+        assert conform(found, schema) == wanted, "Spark and one process give different answers"
+        assert counted == records, counted
 
     yield Contest(
-        Side("raw Parquet to lag", lambda: lag_of(spark, folder), records, living=living(spark)),
-        Side(
-            "mapInArrow that only counts", lambda: count(raw_of(spark, folder)), records,
-            living=living(spark),
-        ),
+        Side(_name(ask), ours, records, living=living(spark)),
+        Side(_name(work), lambda: work(raw_of(spark, folder)), records, living=living(spark)),
         check,
-    )  # fmt: skip
+    )
 
 
 @contextmanager
-def against_udf(bench: Bench) -> Iterator[Contest]:
+def against_udf(bench: Bench, ask: Ask) -> Iterator[Contest]:
     """The UDF does a part of the work: it is as slow at any length."""
-    spark, records = keep_session(bench), bench.size(1_000_000, 200_000)
+    spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
     folder = bench.inputs.capture("light", records)
-    part = bench.size(100_000, 50_000)
+    part = bench.size(100_000, 10_000)
     some = bench.inputs.capture("light", part)
-    wanted = lag_of(spark, some)
+    wanted = conform(lag_in_one_process(folder))
+    starts = lag_in_one_process(some).column("start_offset").fill_null(-1).to_pylist()
 
-    def check(ours: pa.Table, rival: pa.Table) -> None:
-        assert ours.num_rows == 10_000, ours.num_rows
-        starts = wanted.column("start_offset").fill_null(-1)
+    def ours() -> pa.Table:
+        return ask(raw_of(spark, folder), offsets_of(spark, folder))
+
+    def check(found: pa.Table, rival: pa.Table) -> None:
+        assert conform(found) == wanted, "Spark and one process give different answers"
         # Start offsets of these records only grow.
-        found = sorted(rival.column("start").to_pylist())
-        assert sorted(starts.to_pylist()) == found, "the UDF finds other start offsets"
+        assert sorted(rival.column("start").to_pylist()) == sorted(starts), "other start offsets"
 
     yield Contest(
-        Side("raw Parquet to lag", lambda: lag_of(spark, folder), records, living=living(spark)),
+        Side(_name(ask), ours, records, living=living(spark)),
         Side(
             "per-record Python UDF", lambda: decode_by_udf(raw_of(spark, some)), part,
             living=living(spark),
@@ -148,43 +155,113 @@ def against_udf(bench: Bench) -> Iterator[Contest]:
 
 
 @contextmanager
+def of_folder(bench: Bench, kind: str) -> Iterator[Contest]:
+    """Open a folder by its name, a capture or a Delta table, and ask for the lag.
+
+    A Delta table has no end offsets beside it: its lag is unknown, all other terms are there.
+    """
+    spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
+    captured = bench.inputs.capture("light", records)
+    folder = captured if kind == "capture" else bench.inputs.delta("light", records)
+    wanted = conform(lag_in_one_process(folder))
+
+    def files() -> DataFrame:
+        if kind == "capture":
+            return raw_of(spark, folder)
+        return spark.read.parquet(*DeltaTable(folder).file_uris())
+
+    def ours() -> pa.Table:
+        with sharelag.open(folder, spark=spark) as opened:
+            return opened.frames.lag.toArrow()
+
+    def check(found: pa.Table, counted: int) -> None:
+        assert conform(found) == wanted, "Spark and one process give different answers"
+        assert counted == records, counted
+
+    yield Contest(
+        Side("sharelag.open(folder).frames.lag", ours, records, living=living(spark)),
+        Side("its files, only counted", lambda: count(files()), records, living=living(spark)),
+        check,
+    )
+
+
+# ---- a second ask --------------------------------------------------------------------------------
+
+
+@contextmanager
+def second_ask(bench: Bench, ask: Callable[[sharelag.Workbench], pa.Table]) -> Iterator[Contest]:
+    """Ask a workbench of a new DataFrame for `frames.lag`, and time what is asked after it."""
+    spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
+    folder = bench.inputs.capture("light", records)
+    wanted = conform(lag_in_one_process(folder))
+    pids = living(spark)
+
+    def ours() -> Measured:
+        raw, offsets = raw_of(spark, folder), offsets_of(spark, folder)
+        with sharelag.open(raw=raw, offsets=offsets) as opened:
+            opened.frames.lag.toArrow()
+            begin, cpu = perf_counter(), cpu_seconds(pids())
+            found = ask(opened)
+            wall, spent = perf_counter() - begin, cpu_seconds(pids()) - cpu
+        return Measured(found, wall=wall, cpu=spent or 1e-9)
+
+    def check(found: pa.Table, counted: int) -> None:
+        assert conform(found) == wanted, "Spark and one process give different answers"
+        assert counted == records, counted
+
+    yield Contest(
+        Side(_name(ask), ours, records),
+        Side(_name(count), lambda: count(raw_of(spark, folder)), records, living=pids),
+        check,
+    )
+
+
+def lag_frame_again(opened: sharelag.Workbench) -> pa.Table:
+    """Ask for the same table."""
+    return opened.frames.lag.toArrow()
+
+
+def lag_answer(opened: sharelag.Workbench) -> pa.Table:
+    """Ask for the answer with the lag's age, which needs the history."""
+    return opened.lag().table
+
+
+# ---- more of it ----------------------------------------------------------------------------------
+
+
+@contextmanager
 def two_workers(bench: Bench) -> Iterator[Contest]:
     """Each side is a Spark of its own: the number of workers is fixed when it starts."""
-    records = bench.size(10_000_000, 500_000)
+    records = bench.size(10_000_000, 20_000)
     folder = bench.inputs.capture("light", records)
 
     def check(ours: object, rival: object) -> None:
         assert ours == rival, (ours, rival)
         assert isinstance(ours, tuple)
-        assert ours[0] == records, ours
+        assert ours[0] == 10_000, ours
 
     with Worker("local[2]", folder) as two, Worker("local[1]", folder) as one:
         yield Contest(
-            Side("history, two workers", two.history, records, living=two.pids),
-            Side("history, one worker", one.history, records, living=one.pids),
+            Side("frames.progress, two workers", two.progress, records, living=two.pids),
+            Side("frames.progress, one worker", one.progress, records, living=one.pids),
             check,
         )
-
-
-def lag_rows(folder: Path) -> int:
-    """Return how many share partitions a capture has."""
-    return int(QuickReading(CaptureInput(folder), history=False).table("lag").num_rows)
 
 
 @contextmanager
 def cold(_: Bench) -> Iterator[Contest]:
     folder = CAPTURES / "demo"
-    sharelag = [sys.executable, "-m", "sharelag", "lag", "--capture", str(folder)]
-    bare = own_python(_BARE, _MASTER, str(folder / "records"))
-    records = CaptureInput(folder).size()
-    rows = lag_rows(folder)
+    ours = [sys.executable, "-m", "sharelag", "lag", "--capture", str(folder)]
+    bare = own_python(_BARE, MASTER, str(folder / "records"))
+    records = ds.dataset(folder / "records").count_rows()
+    rows = lag_in_one_process(folder).num_rows
 
-    def check(ours: str, rival: str) -> None:
-        assert len(ours.splitlines()) == 1 + rows, ours
+    def check(found: str, rival: str) -> None:
+        assert len(found.splitlines()) == 1 + rows, found
         assert rival.strip() == str(records), rival
 
     yield Contest(
-        Side("sharelag lag --engine spark", lambda: command([*sharelag, "--engine", "spark"]),
+        Side("sharelag lag --engine spark", lambda: command([*ours, "--engine", "spark"]),
              unit="runs"),
         Side("bare Spark job that counts", lambda: command(bare), unit="runs"),
         check,
@@ -195,15 +272,18 @@ def cold(_: Bench) -> Iterator[Contest]:
 def at_scale(
     bench: Bench, large: tuple[int, int, int], small: tuple[int, int, int], shape: str = "light"
 ) -> Iterator[Contest]:
-    """Cost a record of a large input and of a small one: (records, in a quick run, keys)."""
+    """Cost per record of a large input and of a small one: (records, in a quick run, keys)."""
     spark = keep_session(bench)
+
+    def ask(folder: Path) -> pa.Table:
+        return lag_by_function(raw_of(spark, folder), offsets_of(spark, folder))
+
     sides = []
     for full, quick, keys in (large, small):
         records = bench.size(full, quick)
         folder = bench.inputs.capture(shape, records, keys)
         name = f"{records:,} records of {keys:,} share partitions"
-        work = partial(lag_of, spark, folder)
-        sides.append(Side(name, work, records, living=living(spark)))
+        sides.append(Side(name, partial(ask, folder), records, living=living(spark)))
 
     def check(ours: pa.Table, rival: pa.Table) -> None:
         assert (ours.num_rows, rival.num_rows) == (large[2], small[2])
@@ -215,7 +295,7 @@ def at_scale(
 @contextmanager
 def memory(bench: Bench) -> Iterator[Contest]:
     """The most memory of the JVM and its workers, in a session of its own."""
-    records = bench.size(3_400_000, 100_000)
+    records = bench.size(3_400_000, 20_000)
     folder = bench.inputs.capture("heavy", records)
     size = sum(
         len(data.as_py())
@@ -223,7 +303,7 @@ def memory(bench: Bench) -> Iterator[Contest]:
         for name in ("key", "value")
         for data in batch.column(name)
     ) / 1000 * records  # fmt: skip
-    with Worker(_MASTER, folder) as worker:
+    with Worker(MASTER, folder) as worker:
 
         def run() -> Measured:
             answer, peak = peak_memory(lambda: worker.pids()[0], worker.lag)
@@ -233,10 +313,25 @@ def memory(bench: Bench) -> Iterator[Contest]:
             assert ours == 10_000, ours
 
         yield Contest(
-            Side("raw Parquet to lag", run, 1, "runs"),
+            Side("sharelag.lag(raw, offsets)", run, 1, "runs"),
             Side("bytes of keys and values", lambda: Measured(None, peak=size), 1, "runs"),
             check,
         )
+
+
+_NAMES: dict[Callable[..., object], str] = {
+    lag_by_function: "sharelag.lag(raw, offsets)",
+    lag_by_frames: "sharelag.open(raw=, offsets=).frames.lag",
+    progress_of: "sharelag.open(raw=, offsets=).frames.progress",
+    lag_frame_again: "frames.lag again",
+    lag_answer: "bench.lag() after frames.lag",
+    count: "mapInArrow that only counts",
+    count_exchanged: "the same after one exchange",
+}
+
+
+def _name(work: Callable[..., object]) -> str:
+    return _NAMES[work]
 
 
 def _scale(
@@ -245,31 +340,43 @@ def _scale(
     return partial(at_scale, large=large, small=small, shape=shape)
 
 
-_MEMORY = (
-    "does not grow with the records: of some 1.7 GB Java holds 780 MB (of the gigabyte that it may "
-    "have), the session's process 350 MB, each worker 240 MB and the process that forks them 124 "
-    "MB, of which libraries are most. Tried: Java's serial collector, 100 MB less. Next: a "
-    "smaller heap for Java, which holds no records."
-)
-_WORKERS = (
-    "the work is halved, at 3 to 7 % more CPU time; but two cores also run Java, the session's "
-    "process and whatever else the machine does. Four runs of the same code gave 1.28x (other "
-    "tests beside it), 1.66x, 1.68x and 1.9x. Next: a run on four cores."
-)
-_LARGE, _SMALL = (10_000_000, 1_000_000, 10_000), (100_000, 100_000, 10_000)
-_MANY, _FEW = (1_000_000, 200_000, 10_000), (1_000_000, 200_000, 100)
+_WAYS = (("sharelag.lag", lag_by_function), ("frames.lag", lag_by_frames))
+_COUNTS = "mapInArrow that only counts the same columns"
+_LARGE, _SMALL = (10_000_000, 40_000, 10_000), (100_000, 20_000, 10_000)
+_MANY, _FEW = (1_000_000, 20_000, 10_000), (1_000_000, 20_000, 100)
 ROWS = (
-    Row("P6", "Spark local[2]: raw Parquet to lag", "mapInArrow that only counts", 0.8, 1.5,
-        against_counting),
-    Row("P7", "Spark local[2]: raw Parquet to lag", "per-record Python UDF", 5, 10, against_udf),
-    Row("P12", "history on Spark, two workers", "one worker", 1.7, 1.9, two_workers,
-        by=("wall",), note=_WORKERS),
-    Row("P13", "Spark: cost a record, large input", "small input", 1.2, 1.05,
+    *(
+        row
+        for way, ask in _WAYS
+        for row in (
+            Row("P6", "DataFrame of Parquet to lag, first ask", _COUNTS, 0.5, 0.8,
+                partial(against_rows, ask=ask), way),
+            Row("P6", "DataFrame of Parquet to lag, first ask",
+                "counting after one exchange of the same columns", 0.7, 1,
+                partial(against_rows, ask=ask, work=count_exchanged), f"{way}, exchange"),
+            Row("P7", "DataFrame of Parquet to lag, first ask", "per-record Python UDF", 2.5, 4,
+                partial(against_udf, ask=ask), way),
+        )
+    ),
+    *(
+        Row("P6", f"folder of {what} to lag on Spark, first ask", _COUNTS, 0.5, 0.8,
+            partial(of_folder, kind=kind), kind)
+        for kind, what in (("capture", "a capture"), ("delta", "a Delta table"))
+    ),
+    Row("P12", "progress of a DataFrame of Parquet, two workers", "one worker", 1.7, 1.9,
+        two_workers, by=("wall",)),
+    Row("P13", "Spark: cost per record, 10 M records, Java with 1 GB", "100,000 records", 1.2, 1.05,
         _scale(_LARGE, _SMALL), "spark records", within=True),
-    Row("P13", "Spark: cost a record, 10,000 share partitions", "100", 1.2, 1.05,
-        _scale(_MANY, _FEW, "updates"), "spark keys", within=True, note=KEYS),
-    Row("P14", "Spark: peak memory of raw Parquet to lag", "bytes of the records", 0.5, 0.25,
-        memory, "spark", by=("peak",), within=True, note=_MEMORY),
+    Row("P13", "Spark: cost per record, 10,000 share partitions", "100", 1.2, 1.05,
+        _scale(_MANY, _FEW, "updates"), "spark keys", within=True),
+    Row("P14", "Spark: peak memory of a DataFrame of Parquet to lag", "bytes of the records", 0.5,
+        0.25, memory, "spark", by=("peak",), within=True),
     Row("P15", "sharelag lag --engine spark, cold", "bare Spark job that counts", 1.5, 1.2, cold,
         by=("wall",), within=True),
+    Row("P16", "DataFrame of Parquet to progress, the history summarized, first ask", _COUNTS, 0.3,
+        0.5, partial(against_rows, ask=progress_of, schema=schemas.PROGRESS)),
+    Row("P17", "second ask: frames.lag again", _COUNTS, 5, 20,
+        partial(second_ask, ask=lag_frame_again), "frames.lag"),
+    Row("P17", "second ask: bench.lag(), with the age, after frames.lag", _COUNTS, 0.3, 0.5,
+        partial(second_ask, ask=lag_answer), "answer"),
 )  # fmt: skip

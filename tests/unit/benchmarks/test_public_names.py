@@ -1,0 +1,130 @@
+"""What is measured is what a user can call: benchmarks know no internals of ours."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[3] / "benchmarks"
+FILES = sorted(FOLDER.rglob("*.py"))
+#: Modules whose names are public: all that they list, or else all that do not begin with `_`.
+PUBLIC = {
+    *("sharelag", "sharelag.model", "sharelag.pipeline", "sharelag.replay", "sharelag.schemas"),
+    *("sharelag.stream", "sharelag.whatif", "sharelag_widgets", "sharelag_widgets.dashboards"),
+}
+#: Of this module only these are.
+WIRE = {"decode_arrow", "encode", "state_partition"}
+#: What else a file imports; none of it is measured.
+_STUDY = "makes the bound, and an assignor without its lag, that whatif.simulate is compared to"
+_SHORTCUT = "the rival is the measured command without one of its shortcuts"
+EXCEPTIONS = {
+    ("assignor_study.py", "sharelag.whatif.assignors.group.Assignment"): _STUDY,
+    ("assignor_study.py", "sharelag.whatif.assignors.group.Group"): _STUDY,
+    ("assignor_study.py", "sharelag.whatif.assignors.lag_aware_sticky.lag_aware_sticky"): _STUDY,
+    ("assignor_study.py", "sharelag.whatif.assignors.optimal.optimum"): _STUDY,
+    ("assignor_study.py", "sharelag.whatif.simulation.logs.logs"): _STUDY,
+    ("assignor_study.py", "sharelag.whatif.simulation.streams.Work"): _STUDY,
+    ("drawn.py", "sharelag.whatif.simulation.streams.generator"): "draws the scenarios of a study",
+    ("rows/interactive.py", "sharelag.cli"): _SHORTCUT,
+    ("rows/interactive.py", "sharelag.cli.output"): _SHORTCUT,
+    ("rows/interactive.py", "._WithoutExtras"): _SHORTCUT,
+    ("rows/scale.py", "sharelag.cli.main"): "the command itself, in one process of which memory is",
+    ("rows/cluster.py", "sharelag.cli.main"): "the command itself",
+    ("sessions.py", "._gateway"): "pyspark's, which alone knows the process of its JVM",
+}
+#: Private by their names alone.
+DOCUMENTED = {"._asdict", "._fields", "._repr_html_"}
+#: Attributes of a workbench that are the engines behind it.
+BEHIND = {".reading", ".evidence"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER)))
+def test_only_public_names_are_called(path: Path) -> None:
+    name = str(path.relative_to(FOLDER))
+    unknown = {used for used in uses(path.read_text()) if not is_public(used)}
+    assert unknown - {used for file, used in EXCEPTIONS if file == name} == set()
+
+
+def test_every_exception_is_still_one() -> None:
+    found = {
+        (str(path.relative_to(FOLDER)), used)
+        for path in FILES
+        for used in uses(path.read_text())
+        if not is_public(used)
+    }
+    assert found == set(EXCEPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("from sharelag.pipeline.reading import SparkReading", "sharelag.pipeline.reading"),
+        ("import sharelag.quick", "sharelag.quick"),
+        ("import sharelag\nsharelag.quick.QuickReading", "sharelag.quick"),
+        ("import sharelag\nsharelag.open('demo').reading", ".reading"),
+        ("def f():\n    from sharelag.wire import decode_columns", "sharelag.wire.decode_columns"),
+        ("CODE = 'from sharelag.cli import output'", "sharelag.cli.output"),
+        ("board._read(1)", "._read"),
+    ],
+)
+def test_internals_are_found_wherever_they_are(code: str, found: str) -> None:
+    assert [used for used in uses(code) if used.startswith(found) and not is_public(used)]
+
+
+def is_public(name: str) -> bool:
+    """Whether a dotted name, or an attribute with its point, is one for users."""
+    if name.startswith("."):
+        return name in DOCUMENTED or not (name in BEHIND or name.startswith("._"))
+    module, _, last = name.rpartition(".")
+    if name in PUBLIC or not module:
+        return True
+    if module == "sharelag.wire":
+        return last in WIRE
+    return module in PUBLIC and last in names_of(module)
+
+
+def names_of(module: str) -> set[str]:
+    """Return the names for users in a module."""
+    if module == "sharelag.stream":
+        module = "sharelag.pipeline.stream"
+    found = import_module(module)
+    listed = getattr(found, "__all__", None)
+    if module == "sharelag" or listed is None:
+        listed = [name for name in dir(found) if not name.startswith("_")]
+    return {*listed, "__file__", "__version__"}
+
+
+def uses(code: str) -> Iterator[str]:
+    """Yield what code uses of ours, and private attributes; also of code in its texts."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module)) if _is_ours(module):
+                yield from (f"{module}.{alias.name}" for alias in node.names)
+            case ast.Import():
+                yield from (alias.name for alias in node.names if _is_ours(alias.name))
+            case ast.Attribute(value=ast.Name(id="sharelag"), attr=name):
+                yield f"sharelag.{name}"
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name) if not name.startswith("__"):
+                yield f".{name}"
+            case ast.Constant(value=str(text)) if "import" in text or "._" in text:
+                yield from _of_text(text)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in ("sharelag", "sharelag_widgets")
+
+
+def _of_text(text: str) -> Iterator[str]:
+    """Yield what a text uses if it is Python."""
+    try:
+        ast.parse(text.replace("{change}", ""))
+    except SyntaxError:
+        return
+    yield from uses(text.replace("{change}", ""))
