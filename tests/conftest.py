@@ -16,6 +16,7 @@ from hypothesis import is_hypothesis_test, settings
 from tests.rows import ROWS
 from tests.support.cases import Cases
 from tests.support.reliability import FaultRecorder, Inject, noting
+from tests.support.seen_ways import WaysRecorder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_RowRecorder(), "sharelag-rows")
     config.pluginmanager.register(_Exhaustive(config), "sharelag-exhaustive")
     config.pluginmanager.register(FaultRecorder(), "sharelag-faults")
+    config.pluginmanager.register(WaysRecorder(), "sharelag-ways")
     # Java's second compiler pays for itself after minutes, which no test's Spark lasts.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
