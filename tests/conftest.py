@@ -44,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="classic",
         help="what the Spark of the tests is",
     )
+    parser.addoption(
+        "--delta",
+        action="store_true",
+        help="the Spark of the tests has Delta's package, if one fits it",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,14 +91,17 @@ def injected(request: pytest.FixtureRequest) -> Inject:
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The one Spark session of a test run: a cold start costs ten seconds and more."""
     from sharelag.sources.spark import session
+    from tests.support.kafka.jars import connector_jars, delta_jars
 
     with ExitStack() as ends:
+        lake = delta_jars() if request.config.getoption("--delta") else []
+        extensions = "io.delta.sql.DeltaSparkSessionExtension"
         if request.config.getoption("--spark") == "connect":
             from tests.support.connect import connect_server
-            from tests.support.kafka.jars import connector_jars
 
             settings = ends.enter_context(pytest.MonkeyPatch.context())
-            jars = {"spark.jars": ",".join(map(str, connector_jars()))}
+            jars = {"spark.jars": ",".join(map(str, [*connector_jars(), *lake]))}
+            jars |= {"spark.sql.extensions": extensions} if lake else {}
             settings.setenv("SPARK_REMOTE", ends.enter_context(connect_server(settings=jars)))
             running = session("sharelag-tests")
         else:
@@ -102,8 +110,14 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
                 "spark_sql_codegen_wholeStage": "false",
                 "spark_sql_codegen_factoryMode": "NO_CODEGEN",
             }
+            if lake:
+                plain |= {"spark_jars": ",".join(map(str, lake))}
+                plain |= {"spark_sql_extensions": extensions}
             running = session("sharelag-tests", spark_master="local[2]", **plain)
         ends.callback(running.stop)
+        if lake:
+            catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+            running.conf.set("spark.sql.catalog.spark_catalog", catalog)
         yield running
 
 

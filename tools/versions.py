@@ -32,7 +32,7 @@ TESTS = [
 #: What every Python has to pass, beside the fast tests.
 TESTS_OF_PYTHON = ["tests/unit", "tests/spark/test_frames.py", "tests/spark/test_types.py"]
 #: Named one by one, so that those that are left to `make test-exhaustive` run, too.
-TESTS_OF_WAYS = [
+TESTS_OF_WAYS = ["--delta"] + [
     f"{module}::test_lag_is_that_of_one_process"
     for module in ("tests/spark/test_ways.py", "tests/kafka/test_ways.py")
 ]

@@ -1,13 +1,14 @@
 """Write the table of ``docs/frames.md`` of ways from raw records to lag, by version of Spark.
 
 ``python -m tools.ways_page`` takes over what test runs saw (``out/ways.json``) into
-``docs/ways.json``, and makes the table of that. `make test-versions` runs these tests on each
-version of pyspark that is taken.
+``docs/ways.json``, and makes the table of that; with ``--anew`` nothing that was kept stays.
+`make test-versions` runs these tests on each version of pyspark that is taken.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def written(page: str, kept: Sequence[Seen]) -> str:
 
 def main() -> None:
     """Take over what the latest runs saw, and write the page."""
-    kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else []
+    anew = sys.argv[1:] == ["--anew"]
+    kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() and not anew else []
     if WRITTEN.exists():
         kept = with_new(kept, json.loads(WRITTEN.read_text("utf-8")))
     KEPT.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")

@@ -7,6 +7,7 @@ Connect. Those of Kafka are in ``tests/kafka/test_ways.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -20,13 +21,13 @@ from pyspark.sql import SparkSession
 import sharelag
 from sharelag import schemas
 from tests.support.chapters import CAPTURE
-from tests.support.ways import Source, compare
+from tests.support.ways import LAKE, LAKE_PACKAGE, Source, compare
 from tools.ways_page import WAYS
 
-Make = Callable[[SparkSession, Path], Source]
+Make = Callable[[SparkSession, Path, ExitStack], Source]
 
 
-def _parquet(spark: SparkSession, _: Path) -> Source:
+def _parquet(spark: SparkSession, _: Path, __: ExitStack) -> Source:
     folder, ends = str(CAPTURE / "records"), str(CAPTURE / "offsets.parquet")
     stream = spark.readStream.schema(schemas.spark_schema(schemas.RAW))
     return Source(
@@ -38,11 +39,12 @@ def _parquet(spark: SparkSession, _: Path) -> Source:
     )
 
 
-def _catalog(spark: SparkSession, folder: Path) -> Source:
+def _catalog(spark: SparkSession, folder: Path, at_end: ExitStack) -> Source:
     raw, ends = (f"ways_{name}_{uuid4().hex}" for name in ("raw", "ends"))
     for table, place in ((raw, "records"), (ends, "offsets.parquet")):
         rows = spark.read.parquet(str(CAPTURE / place))
         rows.write.option("path", str(folder / table)).saveAsTable(table)
+        at_end.callback(spark.sql, f"drop table {table}")
     return Source(
         "table of the catalog",
         partial(spark.read.table, raw),
@@ -52,15 +54,28 @@ def _catalog(spark: SparkSession, folder: Path) -> Source:
     )
 
 
-def _delta(spark: SparkSession, folder: Path) -> Source:
+def _written(folder: Path) -> tuple[str, str]:
+    """Write both as Delta tables, of which the records have an older version, too."""
     raw, ends = str(folder / "raw"), str(folder / "ends")
     rows = _in_microseconds(pq.read_table(CAPTURE / "records"))
-    write_deltalake(raw, rows.slice(0, len(rows) // 2))  # an older version, which is not read
+    write_deltalake(raw, rows.slice(0, len(rows) // 2))
     write_deltalake(raw, rows, mode="overwrite")
     write_deltalake(ends, _in_microseconds(pq.read_table(CAPTURE / "offsets.parquet")))
+    return raw, ends
+
+
+def _delta(spark: SparkSession, folder: Path, _: ExitStack) -> Source:
+    raw, ends = _written(folder)
+    frames = sharelag.open(raw, spark=spark).frames
+    offsets = DeltaTable(ends).to_pyarrow_table()
+    return Source(LAKE, lambda: frames.raw, lambda: frames.raw, offsets, ends)
+
+
+def _delta_package(spark: SparkSession, folder: Path, _: ExitStack) -> Source:
+    raw, ends = _written(folder)
     return Source(
-        "Delta table",
-        lambda: sharelag.open(raw, spark=spark).frames.raw,
+        LAKE_PACKAGE,
+        lambda: spark.read.format("delta").load(raw),
         lambda: spark.readStream.format("delta").load(raw),
         DeltaTable(ends).to_pyarrow_table(),
         ends,
@@ -76,7 +91,12 @@ def _in_microseconds(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-SOURCES: dict[str, Make] = {"parquet": _parquet, "catalog": _catalog, "delta": _delta}
+SOURCES: dict[str, Make] = {
+    "parquet": _parquet,
+    "catalog": _catalog,
+    "delta": _delta,
+    "delta-package": _delta_package,
+}
 
 
 @pytest.fixture(
@@ -88,10 +108,8 @@ SOURCES: dict[str, Make] = {"parquet": _parquet, "catalog": _catalog, "delta": _
 def source(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Source]:
-    yield SOURCES[request.param](spark, tmp_path_factory.mktemp("ways"))
-    for table in spark.catalog.listTables():
-        if table.name.startswith("ways_"):
-            spark.sql(f"drop table {table.name}")
+    with ExitStack() as at_end:
+        yield SOURCES[request.param](spark, tmp_path_factory.mktemp("ways"), at_end)
 
 
 @pytest.fixture(scope="module")

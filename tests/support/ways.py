@@ -17,7 +17,6 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
@@ -25,8 +24,11 @@ from sharelag import schemas
 from sharelag.errors import SetupError
 from sharelag.pipeline.collecting import collected
 from sharelag.sources.spark import is_connect
+from tests.support.kafka.jars import delta_jars
 from tests.support.seen_ways import WAY
 from tools.ways_page import WAYS
+
+LAKE, LAKE_PACKAGE = "Delta table, `sharelag.open`", "Delta table, Delta's package"
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,12 @@ class Missing:
 
 def missing(source: str, way: str) -> Missing | None:
     """Return why a way from a source does not exist on this pyspark; None where it does."""
+    if source == LAKE_PACKAGE and not delta_jars():
+        return Missing(Exception, "DATA_SOURCE_NOT_FOUND", "no package of Delta fits it yet")
     if way != "stream":
         return None
-    if source == "Delta table":
-        return Missing(PySparkException, "DATA_SOURCE_NOT_FOUND", "needs Delta's own package")
+    if source == LAKE:
+        return Missing(Exception, "are not a stream", "needs Delta's package")
     major, minor = map(int, metadata.version("pyspark").split(".")[:2])
     if source == "Kafka, `sharelag_kafka`" and (major, minor) < (4, 2):
         return Missing(SetupError, r"4\.2", "needs pyspark 4.2")
