@@ -132,7 +132,7 @@ def test_every_way_gives_the_lag_of_kafkas_command(
     of_groups = sharelag.decode(raw, GROUP_TOPIC).records
     assert sharelag.groups(of_groups).where(mine).count() == 1
     assert sharelag.members(of_groups).where(mine).count() == 0  # who read has left
-    assert sharelag.health(raw).agg(F.sum("records")).first()[0] == records.count()
+    assert sharelag.health(raw).agg(F.sum("records")).collect()[0][0] == records.count()
 
 
 def test_a_stream_of_it_gives_the_lag_of_kafkas_command(

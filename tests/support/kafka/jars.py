@@ -72,7 +72,7 @@ _DELTA_MODULE = """\
   </dependencies>
 </ivy-module>
 """
-#: Delta's package by the minor version of pyspark; streams of 4.3.0 fail on Spark 4.3.
+#: Delta's package by the minor version of pyspark; nothing is read by its 4.3.0 on Spark 4.3.
 DELTA = {"4.0": "4.0.0", "4.1": "4.1.0", "4.2": "4.2.0"}
 #: The connector by the minor version of pyspark; that of 4.2.0 serves newer ones.
 CONNECTORS = {"4.0": "4.0.0", "4.1": "4.1.1"}
