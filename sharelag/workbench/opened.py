@@ -271,10 +271,10 @@ class Opened:
     def _base_of(self, evidence: Evidence, base: Result | None = None) -> Result:
         """What all results say that rest on this evidence."""
         base = self._base(gathered=False) if base is None else base
-        base = replace(base, notes=() if len(evidence.lag) else self._without_records())
+        nothing = () if len(evidence.lag) else self._without_records()
+        notes = (*nothing, *of_repeated(evidence.repeated))
         if evidence.lag_only:
             said = of_rejected(evidence.rejected, self.choice.generation)
-            notes = of_repeated(evidence.repeated)
             return replace(
                 base, as_of=evidence.as_of, engine=evidence.engine, unknown=said, notes=notes
             )
@@ -285,7 +285,7 @@ class Opened:
             as_of=evidence.as_of,
             engine=evidence.engine,
             unknown=unknown,
-            notes=of_repeated(evidence.repeated),
+            notes=notes,
         )
 
     def _step(self) -> timedelta:

@@ -112,7 +112,7 @@ def _reconciled_answer(answer: Answer, described: bool, true: bool, base: Result
         columns=views.reconciled(described, true).columns,
         as_of=pc.max(table.column("as_of")).as_py(),
         order="lag",
-        notes=gaps.of_repeated(answer.repeated),
+        notes=(*base.notes, *gaps.of_repeated(answer.repeated)),
         unknown=gaps.of_column(table, "lag", "the lag")
         + gaps.of_rejected(answer.rejected, answer.generation),
         engine=answer.engine,
