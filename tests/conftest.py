@@ -16,6 +16,7 @@ from hypothesis import is_hypothesis_test, settings
 from tests.rows import ROWS
 from tests.support.cases import Cases
 from tests.support.reliability import FaultRecorder, Inject, noting
+from tests.support.seen_ways import WaysRecorder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="classic",
         help="what the Spark of the tests is",
     )
+    parser.addoption(
+        "--delta",
+        action="store_true",
+        help="the Spark of the tests has Delta's package, if one fits it",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_RowRecorder(), "sharelag-rows")
     config.pluginmanager.register(_Exhaustive(config), "sharelag-exhaustive")
     config.pluginmanager.register(FaultRecorder(), "sharelag-faults")
+    config.pluginmanager.register(WaysRecorder(), "sharelag-ways")
     # Java's second compiler pays for itself after minutes, which no test's Spark lasts.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -84,14 +91,17 @@ def injected(request: pytest.FixtureRequest) -> Inject:
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The one Spark session of a test run: a cold start costs ten seconds and more."""
     from sharelag.sources.spark import session
+    from tests.support.kafka.jars import connector_jars, delta_jars
 
     with ExitStack() as ends:
+        lake = delta_jars() if request.config.getoption("--delta") else []
+        extensions = "io.delta.sql.DeltaSparkSessionExtension"
         if request.config.getoption("--spark") == "connect":
             from tests.support.connect import connect_server
-            from tests.support.kafka.jars import connector_jars
 
             settings = ends.enter_context(pytest.MonkeyPatch.context())
-            jars = {"spark.jars": ",".join(map(str, connector_jars()))}
+            jars = {"spark.jars": ",".join(map(str, [*connector_jars(), *lake]))}
+            jars |= {"spark.sql.extensions": extensions} if lake else {}
             settings.setenv("SPARK_REMOTE", ends.enter_context(connect_server(settings=jars)))
             running = session("sharelag-tests")
         else:
@@ -100,8 +110,14 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
                 "spark_sql_codegen_wholeStage": "false",
                 "spark_sql_codegen_factoryMode": "NO_CODEGEN",
             }
+            if lake:
+                plain |= {"spark_jars": ",".join(map(str, lake))}
+                plain |= {"spark_sql_extensions": extensions}
             running = session("sharelag-tests", spark_master="local[2]", **plain)
         ends.callback(running.stop)
+        if lake:
+            catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+            running.conf.set("spark.sql.catalog.spark_catalog", catalog)
         yield running
 
 

@@ -2,7 +2,8 @@
 
 ``python3.13`` runs the fast tests, and those of DataFrames, on that Python with the pinned
 packages; ``lowest`` the fast tests on the oldest release that each range of pyproject.toml takes; a
-version of pyspark what depends on Spark. Each gets a virtual environment under .venvs/. Needs the
+version of pyspark what depends on Spark; ``ways4.1`` of it only the ways from records to lag, all
+of them, for ``python -m tools.ways_page``. Each gets a virtual environment under .venvs/. Needs the
 environment of `make env`, whose uv it uses, and the interpreters: on the PATH, or beside the one
 that runs this, where pyenv, uv and others keep them.
 """
@@ -20,7 +21,7 @@ from pathlib import Path
 from tools.make_env import as_pip_was_told
 
 ENVIRONMENTS = Path(".venvs")
-LOWEST, PYTHON = "lowest", "python"
+LOWEST, PYTHON, WAYS = "lowest", "python", "ways"
 #: What depends on Spark.
 TESTS = [
     "tests/spark",
@@ -30,6 +31,11 @@ TESTS = [
 ]
 #: What every Python has to pass, beside the fast tests.
 TESTS_OF_PYTHON = ["tests/unit", "tests/spark/test_frames.py", "tests/spark/test_types.py"]
+#: Named one by one, so that those that are left to `make test-exhaustive` run, too.
+TESTS_OF_WAYS = ["--delta"] + [
+    f"{module}::test_lag_is_that_of_one_process"
+    for module in ("tests/spark/test_ways.py", "tests/kafka/test_ways.py")
+]
 #: Streams of the data source need pyspark 4.2.
 _STREAMS = "a_stream"
 #: Left out, too: tests that kill and restart, which take minutes.
@@ -57,7 +63,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "versions",
         nargs="+",
-        help="such as python3.13, lowest, 4.0 (of pyspark, the newest of which is taken) or 4.0.1",
+        help="such as python3.13, lowest, 4.0 (of pyspark, the newest of which is taken), 4.0.1 or "
+        "ways4.0",
     )
     parser.add_argument(
         "--kind", choices=list(CHOICE), action="append", help="only this kind of session"
@@ -83,10 +90,12 @@ def main(arguments: list[str]) -> int:
             command = [*pytest(lowest()), *chosen, *OLD_WIDGETS, "tests/unit"]
             outcomes[version, "fast tests"] = subprocess.run(command, check=False).returncode
             continue
-        python = environment(f"pyspark-{version}", pyspark=version)
+        number = version.removeprefix(WAYS)
+        python = environment(f"pyspark-{number}", pyspark=number)
         for kind in asked.kind or CHOICE:
             print(f"pyspark {version}, {kind}", flush=True)
-            command = [*pytest(python), "--spark", kind, *PATIENCE, *TESTS, "-k", CHOICE[kind]]
+            chosen = TESTS_OF_WAYS if number != version else [*TESTS, "-k", CHOICE[kind]]
+            command = [*pytest(python), "--spark", kind, *PATIENCE, *chosen]
             outcomes[version, kind] = subprocess.run(command, check=False).returncode
     for (version, kind), code in outcomes.items():
         print(f"{version}, {kind}: {'good' if code == 0 else 'failed'}")

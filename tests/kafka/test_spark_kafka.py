@@ -9,7 +9,6 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,11 +22,11 @@ from pyspark.sql import functions as F  # noqa: N812
 import sharelag
 from sharelag import schemas
 from sharelag.errors import TopicMissingError
-from sharelag.sources.spark import is_connect
 from sharelag.tables.reasons import KAFKA_SETTING
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.connect import connect_server, no_session
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.connector import add_connector, internal_topics_read
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.jars import NEWEST_CONNECTOR, connector_jars, connector_version
 from tests.support.kafka.workload import numbered, produce, read_in_part
@@ -41,19 +40,7 @@ Told = Mapping[tuple[str, int], tuple[int | None, int | None]]
 @pytest.fixture(scope="module")
 def connector(spark: SparkSession) -> SparkSession:
     """The session, with Spark's own Kafka source."""
-    if not is_connect(spark):  # a server of Connect has it from the start
-        for jar in connector_jars():
-            spark.sql(f"ADD JAR '{jar}'")
-    return spark
-
-
-@contextmanager
-def _setting(spark: SparkSession, value: str) -> Iterator[None]:
-    spark.conf.set(KAFKA_SETTING, value)
-    try:
-        yield
-    finally:
-        spark.conf.unset(KAFKA_SETTING)
+    return add_connector(spark)
 
 
 @pytest.fixture
@@ -68,7 +55,7 @@ def few_partitions(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture
 def internal_topics(connector: SparkSession) -> Iterator[None]:
     """The session has the setting without which the source leaves internal topics out."""
-    with _setting(connector, "true"):
+    with internal_topics_read(connector, "true"):
         yield
 
 
@@ -112,7 +99,7 @@ def test_without_the_setting_it_reads_nothing_and_the_answers_say_so(
     connector: SparkSession, broker: KafkaBroker, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     raw = _raw(connector, broker)
-    with _setting(connector, "false"), caplog.at_level(logging.WARNING, "sharelag"):
+    with internal_topics_read(connector, "false"), caplog.at_level(logging.WARNING, "sharelag"):
         assert raw.count() == 0
         bench = sharelag.open(raw=raw)
         assert KAFKA_SETTING in caplog.text
@@ -123,7 +110,7 @@ def test_without_the_setting_it_reads_nothing_and_the_answers_say_so(
         with pytest.raises(sharelag.ShareLagError, match="no share-group state records"):
             bench.explain(group)
     caplog.clear()
-    with _setting(connector, "true"):
+    with internal_topics_read(connector, "true"):
         assert len(sharelag.open(raw=_raw(connector, broker)).lag())
     assert not caplog.records
 
@@ -179,7 +166,7 @@ def test_one_call_reads_both_topics_up_to_now(
     connector: SparkSession, broker: KafkaBroker, group: str, source: str
 ) -> None:
     servers = broker.bootstrap_servers
-    with _setting(connector, str(source == "kafka").lower()):
+    with internal_topics_read(connector, str(source == "kafka").lower()):
         before = connector.conf.get(KAFKA_SETTING)
         raw = sharelag.read_kafka(connector, servers)
         assert connector.conf.get(KAFKA_SETTING) == before

@@ -1,4 +1,4 @@
-"""Jars of Kafka and of Spark's Kafka source, fetched once from Maven Central into a cache.
+"""Jars of Kafka, of Spark's Kafka source and of Delta, fetched once from Maven Central into a cache.
 
 No build tool is needed: pyspark ships Ivy. ``python -m tests.support.kafka.jars`` fetches them ahead of the
 tests.
@@ -61,6 +61,19 @@ _CONNECTOR_MODULE = """\
   </dependencies>
 </ivy-module>
 """
+#: What Delta's package has beside the jars that pyspark brings.
+_DELTA_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="tests" module="delta"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="io.delta" name="delta-spark_2.13" rev="{version}" conf="default->default"/>
+    <exclude org="(?!io\\.delta\\b).*" matcher="regexp"/>
+  </dependencies>
+</ivy-module>
+"""
+#: Delta's package by the minor version of pyspark; nothing is read by its 4.3.0 on Spark 4.3.
+DELTA = {"4.0": "4.0.0", "4.1": "4.1.0", "4.2": "4.2.0"}
 #: The connector by the minor version of pyspark; that of 4.2.0 serves newer ones.
 CONNECTORS = {"4.0": "4.0.0", "4.1": "4.1.1"}
 NEWEST_CONNECTOR = "4.2.0"
@@ -97,7 +110,20 @@ def connector_jars() -> list[Path]:
 
 def connector_version() -> str:
     """Return the version of Spark's Kafka source that suits this pyspark."""
-    return CONNECTORS.get(".".join(metadata.version("pyspark").split(".")[:2]), NEWEST_CONNECTOR)
+    return CONNECTORS.get(_minor_version(), NEWEST_CONNECTOR)
+
+
+def delta_jars() -> list[Path]:
+    """Return the jars of Delta for this pyspark, as `connector_jars`; none where none fits it."""
+    version = DELTA.get(_minor_version())
+    if version is None:
+        return []
+    folder = build_once(cache_dir() / f"delta-{version}", partial(_fetch_delta, version))
+    return sorted(folder.glob("*.jar"))
+
+
+def _minor_version() -> str:
+    return ".".join(metadata.version("pyspark").split(".")[:2])
 
 
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:
@@ -137,6 +163,11 @@ def _fetch(version: str, folder: Path) -> None:
 def _fetch_connector(version: str, folder: Path) -> None:
     said = retrieve(_CONNECTOR_MODULE.format(version=version), folder)
     _require(f"spark-sql-kafka-0-10_2.13-{version}.jar", folder, said)
+
+
+def _fetch_delta(version: str, folder: Path) -> None:
+    said = retrieve(_DELTA_MODULE.format(version=version), folder)
+    _require(f"delta-spark_2.13-{version}.jar", folder, said)
 
 
 def _require(jar: str, folder: Path, said: str) -> None:

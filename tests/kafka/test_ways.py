@@ -1,0 +1,61 @@
+"""Functions, frames, SQL and streams give one process's lag of a live broker, by both sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+import sharelag
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.connector import add_connector, internal_topics_read
+from tests.support.kafka.workload import read_in_part
+from tests.support.ways import Source, compare
+from tools.ways_page import WAYS
+
+pytestmark = pytest.mark.exhaustive
+#: What `sharelag.read_kafka` reads with, and the setting that makes it.
+SOURCES = {"Kafka, Spark's source": "true", "Kafka, `sharelag_kafka`": "false"}
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def source(
+    request: pytest.FixtureRequest, spark: SparkSession, broker: KafkaBroker, wanted: pa.Table
+) -> Iterator[Source]:
+    servers = broker.bootstrap_servers
+    with internal_topics_read(add_connector(spark), SOURCES[request.param]):
+        yield Source(
+            request.param,
+            lambda: sharelag.read_kafka(spark, servers),
+            lambda: sharelag.read_kafka(spark, servers, stream=True),
+            offsets := sharelag.offsets(spark, servers),
+            offsets,
+        )
+
+
+@pytest.fixture(scope="module")
+def wanted(broker: KafkaBroker) -> pa.Table:
+    """The lag that one process finds, but for the moment of its end offsets."""
+    servers, group = broker.bootstrap_servers, f"ways-{uuid4().hex[:8]}"
+    read_in_part(servers, group, f"{group}-orders", partitions=3, read=60, left=7)
+    read_in_part(servers, group, f"{group}-refunds", partitions=2, read=10, left=4)
+    with sharelag.open(servers, engine="local") as bench:
+        lag = bench.reading.table("lag").drop_columns("as_of")
+    mine = lag.filter(pc.equal(lag.column("group_id"), group))
+    assert pc.sum(mine.column("lag")).as_py() == 11
+    return mine
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_lag_is_that_of_one_process(
+    spark: SparkSession,
+    source: Source,
+    way: str,
+    wanted: pa.Table,
+    record_property: Callable[[str, object], None],
+) -> None:
+    compare(spark, source, way, wanted, record_property)

@@ -1,0 +1,43 @@
+"""Where a run writes what its tests saw of the ways from raw records to lag.
+
+The rows go to ``out/ways.json``, and replace those of the same combinations of earlier runs;
+``python -m tools.ways_page`` makes the table of ``docs/frames.md`` of that.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.ways_page import FAILED, with_new
+
+WRITTEN = Path("out/ways.json")
+#: The property of a test that has a row, as JSON.
+WAY = "way"
+
+
+class WaysRecorder:
+    """Writes what the tests of this run saw, beside what others of earlier runs did."""
+
+    def __init__(self) -> None:
+        self._seen: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call":
+            return
+        for name, value in report.user_properties:
+            if name == WAY:
+                one = json.loads(str(value))
+                self._seen.append(one if report.passed else one | {"saw": FAILED})
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if not self._seen or hasattr(session.config, "workerinput"):
+            return  # one of several processes: the first has it all
+        before = json.loads(WRITTEN.read_text("utf-8")) if WRITTEN.exists() else []
+        WRITTEN.parent.mkdir(exist_ok=True)
+        draft = WRITTEN.with_suffix(".draft")
+        draft.write_text(json.dumps(with_new(before, self._seen), indent=1) + "\n", "utf-8")
+        draft.rename(WRITTEN)
