@@ -71,7 +71,7 @@ class Opened:
         return fresh
 
     def close(self) -> None:
-        """Take this workbench's tables out of Spark's cache; a later question reads again."""
+        """Take what this workbench keeps out of Spark's cache; a later question reads again."""
         for name in ("reading", "frames"):
             if name in self._once:
                 self._once(name, self._read).close()
