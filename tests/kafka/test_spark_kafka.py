@@ -194,7 +194,7 @@ def test_one_call_reads_both_topics_up_to_now(
 def test_one_call_gives_a_stream_of_both_topics(
     connector: SparkSession, broker: KafkaBroker, group: str, source: str, tmp_path: Path
 ) -> None:
-    with _setting(connector, str(source == "kafka").lower()):
+    with internal_topics_read(connector, str(source == "kafka").lower()):
         raw = sharelag.read_kafka(connector, broker.bootstrap_servers, stream=True)
         assert raw.columns == schemas.RAW.names
         name = f"raw_{uuid4().hex[:8]}"
