@@ -36,6 +36,8 @@ from sharelag.sources.files.batches import gathered
 from sharelag.sources.inputs.offsets import latest_ends
 from sharelag.sources.spark.ends import Ends, ends_beside_stream
 from sharelag.sources.spark.frames import latest_offsets
+from sharelag.sources.spark.tabular import as_frame
+from sharelag.sources.spark.workers import map_in_arrow, with_packages
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.generations import require_generation
 
@@ -93,7 +95,7 @@ def windows(
     """
     is_raw = "record_type" not in records.columns
     schema = schemas.RAW if is_raw else schemas.RECORDS
-    schemas.require(records, schema, "raw records" if is_raw else "records")
+    records = as_frame(records, schema, "raw records" if is_raw else "records")
     require_generation(generation)
     if not records.isStreaming:
         raise InputError(
@@ -118,15 +120,14 @@ def windows(
             lambda rows: rows,
             _take,
         )
-    packed = records.select(*columns).mapInArrow(
-        partial(_pack, place=place, choose=choose), schemas.spark_schema(_PACKED)
-    )
+    pack = partial(_pack, place=place, choose=choose)
+    packed = map_in_arrow(records.select(*columns), pack, _PACKED)
     rows = "rows binary"
     keep = partial(_keep, unpack=unpack, groups=frozenset(groups))
     kept = packed.groupBy("topic", "place").applyInPandasWithState(
-        keep, rows, rows, "update", "NoTimeout"
+        with_packages(keep), rows, rows, "update", "NoTimeout"
     )
-    return kept.mapInArrow(_unpack, schemas.spark_schema(WINDOWS))
+    return map_in_arrow(kept, _unpack, WINDOWS)
 
 
 def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
@@ -166,13 +167,11 @@ def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
     rows = windows.select(WINDOWS.names)
     if callable(ends):
         # One task: the function is called once for each micro-batch.
-        return rows.repartition(1).mapInArrow(
-            partial(_lag_with, ends=ends), schemas.spark_schema(LAG)
-        )
+        return map_in_arrow(rows.repartition(1), partial(_lag_with, ends=ends), LAG)
     joined = rows.drop("batches").join(
         latest_offsets(ends).select(OFFSET_COLUMNS), OFFSET_KEYS, "left"
     )
-    return joined.mapInArrow(_lag, schemas.spark_schema(LAG))
+    return map_in_arrow(joined, _lag, LAG)
 
 
 def updated(table: pa.Table, changes: Arrow) -> pa.Table:

@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
 from sharelag.sources.spark.files import is_table_of
-from sharelag.sources.spark.tabular import as_frame
+from sharelag.sources.spark.tabular import as_frame, is_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,9 +128,9 @@ class _Called:
 
     def __call__(self) -> pa.Table:
         given = self.function()
-        if hasattr(given, "sparkSession"):
-            schemas.require(given, schemas.OFFSETS, "offsets")
-            return _collect(given)
+        if is_of_spark(given):
+            schemas.require_conformable(given.schema, schemas.OFFSETS, "offsets")
+            given = given.select(schemas.OFFSETS.names).toArrow()
         return schemas.conform_given(given, schemas.OFFSETS, "offsets")
 
 
@@ -153,8 +153,9 @@ class _Folder:
             dataset = ds.dataset(self.path, format="parquet", partitioning="hive")
             if not dataset.files:  # an overwrite has removed them, and the others are to come
                 return schemas.OFFSETS.empty_table()
-        schemas.require(dataset.schema, schemas.OFFSETS, self.path)
-        return dataset.to_table(schemas.OFFSETS.names).cast(schemas.OFFSETS, safe=False)
+        schemas.require_conformable(dataset.schema, schemas.OFFSETS, self.path)
+        rows = dataset.to_table(schemas.OFFSETS.names)
+        return schemas.conform_given(rows, schemas.OFFSETS, self.path)
 
 
 def _is_delta(path: str) -> bool:

@@ -46,7 +46,7 @@ class FrameInput(RecordsOnly):
     def __post_init__(self) -> None:
         schemas.require(self.raw, schemas.RAW, "raw records")
         if hasattr(self.given_offsets, "isStreaming"):
-            schemas.require(self.given_offsets, schemas.OFFSETS, "offsets")
+            schemas.require_conformable(self.given_offsets.schema, schemas.OFFSETS, "offsets")
             if self.given_offsets.isStreaming:
                 raise InputError(
                     "offsets cannot be a stream: write them to a table, and give its name or path"

@@ -35,7 +35,7 @@ def map_in_arrow(frame: DataFrame, task: Task, schema: pa.Schema) -> DataFrame:
         On a worker that lacks one of our packages, it fails with a sentence that names the
         worker's interpreter, also where the user collects it.
     """
-    return frame.mapInArrow(_with_packages(task), schemas.spark_schema(schema))
+    return frame.mapInArrow(with_packages(task), schemas.spark_schema(schema))
 
 
 def advise(python: str, lack: str) -> str:
@@ -48,7 +48,7 @@ def advise(python: str, lack: str) -> str:
     )
 
 
-def _with_packages(task: Task) -> Task:
+def with_packages(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """Return a function that unpickles a task only after it has found what the task imports.
 
     It travels by value and names nothing of this package, so a worker without it can run it.
@@ -58,7 +58,7 @@ def _with_packages(task: Task) -> Task:
     pickled = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
     advice, kind = advise("{}", "has no {}"), SetupError.__name__
 
-    def run(batches: Any) -> Any:
+    def run(*given: Any) -> Any:
         import pickle
         import sys
 
@@ -68,6 +68,6 @@ def _with_packages(task: Task) -> Task:
             raise RuntimeError(
                 f"{kind}: " + advice.format(sys.executable, error.name or error)
             ) from error
-        yield from found(batches)
+        yield from found(*given)
 
     return run
