@@ -27,6 +27,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.pipeline import stream
 from sharelag.replay import replay_arrow
 from sharelag.replay.moment import filter_groups
+from sharelag.schemas.arrow import one_batch
 from sharelag.sources.inputs import CaptureInput
 from sharelag.sources.spark.queries import brief
 from sharelag.wire import decode_arrow
@@ -307,6 +308,53 @@ def test_a_stream_is_watched(
         assert "a DataFrame of raw records" in repr(live)
     with pytest.raises(InputError, match="a cluster tells them itself"):
         stream.watch("127.0.0.1:1", offsets=ends, spark=spark)
+    with pytest.raises(InputError, match="generation"):
+        stream.watch(log.raw, generation=99)
+
+
+def test_a_limited_stream_has_no_lag_until_it_is_read(
+    spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table]
+) -> None:
+    records, ends = capture
+    log = _Log(tmp_path, spark, _pieces(records, 6, Random("limited")))
+    log.write(6)
+    expected, seen = _rows(lag_arrow(replay_arrow(log.upto(5)), ends)), []
+
+    def heed(_: pa.Table, lag: pa.Table) -> None:
+        seen.append(_rows(lag))
+
+    with stream.watch(log.raw, offsets=lambda: ends, every=0.5, on_update=heed) as live:
+        assert live.lag.num_rows == live.windows.num_rows == 0
+        assert "raw records that were there when the stream began" in str(live.stale)
+        assert "no longer current" in repr(live)
+        current = (lag for lag in live.updates(seconds=120) if live.stale is None)
+        assert _rows(next(current)) == expected
+    assert all(rows == expected for rows in seen)
+
+
+@pytest.mark.parametrize("kind", ["folder", "function"])
+def test_types_that_other_writers_use(
+    spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table], kind: str
+) -> None:
+    """Bigint partitions, times without a zone, and no timestampType."""
+    tables = dict(zip(("records", "ends"), capture, strict=True))
+    for name, table in tables.items():
+        kinds = {"partition": pa.int64(), "timestamp": pa.timestamp("us")}
+        kinds["as_of"] = pa.timestamp("us")
+        fields = [(f.name, kinds.get(f.name, f.type)) for f in table.schema]
+        written = table.cast(pa.schema(fields))
+        (tmp_path / name).mkdir()
+        columns = [column for column in written.schema.names if column != "timestampType"]
+        pq.write_table(written.select(columns), tmp_path / name / "part.parquet")
+    folder = str(tmp_path / "records")
+    raw = spark.readStream.schema(spark.read.parquet(folder).schema).parquet(folder)
+    ends: Any = tmp_path / "ends"
+    if kind == "function":
+        ends = lambda: spark.read.parquet(str(tmp_path / "ends"))  # noqa: E731
+    records = one_batch(tables["records"])
+    expected = lag_arrow(replay_arrow(decode_arrow(records).records), tables["ends"])
+    with stream.watch(raw, offsets=ends, every=0.2) as live:
+        assert _rows(live.lag) == _rows(expected)
 
 
 @pytest.mark.exhaustive

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -66,14 +67,17 @@ class Kept:
         on_update: OnUpdate | None,
         checkpoints: Path | None,
         topic: str = STATE_TOPIC,
+        generation: int | None = None,
     ) -> None:
         self._source: _Topic | _Stream = (
             _Stream(source) if isinstance(source, FrameInput) else _Topic(source, topic)
         )
         self._groups, self._every, self._on_update = groups, every, on_update
+        self._generation = generation
         self._checkpoints = checkpoints
         self._spark = spark
-        self._windows = schemas.WINDOWS.empty_table()
+        self._found = schemas.WINDOWS.empty_table()  # of all that was read
+        self._windows = schemas.WINDOWS.empty_table()  # those that the lag is of
         self._lag = schemas.LAG.empty_table()
         self._number = 0  # of lags that were computed, and of changes of `_why`
         self._sampled = 0.0
@@ -108,7 +112,7 @@ class Kept:
 
     def _follow(self) -> None:
         """Read records from their beginning until stopped, or some were pruned unread."""
-        self._current = False
+        self._current, self._found = False, schemas.WINDOWS.empty_table()
         query = started(self._start)
         try:
             self._attend(query)
@@ -134,7 +138,8 @@ class Kept:
 
     def _start(self) -> StreamingQuery:
         raw = self._source.read(self._spark)
-        writer = windows(raw, groups=self._groups).writeStream.outputMode("update")
+        changes = windows(raw, groups=self._groups, generation=self._generation)
+        writer = changes.writeStream.outputMode("update")
         self._tidy()
         if self._checkpoints:
             self._checkpoint = self._checkpoints / uuid4().hex
@@ -147,21 +152,27 @@ class Kept:
                 .start()
             )
 
-    def _take(self, changes: DataFrame, batch: int) -> None:
-        """One micro-batch. There is no limit to it, so the first brings all there is."""
+    def _take(self, changes: DataFrame, _: int) -> None:
+        """Apply one micro-batch."""
         rows = changes.toArrow()
         with self._changed:
-            self._windows = updated(self._windows if batch else schemas.WINDOWS.empty_table(), rows)
-            self._current = True
-            self._compute()
+            self._found = updated(self._found, rows)
+            self._current |= self._source.first_is_all
+            if self._current:
+                self._compute()
 
     def _attend(self, query: StreamingQuery) -> None:
         """Sample end offsets while no records come, until the query ends or is to end."""
         while not self._stopped.is_set():
             with self._changed:
-                # There is no micro-batch before there is a record.
-                if not self._current and self._source.is_empty(query):
-                    self._windows, self._current = schemas.WINDOWS.empty_table(), True
+                if not self._current:
+                    self._current = self._source.is_read(query)
+                    progress = query.lastProgress
+                    if not self._current and progress is not None and progress["batchId"] > 0:
+                        self._not_current(
+                            f"{self._source.records} that were there when the stream began are "
+                            "still being read"
+                        )
                 if self._current and time.monotonic() - self._sampled >= max(self._every, 1.0):
                     self._compute()
             if ended(query):
@@ -182,15 +193,16 @@ class Kept:
 
     def _compute(self) -> None:
         try:
-            topic_ids = pc.unique(self._windows.column("topic_id")).to_pylist()
+            topic_ids = pc.unique(self._found.column("topic_id")).to_pylist()
             offsets = self._source.offsets(topic_ids)
-            self._lag = pa.Table.from_batches([lag_arrow(self._windows, offsets)])
+            self._lag = pa.Table.from_batches([lag_arrow(self._found, offsets)])
         except ShareLagError as error:
             if self._number:
                 self._not_computed(error)
             else:
                 self._end(error)
             return
+        self._windows = self._found
         self._sampled = time.monotonic()
         self._why = None
         try:
@@ -221,6 +233,7 @@ class _Topic:
 
     config: ClientConfig
     records: str
+    first_is_all: ClassVar[bool] = True  # micro-batches have no limit
 
     def read(self, spark: SparkSession) -> DataFrame:
         register(spark)
@@ -230,7 +243,8 @@ class _Topic:
         options |= self.config.spark_options()
         return spark.readStream.format(FORMAT).options(**options).load()
 
-    def is_empty(self, _: StreamingQuery) -> bool:
+    def is_read(self, _: StreamingQuery) -> bool:
+        """Whether there is nothing to read: there is no micro-batch before there is a record."""
         ranges = kafka.offset_ranges(self.config.renewed(), self.records)
         return all(first == end for first, end in ranges.values())
 
@@ -247,13 +261,21 @@ class _Stream:
 
     given: FrameInput
     records: str = "raw records"
+    first_is_all: ClassVar[bool] = False  # its reader may limit them, as by maxFilesPerTrigger
 
     def read(self, _: SparkSession) -> DataFrame:
         return self.given.raw
 
-    def is_empty(self, query: StreamingQuery) -> bool:
-        progress = query.lastProgress
-        return progress is not None and not progress["numInputRows"]
+    def is_read(self, query: StreamingQuery) -> bool:
+        """Whether the last trigger found no rows, or left none of which its sources know."""
+        status, progress = query.status, query.lastProgress
+        # Spark puts idle triggers into the progress ten seconds after the last micro-batch only.
+        if status["message"].startswith("Waiting") and not status["isDataAvailable"]:
+            return True
+        return progress is not None and (
+            not progress["numInputRows"]
+            or all(one["endOffset"] == one["latestOffset"] for one in progress["sources"])
+        )
 
     def offsets(self, _: Sequence[str]) -> pa.Table:
         given = self.given.given_offsets

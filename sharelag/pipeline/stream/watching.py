@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.pipeline.stream.kept import OnUpdate
 from sharelag.pipeline.stream.live import Live
@@ -18,6 +19,7 @@ from sharelag.sources.spark.data_source_stream import require_admission_control
 from sharelag.sources.spark.ends import Ends
 from sharelag.sources.spark.frames import FrameInput
 from sharelag.sources.spark.queries import require_own_process
+from sharelag.sources.spark.tabular import as_frame
 
 if TYPE_CHECKING:
     from sharelag.sources.spark.tabular import Tabular
@@ -28,6 +30,7 @@ def watch(
     *,
     offsets: Ends | Tabular | None = None,
     groups: str | Sequence[str] = (),
+    generation: int | None = None,
     every: float = 2.0,
     on_update: OnUpdate | None = None,
     heed: OnUpdate | None = None,
@@ -40,7 +43,8 @@ def watch(
     """Watch the lag of a cluster or of a stream, until `Live.stop` or the end of a ``with`` block.
 
     While lag cannot be computed, as while brokers are away, it stays as it was, and `Live.stale`
-    says why.
+    says why. A stream whose micro-batches are limited (``maxFilesPerTrigger``) has no lag until all
+    that it began with is read.
 
     Parameters
     ----------
@@ -51,6 +55,8 @@ def watch(
         a function may use the session. Without it, lag is not known.
     groups : str or sequence of str
         Only these share groups.
+    generation : int, optional
+        As for `sharelag.decode`.
     every : float
         Seconds between micro-batches, and between samples of end offsets while there are none.
     on_update : callable, optional
@@ -69,7 +75,8 @@ def watch(
     Returns
     -------
     Live
-        With the first lag in it.
+        With the first lag in it, or with the reason in `Live.stale` why that takes several
+        micro-batches.
 
     Raises
     ------
@@ -88,7 +95,11 @@ def watch(
         )
     if offsets is not None and isinstance(cluster, ClientConfig):
         raise InputError("offsets are for a stream: a cluster tells them itself")
-    source = cluster if isinstance(cluster, ClientConfig) else FrameInput(cluster, offsets)
+    source = (
+        cluster
+        if isinstance(cluster, ClientConfig)
+        else FrameInput(as_frame(cluster, schemas.RAW, "raw records"), offsets)
+    )
     spark = spark or (source.raw.sparkSession if isinstance(source, FrameInput) else session())
     require_own_process(
         spark,
@@ -97,7 +108,8 @@ def watch(
     if isinstance(source, ClientConfig):
         require_admission_control()
     names = frozenset([groups] if isinstance(groups, str) else groups)
-    live = Live(source, spark, names, every, on_update or heed, checkpoints)
+    heeds = on_update or heed
+    live = Live(source, spark, names, every, heeds, checkpoints, generation=generation)
     try:
         live.wait()
     except BaseException:
