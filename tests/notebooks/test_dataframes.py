@@ -90,11 +90,10 @@ def test_the_plan_has_the_steps_that_the_text_names(ran: NotebookNode) -> None:
     ]
     assert [step for step in steps if step in ("MapInArrow", "Exchange", "BroadcastExchange")] == [
         "MapInArrow",  # the terms of lag
-        "MapInArrow",  # windows out of bytes
-        "MapInArrow",  # replay
-        "Exchange",  # what is left of the records, as bytes
-        "MapInArrow",  # what is superseded goes
-        "MapInArrow",  # decoding
+        "MapInArrow",  # decoding and replay
+        "Exchange",  # the records, as bytes
+        "MapInArrow",  # packing
         "BroadcastExchange",  # of the offsets,
-        "Exchange",  # one row a topic partition
+        "MapInArrow",  # packed
+        "Exchange",  # by one task
     ]
