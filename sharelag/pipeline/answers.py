@@ -25,15 +25,9 @@ from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.metrics.skew import SKEW, skew_arrow
 from sharelag.pipeline import states
 from sharelag.pipeline.meeting import meet
+from sharelag.pipeline.packing import FOUND, Batches, pack_table, read_table
 from sharelag.pipeline.records import column_names, origin_of, records_of
-from sharelag.pipeline.tasks import (
-    FOUND,
-    Batches,
-    Records,
-    TaskRecords,
-    pack_table,
-    read_table,
-)
+from sharelag.pipeline.tasks import Records, TaskRecords
 from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
 from sharelag.sources.inputs.offsets import latest_ends

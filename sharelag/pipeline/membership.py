@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from sharelag import schemas
+from sharelag.pipeline.packing import Batches
 from sharelag.pipeline.records import records_of
-from sharelag.pipeline.tasks import Batches, Records, TaskRecords
+from sharelag.pipeline.tasks import Records, TaskRecords
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.replay.moment import Moment
 from sharelag.wire.fields import GROUP_TOPIC

@@ -7,93 +7,60 @@ engine read the records; long ones, such as a history, stay DataFrames.
 
 from __future__ import annotations
 
-import logging
-import weakref
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.errors import InputError, first_line
 from sharelag.metrics.dead_letter_ledger import SUMS, first_of, sums_of
 from sharelag.metrics.dead_letters import archived_arrow, topic_ids_of
 from sharelag.metrics.lag import lag_arrow
-from sharelag.metrics.observed import observe
 from sharelag.metrics.sampling import evenly_spaced
 from sharelag.metrics.snapshots import snapshots_arrow
 from sharelag.model import milliseconds
 from sharelag.pipeline import answers, dead_letters, membership, states
 from sharelag.pipeline.collecting import collected, frame_of, streamed
-from sharelag.pipeline.frames import Frames, OnSpark
-from sharelag.pipeline.tasks import (
-    FOUND,
-    Files,
-    Logs,
-    Records,
-    TaskRecords,
-    pack_table,
-    unpack_table,
-)
+from sharelag.pipeline.frames import Frames
+from sharelag.pipeline.packing import FOUND, pack_table, unpack_table
+from sharelag.pipeline.passes import Passes, only
+from sharelag.pipeline.tasks import Files, TaskRecords
 from sharelag.reading import (
     ORDER,
-    OVER,
     Counted,
     Each,
     Ledger,
     Rows,
     chosen_partitions,
     named,
-    rows_of,
 )
 from sharelag.replay.at_moments import WINDOWS_AT, replay_at
-from sharelag.replay.moment import Choice, Moment, filter_groups
+from sharelag.replay.moment import Moment, filter_groups
 from sharelag.replay.positions import POSITIONS, Positions
 from sharelag.schemas.arrow import as_table, for_spark, one_batch
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
 from sharelag.schemas.dead_letters import ARCHIVED_RUNS, LEDGER
-from sharelag.sources.files.pieces import plan
-from sharelag.sources.inputs import Input, KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.scan import scan
-from sharelag.sources.spark import interrupts, session
-from sharelag.sources.spark.files import files_in_reach
-from sharelag.sources.spark.frames import FrameInput
 from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.reading import OfQueue
 
-_LOG = logging.getLogger(__name__)
 _SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 _HISTORY = schemas.HISTORY.append(pa.field("topic", pa.string()))
 _TOTAL = pa.schema([("total", pa.int64())])
 _TIMES = pa.schema([("time", pa.int64())])
-#: What readings that are gone have left in Spark's cache. A finalizer may run anywhere, so it calls
-#: nobody.
-_ABANDONED: deque[list[DataFrame]] = deque()
 
 
-class _Pass(NamedTuple):
-    """What a pass over the records found."""
-
-    found: pa.Table  # FOUND
-    until: datetime | None = None  # up to when the history was observed; None: it was not
-    with_members: bool = False
-
-
-class SparkReading(OnSpark):
+class SparkReading(Passes):
     """The tables of an input from Spark.
 
     Parameters
@@ -104,44 +71,16 @@ class SparkReading(OnSpark):
         The active one, or one for this machine, when not given.
     cache : bool
         Keep the raw records, compressed, in Spark's cache once they were read. Those of a cluster
-        are kept in any case, as soon as more is asked of them than the windows: read a second
+        are kept in any case, as soon as more than the windows is needed: read a second
         time, it may have pruned some.
     """
 
     engine = "spark"
 
-    def __init__(
-        self,
-        source: Input,
-        as_of: Moment = None,
-        choice: Choice | None = None,
-        over: timedelta = OVER,
-        spark: SparkSession | None = None,
-        cache: bool = False,
-    ) -> None:
-        super().__init__(source, as_of, choice, over)
-        self._spark, self._cache = spark, cache
-        self._kept_by: SparkReading | None = None
-        self._kept: list[DataFrame] = []
-        weakref.finalize(self, _ABANDONED.append, self._kept)
-        while _ABANDONED:
-            _unpersist(_ABANDONED.popleft())
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session that everything runs on."""
-        interrupts.cancel_jobs()
-        return self.once("session", self._session)
-
     @property
     def frames(self) -> Frames:
         """All tables as DataFrames."""
         return self.once("frames", lambda: Frames(self))
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the records are a stream, of which there are no tables as of a moment."""
-        return isinstance(self.source, FrameInput) and self.source.raw.isStreaming
 
     @property
     def counted(self) -> Counted:
@@ -284,143 +223,12 @@ class SparkReading(OnSpark):
         lag, now = frame_of(self.spark, asked.lag), milliseconds(self.now)
         return dead_letters.ledger(archived, letters, lag, asked.limits, now)
 
-    def close(self) -> None:
-        """Take what is kept out of Spark's cache."""
-        _unpersist(self._kept)
-
-    # ---- records ---------------------------------------------------------------------------------
-
-    def raw_of(self, topic: str) -> DataFrame:
-        """Raw records of a topic; others may be among them."""
-        topic = STATE_TOPIC if self.source.holds_both else topic
-        return self.once(("raw", topic), lambda: self.source.frame(self.spark, topic))
-
-    def _records_of(self, keys: pa.Table | None = None, group: str | None = None) -> Records:
-        """Return the chosen records of some share partitions or of one group, or all of them."""
-        found = self._chosen(_only(self._whole_records, STATE_TOPIC))
-        if group is not None:
-            found = found.where(partial(filter_groups, groups=frozenset([group])))
-        return found if keys is None else found.where(partial(rows_of, wanted=keys))
-
-    def _chosen(self, records: Records) -> Records:
-        groups = self.choice.groups
-        found = records.written_by(self.as_of)
-        return found.where(partial(filter_groups, groups=groups)) if groups else found
-
-    def _chosen_topics(self, records: Records) -> Records:
-        """Return the records of the chosen topics, by name, or id where the name is not known."""
-        if not self.choice.topics:
-            return records
-        ends = self.table("offsets")
-        known = dict(zip(*(ends.column(n).to_pylist() for n in ("topic_id", "topic")), strict=True))
-        return records.where(partial(_of_topics, choice=self.choice, names=known))
-
-    @property
-    def _caches(self) -> bool:
-        return self._cache or not self.source.rereadable
-
-    @property
-    def _whole_records(self) -> Records:
-        """The records of the state topic, and if they come together those of the groups'."""
-        return self.once("whole", self._keep_records if self._caches else self._read_records)
-
-    def _read_records(self, topic: str = STATE_TOPIC) -> Records:
-        """Return records where tasks can read them best."""
-
-        def found() -> Records:
-            generation = self.choice.generation
-            files = files_in_reach(self.spark, self.source, topic)
-            if files is not None:
-                return Records(Files(self.spark, plan(files, topic)), (topic,), generation)
-            both = (STATE_TOPIC, GROUP_TOPIC) if self.source.holds_both else (topic,)
-            return Records(self.raw_of(topic), both, generation)
-
-        return self.once(("records", topic), found)
-
-    def _keep_records(self) -> Records:
-        read = self._read_records()
-        return Records(self._keep(read.pack()), read.topics, read.generation, packed=True)
-
-    def _keep(self, frame: DataFrame) -> DataFrame:
-        """Keep a DataFrame in Spark's cache, if it has one."""
-        try:
-            self._kept.append(frame.persist())
-        except PySparkException as error:  # serverless services have none
-            _LOG.warning(
-                "Spark keeps nothing in a cache here, so records are read once for each answer "
-                "(%s)", first_line(error).rstrip("."),
-            )  # fmt: skip
-        return frame
-
-    # ---- passes ----------------------------------------------------------------------------------
-
-    def _states(self, whole: bool = False) -> _Pass:
-        """Return what one pass found of states.
-
-        Parameters
-        ----------
-        whole : bool
-            Also find what most answers need of the history, and the members, where that can be
-            done in the same pass.
-        """
-        return self.once("states", lambda: self._find_states(whole))
-
-    def _find_states(self, whole: bool) -> _Pass:
-        records = self._whole_records if whole or self._cache else self._first_records
-        until = self._known_end() if whole else None
-        is_time = self.as_of is None or isinstance(self.as_of, datetime)
-        with_members = whole and is_time and GROUP_TOPIC in records.topics
-        find = partial(_find, until=until, over=self.over, with_members=with_members)
-        records = records if with_members else _only(records, STATE_TOPIC)
-        return _Pass(collected(self._chosen(records).find(find), FOUND), until, with_members)
-
-    @property
-    def _first_records(self) -> Records:
-        """The records for windows alone: of a cluster, unless they are in Spark's cache already."""
-        source = self.source
-        if not isinstance(source, KafkaInput) or "whole" in self.once:
-            return self._whole_records
-        logs = Logs(self.spark, source.config, STATE_TOPIC, source.state_ranges)
-        return Records(logs, generation=self.choice.generation)
-
-    def _known_end(self) -> datetime | None:
-        """Return the moment of the end offsets, where it is known before they are read."""
-        if isinstance(self.as_of, datetime):
-            return self.as_of
-        known = getattr(self.source, "latest_end", None)
-        return None if known is None or self.as_of is not None else known()
-
-    def _read_ahead(self) -> None:
-        self._refuse_stream("evidence")
-        self._states(whole=True)
-        self.once("rest", self._find_rest)
-
-    def _find_rest(self) -> _Pass:
-        """Find together what the first pass was not asked for, where it was asked for less."""
-        done, records = self._states(), self._whole_records
-        is_time = self.as_of is None or isinstance(self.as_of, datetime)
-        with_members = not done.with_members and is_time and GROUP_TOPIC in records.topics
-        until = None if done.until == self.now else self.now
-        if until is None and not with_members:
-            return done
-        find = partial(_find_beside, until=until, over=self.over, with_members=with_members)
-        records = records if with_members else _only(records, STATE_TOPIC)
-        return _Pass(collected(self._chosen(records).find(find), FOUND), until, with_members)
-
     def _sorted(self, name: str) -> pa.Table:
         self._refuse_stream(name)
         together = self.source.holds_both and GROUP_TOPIC in self._whole_records.topics
         if name == "observed" or (name in ("members", "groups") and together):
             self._read_ahead()
         return super()._sorted(name)
-
-    def _refuse_stream(self, name: str) -> None:
-        if self.is_stream:
-            raise InputError(
-                f"the records are a stream, which has no {name} as of one moment: use "
-                "frames.windows and frames.lag with writeStream, sharelag.stream.watch for both "
-                "as of now, or open a table of the records"
-            )
 
     def _compute(self, name: str) -> schemas.Arrow:
         if name == "windows":
@@ -437,7 +245,7 @@ class SparkReading(OnSpark):
             return self.over_history(snapshots_arrow, schemas.SNAPSHOTS)
         if name == "health":
             partitions = self.source.partitions(STATE_TOPIC)
-            records = _only(self._whole_records, STATE_TOPIC)
+            records = only(self._whole_records, STATE_TOPIC)
             return collected(answers.health(records, partitions), schemas.HEALTH)
         if name == "members":
             return unpack_table(self._membership, name, schemas.MEMBERS)
@@ -457,7 +265,7 @@ class SparkReading(OnSpark):
             records = self._whole_records
             if GROUP_TOPIC not in records.topics:
                 records = self._read_records(GROUP_TOPIC)
-            records = _only(records, GROUP_TOPIC)
+            records = only(records, GROUP_TOPIC)
             # Offsets of the state topic say nothing of the groups' topic: its records have times.
             moment = self.now if self.as_of is not None else None
             records = records.written_by(moment)
@@ -498,11 +306,6 @@ class SparkReading(OnSpark):
         joined = frame.select(columns).join(known, "topic_id", "left")
         return self.frames.of_chosen_topics(joined.select(*columns, "topic"))
 
-    def _session(self) -> SparkSession:
-        if self._spark is None and isinstance(self.source, FrameInput):
-            return self.source.raw.sparkSession
-        return self._spark or session()
-
     def _scanned(self, config: ClientConfig) -> DataFrame:
         """The backlog counted, each topic partition once, in the tasks."""
         offsets = self.table("offsets")
@@ -517,29 +320,6 @@ class SparkReading(OnSpark):
 
         together = self._named(self.frames.windows).repartition("topic_id", "partition")
         return map_in_arrow(together, scan_task, SCANNED)
-
-
-def _find(
-    mine: TaskRecords, until: datetime | None, over: timedelta, with_members: bool
-) -> Iterator[tuple[str, schemas.Arrow]]:
-    """Return states, and if asked the observed history and the members, of what one task has."""
-    yield from states.find_states(mine)
-    yield from _find_beside(mine, until, over, with_members)
-
-
-def _find_beside(
-    mine: TaskRecords, until: datetime | None, over: timedelta, with_members: bool
-) -> Iterator[tuple[str, schemas.Arrow]]:
-    if until is not None:
-        each = partial(observe, end=until, over=over)
-        yield "observed", states.summarize(each, schemas.OBSERVED)(mine)
-    if with_members:
-        yield from membership.find_membership(mine)
-
-
-def _only(records: Records, topic: str) -> Records:
-    """Return the records of one topic, where they have not been packed together."""
-    return records if records.packed else replace(records, topics=(topic,))
 
 
 def _find_times(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
@@ -558,17 +338,3 @@ def _latest_of(rows: pa.Table, most: int | None) -> pa.Table:
         return rows
     order = [("record_timestamp", "descending"), ("record_offset", "descending")]
     return rows.sort_by(order).slice(0, most)
-
-
-def _of_topics(records: pa.RecordBatch, choice: Choice, names: dict[str, str]) -> pa.RecordBatch:
-    ids = records.column("topic_id").dictionary_encode()
-    known = pa.array([names.get(one) for one in ids.dictionary.to_pylist()], pa.string())
-    rows = as_table(records).append_column("_name", known.take(ids.indices))
-    return one_batch(choice.of(rows, "_name").drop_columns("_name"))
-
-
-def _unpersist(kept: list[DataFrame]) -> None:
-    while kept:
-        # Connect analyzes a DataFrame again to release it, which fails where its files are gone.
-        with suppress(AnalysisException):
-            kept.pop().unpersist()

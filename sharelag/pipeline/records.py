@@ -11,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.pipeline.tasks import REPLAYED, Records, TaskRecords, is_written_by
+from sharelag.pipeline.packing import REPLAYED
+from sharelag.pipeline.tasks import Records, TaskRecords, is_written_by
 from sharelag.replay.moment import Moment
 from sharelag.schemas.arrow import for_spark
 from sharelag.sources.spark.tabular import as_frame

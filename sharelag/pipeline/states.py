@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.metrics.observed import observe
+from sharelag.pipeline.packing import Batches
 from sharelag.pipeline.records import records_of, set_origin
-from sharelag.pipeline.tasks import Batches, Files, Logs, Records, TaskRecords
+from sharelag.pipeline.tasks import Files, Logs, Records, TaskRecords
 from sharelag.reading import Each
 from sharelag.replay.history import history_arrow
 from sharelag.replay.moment import Moment

@@ -10,7 +10,7 @@ which Spark would take apart row by row.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, reduce
@@ -24,13 +24,24 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.pipeline.packing import (
+    FOUND,
+    PACKED,
+    PACKED_COLUMNS,
+    REPLAYED,
+    USUAL,
+    Batches,
+    pack_records,
+    pack_table,
+    unpack_records,
+)
 from sharelag.replay import members
 from sharelag.replay.moment import Moment, up_to, with_zone
-from sharelag.replay.order import by_share_partition, codes_of
+from sharelag.replay.order import by_share_partition
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.replay.stream import Latest, latest_windows
-from sharelag.schemas.arrow import as_table, for_spark, keys, one_batch
+from sharelag.schemas.arrow import for_spark, keys, one_batch
 from sharelag.sources.files.pieces import Plan, read_pieces
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.fetch import Ranges, read_ranges
@@ -39,43 +50,16 @@ from sharelag.wire.decode import decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
 
-Batches: TypeAlias = Iterator[pa.RecordBatch]
 Task: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Batches]
 #: Leaves some rows of a batch of decoded records.
 Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-#: What replay reads of a decoded record of each topic; the rest stays where it is.
-REPLAYED = {
-    STATE_TOPIC: pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"]),
-    GROUP_TOPIC: members.REPLAYED,
-}
-#: Stands for the topic of nearly all records on the way from Spark to Python.
-_USUAL = "="
-#: What is packed of a raw record.
-_PACKED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
-#: Some records of one partition as Arrow's bytes.
-_PACKED = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("first_offset", pa.int64()),
-        ("rows", pa.binary()),
-    ]
-)
-#: What tasks found, each table by name as Arrow's bytes.
-FOUND = pa.schema([("name", pa.string()), ("rows", pa.binary())])
-#: A task packs so many records, or bytes, at a time, and decodes so many of those that it unpacks.
-_PACKED_ROWS, _PACKED_BYTES, _UNPACKED_ROWS = 100_000, 64 << 20, 50_000
 #: Records of share partitions are given in parts of about so many.
 _PART_ROWS = 250_000
-#: So many rows of a table are packed together: few enough for a row of Spark's.
-_TABLE_ROWS = 500_000
 #: A task decodes at most so many records at once; of more it reads the bytes several times.
 _MOST_ROWS = 2_000_000
 #: A task fetches so many records of a cluster, or one partition of its topic.
 _FETCHED_ROWS = 200_000
-#: Bytes in a task are compressed: Spark moves them six times.
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 #: Types of the records of share groups in the groups' topic: the first two bytes of their keys.
 _GROUP_TYPES = [kind.to_bytes(2, "big") for kind in range(10, 16)]
 
@@ -162,9 +146,9 @@ class Records:
 
         def whole_task(packed: Iterable[pa.RecordBatch]) -> Batches:
             # Spark may be set to send large types.
-            rows = pa.Table.from_batches([batch.cast(_PACKED) for batch in packed], _PACKED)
-            rows = rows.sort_by([(name, "ascending") for name in _PACKED.names[:3]])
-            yield from work_task(partial(_unpack, rows, kind))
+            rows = pa.Table.from_batches([batch.cast(PACKED) for batch in packed], PACKED)
+            rows = rows.sort_by([(name, "ascending") for name in PACKED.names[:3]])
+            yield from work_task(partial(unpack_records, rows, kind))
 
         return map_in_arrow(self.pack(), whole_task, schema)
 
@@ -194,21 +178,19 @@ class Records:
         if self.packed and isinstance(source, DataFrame):
             return source
         place = ("topic", "record_partition" if self.decoded else "partition", "offset")
-        pack_task = partial(_pack, place=place, topic=kind)
+        pack_task = partial(pack_records, place=place, topic=kind)
         if not isinstance(source, DataFrame):
             choose = partial(_of_topics, topics=topics, generation=self.generation)
-            rows = map_raw(
-                source, lambda raw: pack_task(map(choose, raw)), _PACKED, _PACKED_COLUMNS
-            )
+            rows = map_raw(source, lambda raw: pack_task(map(choose, raw)), PACKED, PACKED_COLUMNS)
         else:
             if self.decoded:
                 source = source.select(REPLAYED[kind].names)
             else:
                 chosen = reduce(Column.__or__, [_is_of(topic, self.generation) for topic in topics])
                 # Spark need not copy the name that nearly all records have.
-                name = F.when(F.col("topic") == kind, _USUAL).otherwise(F.col("topic"))
-                source = source.where(chosen).select(name.alias("topic"), *_PACKED_COLUMNS[1:])
-            rows = map_in_arrow(source, pack_task, _PACKED)
+                name = F.when(F.col("topic") == kind, USUAL).otherwise(F.col("topic"))
+                source = source.where(chosen).select(name.alias("topic"), *PACKED_COLUMNS[1:])
+            rows = map_in_arrow(source, pack_task, PACKED)
         return rows.repartition("topic", "partition")
 
 
@@ -392,102 +374,6 @@ def _of_topics(
         for topic in topics
     ]
     return one_batch(pa.Table.from_batches(found))
-
-
-# ---- bytes ---------------------------------------------------------------------------------------
-
-
-def pack_table(name: str, table: schemas.Arrow, rows: int = _TABLE_ROWS) -> pa.RecordBatch:
-    """Return rows of `FOUND` with a table, so many of its rows in each."""
-    whole = as_table(table)
-    parts = [whole.slice(at, rows) for at in range(0, len(whole), rows)]
-    packed = pa.array([_to_bytes(part) for part in parts], pa.binary())
-    return pa.RecordBatch.from_arrays([pa.array([name] * len(parts)), packed], schema=FOUND)
-
-
-def unpack_table(found: schemas.Arrow, name: str, schema: pa.Schema) -> pa.Table:
-    """Return a table of `FOUND`."""
-    rows = found.filter(pc.equal(found.column("name"), name)).column("rows")
-    return pa.concat_tables([schema.empty_table(), *(read_table(one, schema) for one in rows)])
-
-
-def read_table(rows: pa.BinaryScalar, schema: pa.Schema) -> pa.Table:
-    """Return the table of one row of `FOUND`."""
-    return pa.ipc.open_stream(rows.as_buffer()).read_all().cast(schema, safe=False)
-
-
-def _to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _pack(batches: Iterable[pa.RecordBatch], place: Sequence[str], topic: str) -> Batches:
-    """Yield records as rows of `_PACKED`; `_USUAL` stands for the given topic."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        held.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _PACKED_ROWS or size >= _PACKED_BYTES:
-            yield _pack_rows(held, place, topic)
-            held, rows, size = [], 0, 0
-    if rows:
-        yield _pack_rows(held, place, topic)
-
-
-def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str], topic: str) -> pa.RecordBatch:
-    table = one_batch(pa.Table.from_batches(held))
-    names = table.column(place[0]).cast(pa.string())
-    topics = pc.if_else(pc.equal(names, _USUAL), topic, names)
-    known = topics.fill_null("")
-    codes = [codes_of(column) for column in (known, *map(table.column, place[1:]))]
-    order = np.lexsort(codes[::-1])
-    together = table.drop_columns(list(place[:2])).take(pa.array(order))
-    changed = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes[:2]])
-    bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), len(order)]
-    sink, ends = pa.BufferOutputStream(), [0]
-    for begin, end in pairwise(bounds):
-        part = together.slice(begin, end - begin)
-        with pa.ipc.new_stream(sink, part.schema, options=_COMPRESSED) as writer:
-            writer.write_batch(part)
-        ends.append(sink.tell())
-    first = pa.array(order[bounds[:-1]])
-    offsets = pa.py_buffer(np.array(ends, np.int32))
-    packed = pa.Array.from_buffers(pa.binary(), len(first), [None, offsets, sink.getvalue()])
-    columns = [topics.take(first), *(table.column(name).take(first) for name in place[1:]), packed]
-    return pa.RecordBatch.from_arrays(
-        [column.cast(field.type) for column, field in zip(columns, _PACKED, strict=True)],
-        schema=_PACKED,
-    )
-
-
-def _unpack(packed: pa.Table, decoded: str = "") -> Batches:
-    """Yield the records of `_PACKED`, some bytes together; raw ones, or decoded ones of a topic."""
-    held: list[pa.RecordBatch] = []
-    rows = 0
-    wanted = REPLAYED[decoded] if decoded else schemas.RAW
-    names = ("topic", "record_partition" if decoded else "partition")
-    columns = [packed.column(name) for name in ("topic", "partition", "rows")]
-    for topic, partition, some in zip(*columns, strict=True):
-        for batch in pa.ipc.open_stream(some.as_buffer()):
-            count = batch.num_rows
-            for name, value in zip(names, (topic, partition), strict=True):
-                batch = batch.append_column(name, pa.repeat(value, count))
-            arrays = [
-                batch.column(field.name).cast(field.type, safe=False)  # Spark's microseconds
-                if field.name in batch.schema.names
-                else pa.nulls(count, field.type)
-                for field in wanted
-            ]
-            held.append(pa.RecordBatch.from_arrays(arrays, schema=wanted))
-            rows += count
-            if rows >= _UNPACKED_ROWS:
-                yield one_batch(pa.Table.from_batches(held))
-                held, rows = [], 0
-    if held:
-        yield one_batch(pa.Table.from_batches(held))
 
 
 # ---- whole share partitions ----------------------------------------------------------------------

@@ -14,8 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sharelag.metrics.explain import explain
+from sharelag.pipeline.packing import REPLAYED
 from sharelag.pipeline.reading import SparkReading
-from sharelag.pipeline.tasks import REPLAYED, cut_by_share_partition
+from sharelag.pipeline.tasks import cut_by_share_partition
 from sharelag.quick import QuickReading
 from sharelag.replay.columns import KEY
 from sharelag.replay.moment import Choice

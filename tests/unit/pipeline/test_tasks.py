@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag.pipeline import tasks
-from sharelag.pipeline.tasks import REPLAYED, TaskRecords
+from sharelag.pipeline.packing import REPLAYED
+from sharelag.pipeline.tasks import TaskRecords
 from sharelag.replay.columns import KEY
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
