@@ -177,7 +177,8 @@ class Opened:
     # ---- behind it -------------------------------------------------------------------------------
 
     def _read(self) -> Reading:
-        if engines.choose(self.engine, self.source) == "spark":
+        is_own = self.spark is not None or self.cache
+        if is_own and engines.choose(self.engine, self.source) == "spark":
             return self._spark_reading()
         return engines.read(self.source, self.engine, self.as_of, self.choice, self.over)
 

@@ -143,7 +143,9 @@ def test_with_no_share_partition_left_the_last_tombstone_is_needed() -> None:
 
 
 def test_the_pieces_add_up_however_they_are_cut() -> None:
-    raw = pa.Table.from_batches(CaptureInput(CAPTURE).batches(STATE_TOPIC))
+    source = CaptureInput(CAPTURE)
+    both = (source.batches(topic) for topic in (STATE_TOPIC, GROUP_TOPIC))
+    raw = pa.concat_tables(map(pa.Table.from_batches, both)).combine_chunks()
     whole = health_arrow(health_counts(raw), 4)
     assert whole.num_rows == 4
     of_state = pc.sum(pc.equal(raw.column("topic"), STATE_TOPIC)).as_py()
