@@ -19,7 +19,7 @@ from sharelag.replay import replay_arrow
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.encode import encode_record
-from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.wire.placement import abs_hash
 from tests.support.chapters import CAPTURE
 from tests.support.records import KEY, row
