@@ -102,7 +102,8 @@ def records_of(given: Tabular | Records, topic: str = STATE_TOPIC) -> Records:
     elif {"key", "value"} & set(column_names(given)):
         found = Records(as_frame(given, schemas.RAW, "raw records"), (topic,))
     else:
-        frame = as_frame(given, REPLAYED[topic], "records")
+        what = "records" if topic == STATE_TOPIC else "group records"
+        frame = as_frame(given, REPLAYED[topic], what)
         found = Records(frame, (topic,), decoded=True)
     if isinstance(found.source, DataFrame) and found.source.isStreaming:
         raise InputError(
