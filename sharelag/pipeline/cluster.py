@@ -131,7 +131,7 @@ def offsets(
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.OFFSETS`, a row a topic partition. Asked at once, from the driver: read
+        `sharelag.schemas.OFFSETS`, one row per topic partition. The driver asks at once: read
         the windows that they go with before, or a lag could seem negative.
 
     Raises

@@ -41,7 +41,7 @@ _ABANDONED: deque[list[DataFrame]] = deque()
 
 
 class Pass(NamedTuple):
-    """What a pass over the records found."""
+    """Tables that one pass over the records found."""
 
     found: pa.Table  # FOUND
     until: datetime | None = None  # up to when the history was observed; None: it was not
