@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from sharelag.pipeline.records import column_names, origin_of, records_of
 from sharelag.pipeline.tasks import Records, TaskRecords
 from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
-from sharelag.sources.inputs.offsets import latest_ends
+from sharelag.sources.inputs.offsets import fold_ends, latest_ends
 from sharelag.sources.spark.tabular import as_frame
 from sharelag.sources.spark.workers import map_in_arrow
 
@@ -59,54 +59,40 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
 
     Notes
     -----
-    Windows as `windows` returns them are not made into rows first: they reach the lag as bytes,
-    and all end offsets are sent to each task.
+    Of windows that `windows` returns, their records are replayed in the same task; all end offsets
+    are sent to each task.
     """
     ends = as_frame(offsets, schemas.OFFSETS, "offsets").select(schemas.OFFSETS.names)
-    packed = map_in_arrow(ends.repartition(1), _pack_ends, FOUND)
-    # A left join, so that windows stay where there are no offsets at all.
-    together = (
-        _pack_windows(windows)
-        .select("rows")
-        .join(F.broadcast(packed.select(F.col("rows").alias("ends"))), F.lit(True), "left")
-    )
+    packed = map_in_arrow(ends, _pack_ends, FOUND).select("rows")
+    origin = origin_of(windows)
+    if isinstance(origin, states.Replayed):
+        windows = origin.records
+    elif "window_end_offset" in column_names(windows):
+        # The lag does not need the batches: null stands for them.
+        names = [name for name in schemas.WINDOWS.names if name != "batches"]
+        frame = as_frame(windows, schemas.WINDOWS, "windows").select(names)
 
-    def lag_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        last, known = None, schemas.OFFSETS.empty_table()
-        for batch in batches:
-            for rows, ends in zip(*batch.columns, strict=True):
-                if ends.is_valid and ends != last:
-                    last, known = ends, read_table(ends, schemas.OFFSETS)
-                found = lag_arrow(read_table(rows, schemas.WINDOWS), known)
-                if found.num_rows:
-                    yield for_spark(found, schemas.LAG)
+        def lag_task(batches: Iterable[pa.RecordBatch], ends: list[pa.Buffer]) -> Batches:
+            for batch in batches:
+                yield _lag_of(for_spark(batch, schemas.WINDOWS), ends)
 
-    return map_in_arrow(together, lag_task, schemas.LAG)
+        return map_in_arrow(frame, lag_task, schemas.LAG, packed)
 
+    def replay_task(mine: TaskRecords, ends: list[pa.Buffer]) -> Batches:
+        yield _lag_of(mine.replay().windows, ends)
 
-def _pack_windows(given: Tabular) -> DataFrame:
-    """Return `FOUND` with windows."""
-    if "window_end_offset" not in column_names(given):
-        given = states.windows(given)
-    origin = origin_of(given)
-    if isinstance(origin, DataFrame):
-        return origin
-    frame = as_frame(given, schemas.WINDOWS, "windows")
-    # The lag does not need the batches: null is sent in their place.
-    names = [name for name in schemas.WINDOWS.names if name != "batches"]
-
-    def pack_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield pack_table("windows", for_spark(batch, schemas.WINDOWS))
-
-    return map_in_arrow(frame.select(names), pack_task, FOUND)
+    return records_of(windows).map(replay_task, schemas.LAG, packed)
 
 
-def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack the last known end of each topic partition, all in one row."""
-    if given := list(batches):
-        known = latest_ends(pa.Table.from_batches(given))
-        yield pack_table("ends", known, rows=len(known))
+def _lag_of(windows: pa.RecordBatch, ends: list[pa.Buffer]) -> pa.RecordBatch:
+    found = [read_table(one, schemas.OFFSETS) for one in ends]
+    known = latest_ends(pa.concat_tables([schemas.OFFSETS.empty_table(), *found]))
+    return for_spark(lag_arrow(windows, known), schemas.LAG)
+
+
+def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Pack the last known ends of what one task reads."""
+    yield pack_table("ends", fold_ends(batches, latest_ends))
 
 
 def rollup(lag: Tabular, by: str) -> DataFrame:

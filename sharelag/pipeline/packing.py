@@ -23,8 +23,9 @@ REPLAYED = {
     STATE_TOPIC: pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"]),
     GROUP_TOPIC: members.REPLAYED,
 }
-#: Stands for the topic of nearly all records on the way from Spark to Python.
-USUAL = "="
+#: Begins the keys of records of another topic than nearly all, on the way from Spark to Python: a
+#: column of its own would take a tenth of the scan. No key of Kafka's begins so.
+OTHER = b"\xff\xff"
 #: What is packed of a raw record.
 PACKED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 #: Some records of one partition as Arrow's bytes.
@@ -57,12 +58,14 @@ def pack_table(name: str, table: schemas.Arrow, rows: int = _TABLE_ROWS) -> pa.R
 def unpack_table(found: schemas.Arrow, name: str, schema: pa.Schema) -> pa.Table:
     """Return a table of `FOUND`."""
     rows = found.filter(pc.equal(found.column("name"), name)).column("rows")
-    return pa.concat_tables([schema.empty_table(), *(read_table(one, schema) for one in rows)])
+    return pa.concat_tables(
+        [schema.empty_table(), *(read_table(one.as_buffer(), schema) for one in rows)]
+    )
 
 
-def read_table(rows: pa.BinaryScalar, schema: pa.Schema) -> pa.Table:
+def read_table(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
     """Return the table of one row of `FOUND`."""
-    return pa.ipc.open_stream(rows.as_buffer()).read_all().cast(schema, safe=False)
+    return pa.ipc.open_stream(rows).read_all().cast(schema, safe=False)
 
 
 def _to_bytes(table: pa.Table) -> bytes:
@@ -72,28 +75,56 @@ def _to_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def pack_records(batches: Iterable[pa.RecordBatch], place: Sequence[str], topic: str) -> Batches:
-    """Yield records as rows of `PACKED`; `USUAL` stands for the given topic."""
+def name_topics(raw: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    """Return records with their topics, which the keys of all others than the given one begin with.
+
+    These keys are `OTHER`, ``=`` and the name unless it is null, NUL, ``=`` and the key unless it
+    is null.
+    """
+    keys = raw.column("key")
+    topics = pa.repeat(topic, len(keys))
+    ends = pc.if_else(pc.starts_with(keys, OTHER), pc.find_substring(keys, b"\0"), None)
+    for end in pc.unique(ends).drop_null().to_pylist():  # names of one length at a time
+        mine = pc.equal(ends, end).fill_null(False)
+        marked = keys.filter(mine)
+        names = _unmark(pc.binary_slice(marked, len(OTHER), end)).cast(pa.string())
+        topics = pc.replace_with_mask(topics, mine, names)
+        keys = pc.replace_with_mask(
+            keys, mine, _unmark(pc.binary_replace_slice(marked, 0, end + 1, b""))
+        )
+    return raw.set_column(raw.schema.names.index("key"), "key", keys).append_column("topic", topics)
+
+
+def _unmark(marked: pa.Array) -> pa.Array:
+    # Not binary_slice, which fails where all are empty.
+    return pc.if_else(
+        pc.starts_with(marked, b"="), pc.binary_replace_slice(marked, 0, 1, b""), None
+    )
+
+
+def pack_records(batches: Iterable[pa.RecordBatch], place: Sequence[str]) -> Batches:
+    """Yield records as rows of `PACKED`; the names of the columns of their places are given."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= _PACKED_ROWS or size >= _PACKED_BYTES:
-            yield _pack_rows(held, place, topic)
+            yield _pack_rows(held, place)
             held, rows, size = [], 0, 0
     if rows:
-        yield _pack_rows(held, place, topic)
+        yield _pack_rows(held, place)
 
 
-def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str], topic: str) -> pa.RecordBatch:
+def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str]) -> pa.RecordBatch:
     table = one_batch(pa.Table.from_batches(held))
-    names = table.column(place[0]).cast(pa.string())
-    topics = pc.if_else(pc.equal(names, USUAL), topic, names)
-    known = topics.fill_null("")
-    codes = [codes_of(column) for column in (known, *map(table.column, place[1:]))]
+    topics = table.column(place[0]).cast(pa.string())
+    known = (topics.fill_null(""), *(table.column(name) for name in place[1:]))
+    codes = [codes_of(column) for column in known]
     order = np.lexsort(codes[::-1])
-    together = table.drop_columns(list(place[:2])).take(pa.array(order))
+    together = table.drop_columns(list(place[:2]))
+    if (np.diff(order) != 1).any():
+        together = together.take(pa.array(order))
     changed = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes[:2]])
     bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), len(order)]
     sink, ends = pa.BufferOutputStream(), [0]

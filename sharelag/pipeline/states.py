@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -36,6 +36,12 @@ COUNTED = pa.schema(
 )
 
 
+class Replayed(NamedTuple):
+    """Records that windows were made of."""
+
+    records: Records
+
+
 def windows(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
     """Return the state of every share partition as of a moment.
 
@@ -63,7 +69,7 @@ def windows(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
         yield mine.replay().windows
 
     frame = found.map(windows_task, schemas.WINDOWS)
-    set_origin(frame, found.find(lambda mine: [("windows", mine.replay().windows)]))
+    set_origin(frame, Replayed(found))
     return frame
 
 

@@ -26,11 +26,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag import schemas
 from sharelag.pipeline.packing import (
     FOUND,
+    OTHER,
     PACKED,
     PACKED_COLUMNS,
     REPLAYED,
-    USUAL,
     Batches,
+    name_topics,
     pack_records,
     pack_table,
     unpack_records,
@@ -45,12 +46,11 @@ from sharelag.schemas.arrow import for_spark, keys, one_batch
 from sharelag.sources.files.pieces import Plan, read_pieces
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.fetch import Ranges, read_ranges
-from sharelag.sources.spark.workers import map_in_arrow
+from sharelag.sources.spark.workers import Task, map_in_arrow
 from sharelag.wire.decode import decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
 
-Task: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Batches]
 #: Leaves some rows of a batch of decoded records.
 Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -58,6 +58,8 @@ Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 _PART_ROWS = 250_000
 #: A task decodes at most so many records at once; of more it reads the bytes several times.
 _MOST_ROWS = 2_000_000
+#: A task keeps what it has unpacked from so many bytes; else it unpacks them at each reading.
+_KEPT_BYTES = 8 << 20
 #: A task fetches so many records of a cluster, or one partition of its topic.
 _FETCHED_ROWS = 200_000
 #: Types of the records of share groups in the groups' topic: the first two bytes of their keys.
@@ -131,26 +133,44 @@ class Records:
         partition = "record_partition" if self.decoded else "partition"
         return replace(kept, source=source.where(is_written_by(moment, partition)))
 
-    def map(self, work: Callable[[TaskRecords], Batches], schema: pa.Schema) -> DataFrame:
-        """Apply a function to what each task has; its batches have some columns of a schema."""
+    def map(
+        self,
+        work: Callable[..., Batches],
+        schema: pa.Schema,
+        beside: DataFrame | None = None,
+    ) -> DataFrame:
+        """Apply a function to what each task has; its batches have some columns of a schema.
+
+        Parameters
+        ----------
+        work : callable
+            Takes `TaskRecords`, and what is sent beside them.
+        schema : pyarrow.Schema
+        beside : pyspark.sql.DataFrame, optional
+            As for `sharelag.sources.spark.workers.map_in_arrow`.
+        """
         source, kind = self.source, self.topics[0] if self.decoded else ""
         chosen = self.generation, self.until, self.choose
 
-        def work_task(read: Callable[[], Batches]) -> Batches:
-            for batch in work(TaskRecords(read, kind, *chosen)):
+        def work_task(read: Callable[[], Batches], *known: list[pa.Buffer]) -> Batches:
+            for batch in work(TaskRecords(read, kind, *chosen), *known):
                 if batch.num_rows:
                     yield for_spark(batch, schema)
 
         if isinstance(source, Logs) or (isinstance(source, Files) and source.plan.whole):
-            return map_raw(source, lambda read: work_task(read.__iter__), schema)
+            raw_task = lambda read, *known: work_task(read.__iter__, *known)  # noqa: E731
+            return map_raw(source, raw_task, schema, beside=beside)
 
-        def whole_task(packed: Iterable[pa.RecordBatch]) -> Batches:
+        def whole_task(packed: Iterable[pa.RecordBatch], *known: list[pa.Buffer]) -> Batches:
             # Spark may be set to send large types.
             rows = pa.Table.from_batches([batch.cast(PACKED) for batch in packed], PACKED)
             rows = rows.sort_by([(name, "ascending") for name in PACKED.names[:3]])
-            yield from work_task(partial(unpack_records, rows, kind))
+            read: Callable[[], Batches] = partial(unpack_records, rows, kind)
+            if rows.nbytes <= _KEPT_BYTES:
+                read = list(read()).__iter__
+            yield from work_task(read, *known)
 
-        return map_in_arrow(self.pack(), whole_task, schema)
+        return map_in_arrow(self.pack(), whole_task, schema, beside)
 
     def map_share_partitions(
         self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
@@ -178,19 +198,19 @@ class Records:
         if self.packed and isinstance(source, DataFrame):
             return source
         place = ("topic", "record_partition" if self.decoded else "partition", "offset")
-        pack_task = partial(pack_records, place=place, topic=kind)
+        pack_task = partial(pack_records, place=place)
         if not isinstance(source, DataFrame):
             choose = partial(_of_topics, topics=topics, generation=self.generation)
             rows = map_raw(source, lambda raw: pack_task(map(choose, raw)), PACKED, PACKED_COLUMNS)
+        elif self.decoded:
+            rows = map_in_arrow(source.select(REPLAYED[kind].names), pack_task, PACKED)
         else:
-            if self.decoded:
-                source = source.select(REPLAYED[kind].names)
-            else:
-                chosen = reduce(Column.__or__, [_is_of(topic, self.generation) for topic in topics])
-                # Spark need not copy the name that nearly all records have.
-                name = F.when(F.col("topic") == kind, USUAL).otherwise(F.col("topic"))
-                source = source.where(chosen).select(name.alias("topic"), *PACKED_COLUMNS[1:])
-            rows = map_in_arrow(source, pack_task, PACKED)
+            chosen = [F.col("topic") == kind, *(_is_of(one, self.generation) for one in topics)]
+            others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
+            source = source.where(reduce(Column.__or__, chosen))
+            source = source.select(_key_with_topic(kind), *others)
+            name = partial(name_topics, topic=kind)
+            rows = map_in_arrow(source, lambda raw: pack_task(map(name, raw)), PACKED)
         return rows.repartition("topic", "partition")
 
 
@@ -292,19 +312,23 @@ class TaskRecords:
 
 
 def map_raw(
-    raw: Files | Logs, task: Task, schema: pa.Schema, columns: Sequence[str] = schemas.RAW.names
+    raw: Files | Logs,
+    task: Task,
+    schema: pa.Schema,
+    columns: Sequence[str] = schemas.RAW.names,
+    beside: DataFrame | None = None,
 ) -> DataFrame:
     """Apply a function to the raw records that each task reads itself; it may read them again."""
     # Not the session, which stays where it is.
     parts, read = _of_files(raw, columns) if isinstance(raw, Files) else _of_logs(raw, columns)
 
-    def read_task(batches: Iterable[pa.RecordBatch]) -> Batches:
+    def read_task(batches: Iterable[pa.RecordBatch], *known: list[pa.Buffer]) -> Batches:
         numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
         mine = [part for number in numbers for part in parts[number]]
-        yield from task(_Again(partial(read, mine)))
+        yield from task(_Again(partial(read, mine)), *known)
 
     numbers = raw.spark.range(0, len(parts), 1, len(parts))
-    return map_in_arrow(numbers, read_task, schema)
+    return map_in_arrow(numbers, read_task, schema, beside)
 
 
 @dataclass(frozen=True)
@@ -363,6 +387,17 @@ def _is_of(topic: str, generation: int | None) -> Column:
     control &= F.substring(key, 1, 4).isin(*CONTROL_KEYS)
     # One without a topic is a reject.
     return name.isNull() | name.endswith(topic) | (control & ~name.startswith("__"))
+
+
+def _key_with_topic(usual: str) -> Column:
+    """Return the key of a raw record, with the topic if it is another: see `name_topics`."""
+    topic, key = F.col("topic"), F.col("key")
+    is_usual = (topic == usual) & ~F.startswith(key, F.lit(OTHER))
+    # A name ends where the first NUL is; Kafka's topics have none in theirs.
+    parts = F.translate(topic, "\0", "\ufffd").cast("binary"), key
+    marked = [F.coalesce(F.concat(F.lit(b"="), part), F.lit(b"")) for part in parts]
+    with_topic = F.concat(F.lit(OTHER), marked[0], F.lit(b"\0"), marked[1])
+    return F.when(is_usual, key).otherwise(with_topic).alias("key")
 
 
 def _of_topics(

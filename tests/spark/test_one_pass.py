@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pyspark.sql.classic.dataframe as classic
 import pytest
 from pyspark.errors import AnalysisException
@@ -220,3 +222,37 @@ def test_records_of_a_table_that_repeat_others_count_once(raw: DataFrame, ends: 
         repeated=raw.where((F.col("offset") % 3 == 0) & F.col("topic").endswith("_state")).count()
     )
     assert sharelag.history(twice).count() == sharelag.history(raw).count()
+
+
+def test_topics_of_any_name_stay_with_their_records(spark: SparkSession) -> None:
+    """Nearly all records have one topic, which is not sent to Python; the names of others are."""
+    read = pq.read_table(CAPTURE / "records").replace_schema_metadata()
+    state = read.filter(pc.ends_with(read.column("topic"), "__share_group_state")).slice(0, 200)
+    at = state.schema.names.index("topic")
+    names = ("eu.__share_group_state", "us-west.__share_group_state", "", None)
+    parts = [
+        state,
+        *(state.set_column(at, "topic", pa.array([name] * 200, pa.string())) for name in names),
+    ]
+    key, marked = state.schema.names.index("key"), b"\xff\xff=x\0=y"
+    for number, bad in enumerate((None, b"", marked), 1):
+        keys = pa.array([bad] * 200, pa.binary())
+        late = pc.add(state.column("offset"), 10_000 * number)
+        part = state.set_column(key, "key", keys)
+        parts.append(part.set_column(part.schema.names.index("offset"), "offset", late).slice(0, 9))
+    records = pa.concat_tables(parts)
+    ours = sharelag.open(raw=records, engine="spark")
+    alone = sharelag.open(raw=records, engine="local")
+    assert ours.health().table.equals(alone.health().table)
+    assert ours.windows().table.equals(alone.windows().table)
+    assert ours.reading.counted == alone.reading.counted
+    assert ours.reading.counted.rejected >= 18
+
+
+def test_a_name_with_a_nul_is_not_taken_for_another(spark: SparkSession) -> None:
+    read = pq.read_table(CAPTURE / "records").replace_schema_metadata()
+    state = read.filter(pc.ends_with(read.column("topic"), "__share_group_state")).slice(0, 50)
+    named = pa.array(["a\0b.__share_group_state"] * 50)
+    records = state.set_column(state.schema.names.index("topic"), "topic", named)
+    found = sharelag.open(raw=records, engine="spark").health().table
+    assert found.column("topic").unique().to_pylist() == ["a\ufffdb.__share_group_state"]

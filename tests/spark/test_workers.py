@@ -75,6 +75,25 @@ def interpreter(folder: Path, *packages: str, code: str = "") -> Path:
     return folder / "bin" / "python"
 
 
+def test_what_is_imported_is_not_searched_for_garbage_after_each_task() -> None:
+    code = """
+import gc
+from pyspark import cloudpickle
+from sharelag.sources.spark.workers import with_packages
+
+def task(batches):
+    yield from batches
+
+run = cloudpickle.loads(cloudpickle.dumps(with_packages(task)))
+before = len(gc.get_objects())
+assert list(run([1])) == [1]
+print(before, len(gc.get_objects()))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = map(int, ran.stdout.split())
+    assert after < before / 10
+
+
 def test_workers_with_another_python_are_a_sentence_that_names_it(tmp_path: Path) -> None:
     bare = interpreter(tmp_path / "bare")
     cluster = interpreter(tmp_path / "cluster", *OF_PYSPARK)

@@ -108,8 +108,11 @@ def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[s
     names = set(settings.column("name").to_pylist())
     is_later = any(one.name in names for one in DEAD_LETTERS)
     later = [one for one in DEAD_LETTERS if is_later and one.scope != "topic"]
+    others = {one.name: value_of(one, {}) for one in (*CATALOGUE, *later)}
     return {
-        group: {one.name: value_of(one, own.get(group, {})) for one in (*CATALOGUE, *later)}
+        group: {one.name: value_of(one, own[group]) for one in (*CATALOGUE, *later)}
+        if group in own
+        else dict(others)
         for group in groups
     }
 

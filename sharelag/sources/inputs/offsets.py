@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.schemas.arrow import beside, flat, keys
+from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.schemas.types import PLACE
 
 _NO_TIME = -(2**63)
 
@@ -56,10 +58,53 @@ def latest_ends(offsets: pa.Table) -> pa.Table:
     rows = offsets.cast(schemas.OFFSETS, safe=False)  # Spark has microseconds
     times = flat(rows.column("as_of")).view(pa.int64()).fill_null(_NO_TIME).to_numpy()
     order = np.argsort(times, kind="stable")
-    places = keys(rows, ("topic_id", "partition")).dictionary_encode().indices.to_numpy()
+    places = keys(rows, PLACE).dictionary_encode().indices.to_numpy()
     last = np.full(len(rows), -1)
     last[places[order]] = order
     return rows.take(pa.array(last[last >= 0]))
+
+
+def fold_ends(batches: Iterable[pa.RecordBatch], find: Callable[[pa.Table], pa.Table]) -> pa.Table:
+    """What a function leaves of offsets, batch by batch and so far."""
+    kept = schemas.OFFSETS.empty_table()
+    for batch in batches:
+        kept = find(pa.concat_tables([kept, as_table(batch).cast(kept.schema, safe=False)]))
+    return kept
+
+
+def ends_as_of(offsets: pa.Table, topic_ids: Sequence[str], as_of: object) -> pa.Table:
+    """The last known end of each partition of some topics, up to a moment."""
+    rows = of_topics(offsets, topic_ids)
+    is_time = isinstance(as_of, datetime)
+    if is_time:
+        rows = rows.filter(pc.less_equal(rows.column("as_of"), as_of))
+    found = latest_ends(rows)
+    # Offsets of the state topic have no time, so no end offsets belong to them.
+    return found if as_of is None or is_time else without_ends(found)
+
+
+def ends_between(
+    offsets: pa.Table, topic_ids: Sequence[str], moments: Sequence[datetime]
+) -> pa.Table:
+    """The first and the last known end of some topics between any two of these moments."""
+    if not moments:
+        return schemas.OFFSETS.empty_table()
+    rows = of_topics(offsets, topic_ids).cast(schemas.OFFSETS, safe=False)
+    times, known = flat(rows.column("as_of")), np.sort(_milliseconds(pa.array(moments)))
+    rows = rows.filter(
+        pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments)))
+    )
+    times = _milliseconds(flat(rows.column("as_of")))
+    places = keys(rows, PLACE).dictionary_encode().indices.to_numpy()
+    step = np.searchsorted(known, times)
+    order = np.lexsort((times, step, places))
+    changed = (np.diff(places[order]) != 0) | (np.diff(step[order]) != 0)
+    is_end = np.append(True, changed) | np.append(changed, True)
+    return rows.take(pa.array(order[is_end[: len(order)]]))
+
+
+def _milliseconds(times: pa.Array) -> NDArray[np.int64]:
+    return np.asarray(times.cast(schemas.TIMESTAMP, safe=False).view(pa.int64()))
 
 
 def of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:

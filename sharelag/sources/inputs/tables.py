@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.schemas.types import PLACE
 from sharelag.sources.files.batches import rows_at_once
 from sharelag.sources.inputs.contract import RecordsOnly
-from sharelag.sources.inputs.offsets import of_topics, without_ends
+from sharelag.sources.inputs.offsets import ends_as_of, ends_between
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,27 +50,10 @@ class TableInput(RecordsOnly):
         return as_frame(self.raw, schemas.RAW, "raw records", spark)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        rows = of_topics(self._ends(), topic_ids)
-        if isinstance(as_of, datetime):
-            rows = rows.filter(pc.less_equal(rows.column("as_of"), as_of))
-        # those without a time come first
-        times = rows.column("as_of").cast(pa.int64()).fill_null(np.iinfo(np.int64).min)
-        rows = rows.take(pc.sort_indices(times)).append_column(
-            "row", pa.array(np.arange(rows.num_rows))
-        )
-        last = rows.group_by(PLACE).aggregate([("row", "max")]).column("row_max")
-        found = rows.select(schemas.OFFSETS.names).take(last)
-        # Offsets of the state topic have no time, so no end offsets belong to them.
-        return found if as_of is None or isinstance(as_of, datetime) else without_ends(found)
+        return ends_as_of(self._ends(), topic_ids, as_of)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        if not moments:
-            return schemas.OFFSETS.empty_table()
-        rows = of_topics(self._ends(), topic_ids)
-        time = rows.column("as_of")
-        return rows.filter(
-            pc.and_(pc.greater_equal(time, min(moments)), pc.less_equal(time, max(moments)))
-        )
+        return ends_between(self._ends(), topic_ids, moments)
 
     def size(self) -> int:
         return int(self.raw.num_rows)

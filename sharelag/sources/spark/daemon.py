@@ -15,7 +15,6 @@ a query needs no more rows, such as one with a limit, or when a stream is stoppe
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -77,11 +76,12 @@ def _prepared() -> bool:
     try:
         # What its tasks run, which lies in a layer above this one.
         import sharelag.pipeline  # noqa: F401
+        from sharelag.sources.spark.workers import set_imports_aside
 
         _load_kernels()
         _part_random_numbers()
-        # otherwise each worker's garbage collector would write to the shared pages and copy them
-        gc.freeze()
+        # Otherwise each worker's garbage collector would write to the shared pages and copy them.
+        set_imports_aside()
     except Exception:  # a worker that needs the module will fail with the same error
         return False
     return True

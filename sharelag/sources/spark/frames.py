@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources.inputs import RecordsOnly, of_topics, without_ends
+from sharelag.schemas.arrow import for_spark, one_batch
+from sharelag.sources.inputs import RecordsOnly
+from sharelag.sources.inputs.offsets import ends_as_of, ends_between, fold_ends
 from sharelag.sources.spark.failures import explain_failures
+from sharelag.sources.spark.workers import map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,40 +79,38 @@ class FrameInput(RecordsOnly):
         """Return the records."""
         return self.raw.select(schemas.RAW.names)
 
-    def ends(self) -> DataFrame:
-        """Return the offsets; empty if none were given."""
-        if self.given_offsets is None:
-            return self.raw.sparkSession.createDataFrame([], schemas.spark_schema(schemas.OFFSETS))
-        return in_milliseconds(self.given_offsets.select(schemas.OFFSETS.names))
-
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """Return the last known end of each partition of these topics, up to a moment."""
-        from pyspark.sql import functions as f
-
-        is_time = isinstance(as_of, datetime)
-        rows = self.ends().where(f.col("topic_id").isin(*topic_ids))
-        rows = rows.where(f.col("as_of") <= f.lit(as_of)) if is_time else rows
-        table = _collect(latest_offsets(rows))
-        # Offsets of the state topic have no time, so no end offsets belong to them.
-        return table if as_of is None or is_time else without_ends(table)
+        until = as_of if isinstance(as_of, datetime) else None
+        find = partial(ends_as_of, topic_ids=topic_ids, as_of=as_of)
+        return self._find_ends(find, None, until)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         """Return ends of these topics: the first and the last one between any two moments."""
+        find = partial(ends_between, topic_ids=topic_ids, moments=moments)
+        return self._find_ends(find, min(moments, default=None), max(moments, default=None))
+
+    def _find_ends(
+        self, find: Callable[[pa.Table], pa.Table], first: datetime | None, last: datetime | None
+    ) -> pa.Table:
+        """Apply a function to the offsets of a span in each task, and to all that it leaves."""
         from pyspark.sql import functions as f
 
-        if not moments:
+        rows = self.given_offsets
+        if rows is None:
             return schemas.OFFSETS.empty_table()
-        requested = f.lit(sorted(round(moment.timestamp() * 1000) for moment in moments))
-        rows = self.ends().where(f.col("as_of").between(f.lit(min(moments)), f.lit(max(moments))))
-        rows = rows.where(f.col("topic_id").isin(*topic_ids))
-        time = f.unix_millis("as_of")
-        rows = rows.withColumn("step", f.size(f.filter(requested, lambda moment: moment < time)))
-        row = f.struct(*schemas.OFFSETS.names)
-        ends = f.array(f.min_by(row, "as_of"), f.max_by(row, "as_of"))
-        steps = rows.groupBy("topic_id", "partition", "step").agg(
-            f.array_distinct(ends).alias("ends")
-        )
-        return of_topics(_collect(steps.select(f.inline("ends"))), topic_ids)
+        rows = rows.select(schemas.OFFSETS.names)
+        if first is not None:
+            rows = rows.where(f.col("as_of") >= f.lit(first))
+        if last is not None:  # of which Kafka has the milliseconds
+            rows = rows.where(f.col("as_of") < f.lit(last + timedelta(milliseconds=1)))
+
+        def find_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield for_spark(one_batch(fold_ends(batches, find)), schemas.OFFSETS)
+
+        with explain_failures():
+            found = map_in_arrow(rows, find_task, schemas.OFFSETS).toArrow()
+        return find(found.cast(schemas.OFFSETS))
 
     def size(self) -> int:
         """Return more than fits in one process: a DataFrame is read on Spark."""
@@ -120,23 +122,13 @@ class FrameInput(RecordsOnly):
         return f"a DataFrame of raw records{without}"
 
 
-def _collect(offsets: DataFrame) -> pa.Table:
-    with explain_failures():
-        return offsets.toArrow().select(schemas.OFFSETS.names).cast(schemas.OFFSETS)
-
-
-def in_milliseconds(offsets: DataFrame) -> DataFrame:
-    """Round ``as_of`` to milliseconds, as in Kafka; Spark has microseconds."""
-    from pyspark.sql import functions as f
-
-    return offsets.withColumn("as_of", f.date_trunc("millisecond", "as_of"))
-
-
 def latest_offsets(offsets: DataFrame) -> DataFrame:
     """Return the last row of each topic partition; rows without a time come first."""
     from pyspark.sql import functions as f
 
     when = f.coalesce("as_of", f.lit(datetime(1970, 1, 1, tzinfo=UTC)))
     last = f.max_by(f.struct(*schemas.OFFSETS.names), when).alias("last")
-    rows = in_milliseconds(offsets).groupBy("topic_id", "partition").agg(last)
+    # As in Kafka; Spark has microseconds.
+    rows = offsets.withColumn("as_of", f.date_trunc("millisecond", "as_of"))
+    rows = rows.groupBy("topic_id", "partition").agg(last)
     return rows.select("last.*").select(schemas.OFFSETS.names)
