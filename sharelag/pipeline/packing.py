@@ -51,7 +51,7 @@ def pack_table(name: str, table: schemas.Arrow, rows: int = _TABLE_ROWS) -> pa.R
     """Return rows of `FOUND` with a table, so many of its rows in each."""
     whole = as_table(table)
     parts = [whole.slice(at, rows) for at in range(0, len(whole), rows)]
-    packed = pa.array([_to_bytes(part) for part in parts], pa.binary())
+    packed = pa.array([to_bytes(part) for part in parts], pa.binary())
     return pa.RecordBatch.from_arrays([pa.array([name] * len(parts)), packed], schema=FOUND)
 
 
@@ -68,7 +68,8 @@ def read_table(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
     return pa.ipc.open_stream(rows).read_all().cast(schema, safe=False)
 
 
-def _to_bytes(table: pa.Table) -> bytes:
+def to_bytes(table: pa.Table) -> bytes:
+    """Return a table as compressed bytes of Arrow's."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
         writer.write_table(table)

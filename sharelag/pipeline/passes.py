@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -171,11 +171,24 @@ class Passes(OnSpark):
     def _find_states(self, whole: bool) -> Pass:
         records = self._whole_records if whole or self._cache else self._first_records
         until = self._known_end() if whole else None
+        return self._pass(records, _find, until, whole and self._members_come_along)
+
+    @property
+    def _members_come_along(self) -> bool:
+        """Whether one pass can find members too: the moment is a time for both topics."""
         is_time = self.as_of is None or isinstance(self.as_of, datetime)
-        with_members = whole and is_time and GROUP_TOPIC in records.topics
-        find = partial(_find, until=until, over=self.over, with_members=with_members)
-        records = records if with_members else only(records, STATE_TOPIC)
-        return Pass(collected(self._chosen(records).find(find), FOUND), until, with_members)
+        return is_time and GROUP_TOPIC in self._whole_records.topics
+
+    def _pass(
+        self,
+        records: Records,
+        find: Callable[..., Iterator[tuple[str, schemas.Arrow]]],
+        until: datetime | None,
+        with_members: bool,
+    ) -> Pass:
+        records = self._chosen(records if with_members else only(records, STATE_TOPIC))
+        found = records.find(partial(find, until=until, over=self.over, with_members=with_members))
+        return Pass(collected(found, FOUND), until, with_members)
 
     @property
     def _first_records(self) -> Records:
@@ -208,15 +221,12 @@ class Passes(OnSpark):
 
     def _find_rest(self) -> Pass:
         """Find together what the first pass left out, where it was for the lag alone."""
-        done, records = self._states(), self._whole_records
-        is_time = self.as_of is None or isinstance(self.as_of, datetime)
-        with_members = not done.with_members and is_time and GROUP_TOPIC in records.topics
+        done = self._states()
+        with_members = self._members_come_along and not done.with_members
         until = None if done.until == self.now else self.now
         if until is None and not with_members:
             return done
-        find = partial(_find_beside, until=until, over=self.over, with_members=with_members)
-        records = records if with_members else only(records, STATE_TOPIC)
-        return Pass(collected(self._chosen(records).find(find), FOUND), until, with_members)
+        return self._pass(self._whole_records, _find_beside, until, with_members)
 
 
 def _find(

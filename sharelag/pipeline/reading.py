@@ -44,7 +44,7 @@ from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import Moment, filter_groups
 from sharelag.replay.positions import POSITIONS, Positions
 from sharelag.schemas.arrow import as_table, for_spark, one_batch
-from sharelag.schemas.comparisons import DESCRIBED, RECONCILED, SCANNED
+from sharelag.schemas.comparisons import SCANNED
 from sharelag.schemas.dead_letters import ARCHIVED_RUNS, LEDGER
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.scan import scan
@@ -112,14 +112,6 @@ class SparkReading(Passes):
             return self
         every = self.choice.everything()
         return SparkReading(self.source, choice=every, spark=self.spark, cache=self._cache)
-
-    def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
-        """The lag in several ways."""
-        config = getattr(self.source, "config", None)
-        reported = None if described is None else frame_of(self.spark, described.cast(DESCRIBED))
-        scanned = self._scanned(config) if true and config is not None else None
-        found = answers.reconcile(self.frames.lag, reported, scanned)
-        return collected(found, RECONCILED).sort_by(ORDER)
 
     # ---- the past --------------------------------------------------------------------------------
 
@@ -306,8 +298,8 @@ class SparkReading(Passes):
         joined = frame.select(columns).join(known, "topic_id", "left")
         return self.frames.of_chosen_topics(joined.select(*columns, "topic"))
 
-    def _scanned(self, config: ClientConfig) -> DataFrame:
-        """The backlog counted, each topic partition once, in the tasks."""
+    def _scan(self, config: ClientConfig) -> pa.Table:
+        # Each topic partition once, in the tasks.
         offsets = self.table("offsets")
 
         def scan_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -319,7 +311,7 @@ class SparkReading(Passes):
                 yield for_spark(one_batch(scan(config, windows, offsets)), SCANNED)
 
         together = self._named(self.frames.windows).repartition("topic_id", "partition")
-        return map_in_arrow(together, scan_task, SCANNED)
+        return collected(map_in_arrow(together, scan_task, SCANNED), SCANNED)
 
 
 def _find_times(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:

@@ -42,6 +42,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 if TYPE_CHECKING:
     from sharelag.reading import OfQueue
     from sharelag.replay.positions import Positions
+    from sharelag.sources.kafka.config import ClientConfig
 
 _SHARE_PARTITION = ("group_id", "topic_id", "partition")
 
@@ -96,18 +97,12 @@ class QuickReading(Reading):
         every = self.choice.everything()
         return self if is_whole else QuickReading(self.source, choice=every, health=True)
 
-    def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
-        """Return lag by several definitions."""
-        from sharelag.metrics.reconcile import reconcile_arrow
+    def _scan(self, config: ClientConfig) -> pa.RecordBatch:
         from sharelag.sources.kafka.scan import scan
 
         offsets = self.table("offsets")
-        windows = self.choice.of(named(self.table("windows"), offsets)).select(
-            schemas.WINDOWS.names
-        )
-        config = getattr(self.source, "config", None)
-        scanned = scan(config, windows, offsets) if true and config is not None else None
-        return as_table(reconcile_arrow(lag_arrow(windows, offsets), described, scanned))
+        windows = self.choice.of(named(self.table("windows"), offsets))
+        return scan(config, windows.select(schemas.WINDOWS.names), offsets)
 
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None

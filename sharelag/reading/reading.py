@@ -20,7 +20,9 @@ from sharelag.schemas.arrow import as_table
 from sharelag.wire.generations import TODAY
 
 if TYPE_CHECKING:
+    from sharelag import schemas
     from sharelag.replay.positions import Positions
+    from sharelag.sources.kafka.config import ClientConfig
 
 #: From this many records on a compiled scan is worth loading the compiler.
 SCAN_FROM_RECORDS = 10_000
@@ -92,6 +94,14 @@ class Reading(Tables):
 
         return diff_arrow(before.table("windows"), self.table("windows"))
 
+    def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
+        """Return lag by several definitions, as `sharelag.schemas.comparisons.RECONCILED`."""
+        from sharelag.metrics.reconcile import reconcile_arrow
+
+        config = getattr(self.source, "config", None)
+        scanned = self._scan(config) if true and config is not None else None
+        return as_table(reconcile_arrow(self.table("lag"), described, scanned))
+
     @abstractmethod
     def then(self, as_of: Moment) -> Reading:
         """Return a reading of the same records as of another moment."""
@@ -101,8 +111,8 @@ class Reading(Tables):
         """Return a reading of all groups as of now, with health; this one if it already is that."""
 
     @abstractmethod
-    def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
-        """Return lag by several definitions, as `sharelag.schemas.comparisons.RECONCILED`."""
+    def _scan(self, config: ClientConfig) -> schemas.Arrow:
+        """Count the existing records of a cluster, as `sharelag.schemas.comparisons.SCANNED`."""
 
     @abstractmethod
     def history(

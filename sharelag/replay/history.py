@@ -6,8 +6,6 @@ partial until the next snapshot, which makes it complete again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +18,7 @@ from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, kernel_columns
 from sharelag.replay.generations import UNKNOWN_EPOCH, delta_jumps
 from sharelag.replay.order import by_share_partition, in_log_order
-from sharelag.replay.state import drop_superseded, last_key
+from sharelag.replay.state import drop_superseded
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, one_batch
 
@@ -73,31 +71,6 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     kinds = columns.kind[order]
     broken = _breaks(table, order, gaps) | delta_jumps(table, order, bounds)
     return _table(table, order, bounds, history, kinds, broken)
-
-
-def histories(
-    batches: Iterable[pa.RecordBatch], gaps: Arrow | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield `history_arrow` of a stream of records sorted by share partition, then offset.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RECORDS`.
-    gaps : pyarrow.RecordBatch or pyarrow.Table, optional
-        As for `history_arrow`.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        `sharelag.schemas.HISTORY`, in the same order.
-    """
-    known = None
-    for batch in batches:
-        if batch.num_rows:
-            history, known = next_history(known, batch, gaps)
-            known = last_key(known)
-            yield history
 
 
 def next_history(

@@ -6,7 +6,7 @@ without an effect, in any subset of the records and in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,10 @@ from sharelag.model import (
 )
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import layout as k
-from sharelag.replay.columns import KEY, kernel_columns, kinds_of, last_records, windows_table
+from sharelag.replay.columns import kernel_columns, kinds_of, last_records, windows_table
 from sharelag.replay.kernels import put_states, replay_rows
 from sharelag.replay.layout import work_of
-from sharelag.replay.order import by_share_partition, codes_of, in_log_order
+from sharelag.replay.order import by_share_partition, in_log_order
 from sharelag.replay.states import new_heap
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch, without_timestamps
@@ -175,37 +175,6 @@ def latest(
             gathered = [thin(pa.Table.from_batches(gathered))]
             rows = kept = gathered[0].num_rows
     return thin(pa.Table.from_batches(gathered, None if gathered else schema))
-
-
-def whole_keys(
-    batches: Iterable[pa.RecordBatch], key: Sequence[str] = KEY
-) -> Iterator[pa.RecordBatch]:
-    """Re-split a table sorted by share partition so that each share partition is in one piece."""
-    pending: list[pa.RecordBatch] = []
-    for batch in batches:
-        tail = last_key(batch, key) if batch.num_rows else batch
-        ready = batch.slice(0, batch.num_rows - tail.num_rows)
-        if pending and batch.num_rows and (ready.num_rows or not _same_key(pending[0], batch, key)):
-            # The first rows may belong to the pending share partition: add them to it.
-            yield one_batch(pa.Table.from_batches([*pending, ready]))
-            pending = []
-        elif ready.num_rows:
-            yield ready
-        pending += [tail] if tail.num_rows else []
-    if pending:
-        yield one_batch(pa.Table.from_batches(pending))
-
-
-def _same_key(first: pa.RecordBatch, then: pa.RecordBatch, key: Sequence[str]) -> bool:
-    return all(first.column(name)[0] == then.column(name)[0] for name in key)
-
-
-def last_key(table: pa.RecordBatch, key: Sequence[str] = KEY) -> pa.RecordBatch:
-    """Return the rows at the end that belong to one share partition."""
-    codes = [codes_of(table.column(name)) for name in key]
-    same = np.logical_and.reduce([code == code[-1] for code in codes])
-    begin = table.num_rows - int(np.argmin(same[::-1])) if not same.all() else 0
-    return table.slice(begin)
 
 
 def window_items(windows: Arrow) -> list[tuple[SharePartition, Window]]:

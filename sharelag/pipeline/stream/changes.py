@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import pairwise
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,12 +26,11 @@ from pyspark.sql import DataFrame
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_columns
+from sharelag.pipeline.packing import PACKED, pack_records, to_bytes
 from sharelag.pipeline.stream.state import REPLAYED, WINDOWS, State
 from sharelag.replay.moment import filter_groups
-from sharelag.replay.order import codes_of
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, beside, for_spark, keys, one_batch
-from sharelag.sources.files.batches import gathered
 from sharelag.sources.inputs.offsets import latest_ends
 from sharelag.sources.spark.ends import Ends, ends_beside_stream
 from sharelag.sources.spark.frames import latest_offsets
@@ -52,11 +50,6 @@ LAG = schemas.LAG.append(WINDOWS.field("deleted"))
 
 #: What is kept of a raw record: the rest is its key in Spark's exchange, or nobody reads it.
 _OF_RAW = ("key", "value", "offset", "timestamp")
-#: Records of a partition of a topic as Arrow's bytes, which Spark moves as they are. Nested columns
-#: would be taken apart and put together row by row.
-_PACKED = pa.schema([("topic", pa.string()), ("place", pa.int32()), ("rows", pa.binary())])
-#: So many rows are packed at once, unless they are large.
-_PACKED_ROWS = 200_000
 #: Kafka's number of partitions of the state topic: more tasks than these have nothing to do.
 _MOST_TASKS = 50
 _LOG = logging.getLogger(__name__)
@@ -121,10 +114,10 @@ def windows(
             _take,
         )
     pack = partial(_pack, place=place, choose=choose)
-    packed = map_in_arrow(records.select(*columns), pack, _PACKED)
+    packed = map_in_arrow(records.select(*columns), pack, PACKED)
     rows = "rows binary"
     keep = partial(_keep, unpack=unpack, groups=frozenset(groups))
-    kept = packed.groupBy("topic", "place").applyInPandasWithState(
+    kept = packed.groupBy("topic", "partition").applyInPandasWithState(
         with_packages(keep), rows, rows, "update", "NoTimeout"
     )
     return map_in_arrow(kept, _unpack, WINDOWS)
@@ -205,26 +198,13 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
 def _pack(
     batches: Iterable[pa.RecordBatch], place: str, choose: Callable[[pa.RecordBatch], Arrow]
 ) -> Iterator[pa.RecordBatch]:
-    """Make bytes of the records of a task, those of each topic partition together."""
-    for batch in gathered(batches, _PACKED_ROWS):
-        rows = one_batch(choose(batch))
-        for name in ("topic", place, "offset"):  # a damaged record has no place in a log
-            if rows.column(name).null_count:
-                rows = rows.filter(rows.column(name).is_valid())
-        if not rows.num_rows:
-            continue
-        codes = [codes_of(rows.column(name)) for name in ("topic", place)]
-        order = np.lexsort(codes)
-        changes = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes])
-        if changes.any():
-            rows = rows.take(pa.array(order))
-        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(order)]
-        inside = rows.select([n for n in rows.schema.names if n not in ("topic", place)])
-        texts = [_to_bytes(inside.slice(begin, end - begin)) for begin, end in pairwise(bounds)]
-        keys = rows.select(["topic", place]).take(pa.array(bounds[:-1]))
-        yield pa.RecordBatch.from_arrays(
-            [*keys.columns, pa.array(texts, pa.binary())], schema=_PACKED
-        )
+    """Pack those records of a task that have a place in a log; a damaged one may have none."""
+    places = ("topic", place, "offset")
+
+    def placed(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.filter(reduce(pc.and_, [rows.column(name).is_valid() for name in places]))
+
+    return pack_records((placed(one_batch(choose(batch))) for batch in batches), places)
 
 
 def _keep(
@@ -243,7 +223,7 @@ def _keep(
     after, changed = before.apply(filter_groups(records, groups), offsets.to_numpy())
     if after is not before:
         state.update((after.to_bytes(),))
-    yield pd.DataFrame({"rows": [_to_bytes(changed)]})
+    yield pd.DataFrame({"rows": [to_bytes(as_table(changed))]})
 
 
 def _decode(
@@ -319,13 +299,6 @@ def _lag(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             ["group_id", "topic", "topic_id", "partition", "deleted"]
         )
         yield for_spark(gone, LAG)
-
-
-def _to_bytes(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
 
 
 def _from_bytes(data: bytes) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from sharelag import schemas
 from sharelag.model import TERMINAL_STATES, SharePartition, Window
 from sharelag.quick.records import decoded
 from sharelag.replay import replay, replay_arrow
-from sharelag.replay.history import histories, history_arrow, missing_offsets, next_history
+from sharelag.replay.history import history_arrow, missing_offsets, next_history
 from sharelag.replay.moment import up_to
 from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.encode import encode_record
@@ -224,19 +224,14 @@ def test_a_history_that_begins_in_the_middle_says_so() -> None:
     assert column(history, "finished") == [None]
 
 
-@pytest.mark.parametrize("by_key", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_a_history_made_piece_by_piece_has_the_same_rows(by_key: bool, size: int) -> None:
+def test_a_history_made_piece_by_piece_has_the_same_rows(size: int) -> None:
     random = Random(f"stream {size}")
     order = [(n, "ascending") for n in ("group_id", "topic_id", "partition", "record_offset")]
     for _ in range(20):
         records = decode(generators.sequence(random, length=30))
-        if by_key:
-            records = records.sort_by(
-                [(n, "ascending") for n in ("group_id", "topic_id", "partition", "offset")]
-            )
         pieces = [records.slice(at, size) for at in range(0, records.num_rows, size)]
-        made = list(histories(pieces)) if by_key else _in_log_order(pieces)
+        made = _in_log_order(pieces)
         whole = pa.Table.from_batches([history_arrow(records)])
         assert pa.Table.from_batches(made).sort_by(order).equals(whole.sort_by(order))
 
@@ -291,7 +286,6 @@ def test_the_recorded_history_ends_in_the_recorded_windows() -> None:
 
 def test_nothing_gives_an_empty_history() -> None:
     assert history_arrow(schemas.RECORDS.empty_table()).schema == schemas.HISTORY
-    assert list(histories([])) == []
 
 
 def test_another_leader_is_an_event() -> None:

@@ -18,7 +18,7 @@ from sharelag.errors import InputError, ReplayError
 from sharelag.model import StateBatch, Window
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
-from sharelag.replay.state import whole_keys, window_items
+from sharelag.replay.state import window_items
 from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
@@ -181,18 +181,6 @@ def test_a_window_is_the_same_from_any_cut_of_the_records(seed: int) -> None:
     pieces = [records.take(pa.array(part, pa.int64())) for part in (order[:cut], order[cut:])]
     latest = pa.Table.from_batches([drop_superseded(piece) for piece in pieces])
     assert replay_arrow(latest).equals(whole)
-    assert streamed(latest, random).equals(whole)
-
-
-def streamed(records: pa.Table, random: Random) -> pa.RecordBatch:
-    """Replay as a Spark task does: sorted by share partition, batch by batch."""
-    keys = ["record_partition", "group_id", "topic_id", "partition", "offset"]
-    table = records.sort_by([(key, "ascending") for key in keys])
-    batches = table.to_batches(max_chunksize=random.randint(1, 9))
-    windows = [replay_arrow(part) for part in whole_keys(batches)]
-    together = pa.Table.from_batches(windows, schemas.WINDOWS)
-    together = together.sort_by([(key, "ascending") for key in keys[1:4]]).combine_chunks()
-    return together.to_batches()[0] if together.num_rows else replay_arrow(records.slice(0, 0))
 
 
 @given(st.integers(0, 10**6))
@@ -269,15 +257,3 @@ def test_moments_are_read(text: str, moment: Any) -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_moment(text)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 100])
-def test_whole_keys_parts_no_share_partition(size: int) -> None:
-    random = Random(size)
-    keys = sorted(random.choices(range(6), k=40))
-    table = pa.RecordBatch.from_pydict({"k": keys, "n": list(range(40))})
-    pieces = list(whole_keys([table.slice(at, size) for at in range(0, 40, size)], ["k"]))
-    assert pa.Table.from_batches(pieces).combine_chunks().to_pylist() == table.to_pylist()
-    seen = [key for piece in pieces for key in sorted(set(piece.column("k").to_pylist()))]
-    assert seen == sorted(set(keys))
-    assert list(whole_keys([], ["k"])) == []
