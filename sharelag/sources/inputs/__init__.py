@@ -4,7 +4,7 @@ from sharelag.sources.inputs.capture import CaptureInput
 from sharelag.sources.inputs.cluster import KafkaInput
 from sharelag.sources.inputs.contract import Input, RecordsOnly, version_of
 from sharelag.sources.inputs.files import PrintedInput, RawInput, SegmentsInput
-from sharelag.sources.inputs.offsets import of_topics, without_ends
+from sharelag.sources.inputs.offsets import ends_as_of, ends_between, fold_ends, of_topics
 from sharelag.sources.inputs.tables import TableInput
 
 __all__ = [
@@ -16,7 +16,9 @@ __all__ = [
     "RecordsOnly",
     "SegmentsInput",
     "TableInput",
+    "ends_as_of",
+    "ends_between",
+    "fold_ends",
     "of_topics",
     "version_of",
-    "without_ends",
 ]

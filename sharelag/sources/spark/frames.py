@@ -14,8 +14,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas.arrow import for_spark, one_batch
-from sharelag.sources.inputs import RecordsOnly
-from sharelag.sources.inputs.offsets import ends_as_of, ends_between, fold_ends
+from sharelag.sources.inputs import RecordsOnly, ends_as_of, ends_between, fold_ends
 from sharelag.sources.spark.failures import explain_failures
 from sharelag.sources.spark.workers import map_in_arrow
 
