@@ -23,8 +23,8 @@ REPLAYED = {
     STATE_TOPIC: pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"]),
     GROUP_TOPIC: members.REPLAYED,
 }
-#: Begins the keys of records of another topic than nearly all, on the way from Spark to Python: with
-#: a column of topics, a scan takes a tenth longer. No key of Kafka's begins so.
+#: Begins the keys of records of another topic than nearly all, on the way from Spark to Python:
+#: with a column of topics, a scan takes a tenth longer. No key of Kafka's begins so.
 OTHER = b"\xff\xff"
 #: What is packed of a raw record.
 PACKED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
