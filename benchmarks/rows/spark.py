@@ -344,10 +344,10 @@ _WAYS = (("sharelag.lag", lag_by_function), ("frames.lag", lag_by_frames))
 _COUNTS = "mapInArrow that only counts the same columns"
 _PACKING = (
     "of a million records, scanning takes 1.7 CPU-seconds, packing 0.5 (0.35 of them zstd), the "
-    "exchange 0.2, unpacking and replay 0.45, planning and the end offsets 0.4, and Java's compiler "
-    "has the rest. Done: no garbage collection of imports after each task "
-    "(1.3), no column of topics (0.3), windows and lag in one Python node (0.3). Tried: lz4, and "
-    "smaller rows (no gain). Next: a replay in the tasks of the scan where these have whole state "
+    "exchange 0.2, unpacking and replay 0.45, planning and the end offsets 0.4, and Java's "
+    "compiler has the rest. Done: no garbage collection of imports after each task (1.3), no "
+    "column of topics (0.3), windows and lag in one Python node (0.3). Tried: lz4, and smaller "
+    "rows (no gain). Next: a replay in the tasks of the scan where these have whole state "
     "partitions, which needs no exchange."
 )
 _WORKERS = (

@@ -57,7 +57,7 @@ class Evidence(Displayable):
 
     @cached_property
     def facts(self) -> dict[timedelta | None, Any]:
-        """What `sharelag.metrics.facts.Facts` worked out of it, by the patience."""
+        """The `sharelag.metrics.facts.Facts` of this evidence, by patience."""
         return {}
 
     @cached_property

@@ -73,26 +73,28 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
         frame = as_frame(windows, schemas.WINDOWS, "windows").select(names)
 
         def lag_task(batches: Iterable[pa.RecordBatch], ends: list[pa.Buffer]) -> Batches:
+            known = _unpack_ends(ends)
             for batch in batches:
-                yield _lag_of(for_spark(batch, schemas.WINDOWS), ends)
+                found = lag_arrow(for_spark(batch, schemas.WINDOWS), known)
+                yield for_spark(found, schemas.LAG)
 
         return map_in_arrow(frame, lag_task, schemas.LAG, packed)
 
     def replay_task(mine: TaskRecords, ends: list[pa.Buffer]) -> Batches:
-        yield _lag_of(mine.replay().windows, ends)
+        yield lag_arrow(mine.replay().windows, _unpack_ends(ends))
 
     return records_of(windows).map(replay_task, schemas.LAG, packed)
-
-
-def _lag_of(windows: pa.RecordBatch, ends: list[pa.Buffer]) -> pa.RecordBatch:
-    found = [read_table(one, schemas.OFFSETS) for one in ends]
-    known = latest_ends(pa.concat_tables([schemas.OFFSETS.empty_table(), *found]))
-    return for_spark(lag_arrow(windows, known), schemas.LAG)
 
 
 def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Pack the last known ends of what one task reads."""
     yield pack_table("ends", fold_ends(batches, latest_ends))
+
+
+def _unpack_ends(packed: list[pa.Buffer]) -> pa.Table:
+    """Return the last known ends of what all tasks read."""
+    found = [read_table(one, schemas.OFFSETS) for one in packed]
+    return latest_ends(pa.concat_tables([schemas.OFFSETS.empty_table(), *found]))
 
 
 def rollup(lag: Tabular, by: str) -> DataFrame:

@@ -42,7 +42,7 @@ class OnSpark(Reading):
     @property
     @abstractmethod
     def is_stream(self) -> bool:
-        """Whether the records are a stream, of which there are no tables as of a moment."""
+        """Whether the records are a stream, which has no tables as of one moment."""
 
     @abstractmethod
     def raw_of(self, topic: str) -> DataFrame:

@@ -47,10 +47,10 @@ _TABLE_ROWS = 500_000
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
-def pack_table(name: str, table: schemas.Arrow, rows: int = _TABLE_ROWS) -> pa.RecordBatch:
-    """Return rows of `FOUND` with a table, so many of its rows in each."""
+def pack_table(name: str, table: schemas.Arrow) -> pa.RecordBatch:
+    """Return rows of `FOUND` with a table."""
     whole = as_table(table)
-    parts = [whole.slice(at, rows) for at in range(0, len(whole), rows)]
+    parts = [whole.slice(at, _TABLE_ROWS) for at in range(0, len(whole), _TABLE_ROWS)]
     packed = pa.array([to_bytes(part) for part in parts], pa.binary())
     return pa.RecordBatch.from_arrays([pa.array([name] * len(parts)), packed], schema=FOUND)
 

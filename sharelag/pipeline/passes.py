@@ -49,7 +49,7 @@ class Pass(NamedTuple):
 
 
 class Passes(OnSpark):
-    """What a reading finds of the records of its input, and where these are.
+    """The passes of a reading over its records, and the tables that each of them found.
 
     Parameters as for `sharelag.pipeline.reading.SparkReading`.
     """
@@ -79,7 +79,7 @@ class Passes(OnSpark):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the records are a stream, of which there are no tables as of a moment."""
+        """Whether the records are a stream, which has no tables as of one moment."""
         return isinstance(self.source, FrameInput) and self.source.raw.isStreaming
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ class Passes(OnSpark):
 
     @property
     def _members_come_along(self) -> bool:
-        """Whether one pass can find members too: the moment is a time for both topics."""
+        """Whether members can be found in the same pass, up to the same moment: it is a time."""
         is_time = self.as_of is None or isinstance(self.as_of, datetime)
         return is_time and GROUP_TOPIC in self._whole_records.topics
 
@@ -217,10 +217,13 @@ class Passes(OnSpark):
     def _read_ahead(self) -> None:
         self._refuse_stream("evidence")
         self._states(whole=True)
-        self.once("rest", self._find_rest)
+        self._rest()
+
+    def _rest(self) -> Pass:
+        """Return what the first pass left out, found together, where it was for the lag alone."""
+        return self.once("rest", self._find_rest)
 
     def _find_rest(self) -> Pass:
-        """Find together what the first pass left out, where it was for the lag alone."""
         done = self._states()
         with_members = self._members_come_along and not done.with_members
         until = None if done.until == self.now else self.now

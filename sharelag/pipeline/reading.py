@@ -231,7 +231,7 @@ class SparkReading(Passes):
             return self.choice.of(as_table(lag_arrow(self.table("windows"), self.table("offsets"))))
         if name == "observed":
             done = self._states()
-            done = done if done.until == self.now else self.once("rest", self._find_rest)
+            done = done if done.until == self.now else self._rest()
             return unpack_table(done.found, name, schemas.OBSERVED)
         if name == "snapshots":
             return self.over_history(snapshots_arrow, schemas.SNAPSHOTS)
@@ -265,9 +265,10 @@ class SparkReading(Passes):
                 records = records.where(partial(filter_groups, groups=groups))
             return collected(records.find(membership.find_membership), FOUND)
 
-        for done in ("states", "rest"):
-            if done in self.once and self.once(done, self._find_rest).with_members:
-                return self.once(done, self._find_rest).found
+        passes = {"states": self._states, "rest": self._rest}
+        for done in (found() for name, found in passes.items() if name in self.once):
+            if done.with_members:
+                return done.found
         return self.once("membership", find)
 
     def _positions(self) -> Positions | None:

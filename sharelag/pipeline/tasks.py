@@ -158,7 +158,10 @@ class Records:
                     yield for_spark(batch, schema)
 
         if isinstance(source, Logs) or (isinstance(source, Files) and source.plan.whole):
-            raw_task = lambda read, *known: work_task(read.__iter__, *known)  # noqa: E731
+
+            def raw_task(raw: Iterable[pa.RecordBatch], *known: list[pa.Buffer]) -> Batches:
+                return work_task(lambda: iter(raw), *known)
+
             return map_raw(source, raw_task, schema, beside=beside)
 
         def whole_task(packed: Iterable[pa.RecordBatch], *known: list[pa.Buffer]) -> Batches:

@@ -69,7 +69,7 @@ def choose(requested: str, source: Input) -> str:
 
 
 def is_sooner_here(source: Input) -> bool:
-    """Whether this process answers about an input before Spark does.
+    """Whether this process answers questions about an input sooner than Spark.
 
     Only where its records can be counted without reading them, and without Spark.
     """

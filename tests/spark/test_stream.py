@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -350,7 +351,7 @@ def test_types_that_other_writers_use(
     raw = spark.readStream.schema(spark.read.parquet(folder).schema).parquet(folder)
     ends: Any = tmp_path / "ends"
     if kind == "function":
-        ends = lambda: spark.read.parquet(str(tmp_path / "ends"))  # noqa: E731
+        ends = partial(spark.read.parquet, str(tmp_path / "ends"))
     records = one_batch(tables["records"])
     expected = lag_arrow(replay_arrow(decode_arrow(records).records), tables["ends"])
     with stream.watch(raw, offsets=ends, every=0.2) as live:

@@ -55,7 +55,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Missing:
-    """What does not exist: the error that says so, and the words of the page."""
+    """The error of a way that does not exist, and how the page says that."""
 
     error: type[Exception]
     said: str

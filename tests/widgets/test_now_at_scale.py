@@ -24,7 +24,7 @@ FEW, MANY = 2, 40
 
 @pytest.fixture(scope="module", params=[FEW, MANY])
 def bench(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Workbench:
-    return opened(tmp_path_factory.mktemp("capture"), request.param)
+    return open_groups(tmp_path_factory.mktemp("capture"), request.param)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
     return found
 
 
-def opened(folder: Path, groups: int) -> Workbench:
+def open_groups(folder: Path, groups: int) -> Workbench:
     return sharelag.open(capture_of(folder / "many", groups, PARTITIONS, 6), engine="local")
 
 
@@ -57,7 +57,7 @@ def calls_of(act: Callable[[], Any]) -> int:
 def test_a_pick_costs_what_its_group_costs(tmp_path: Path, sent: dict[Any, int]) -> None:
     cost = []
     for groups in (FEW, MANY):
-        board = opened(tmp_path / str(groups), groups).dashboard("group-00000")
+        board = open_groups(tmp_path / str(groups), groups).dashboard("group-00000")
         sent.clear()
         calls = calls_of(partial(setattr, board, "group", "group-00001"))
         assert (board.group, board.header.failure) == ("group-00001", "")
@@ -90,7 +90,7 @@ def test_causes_are_ranked_once_for_all_that_is_shown(
 
 
 def test_each_group_is_told_as_if_it_were_alone(bench: Workbench) -> None:
-    """What was found in all groups is what is found in one of them."""
+    """A reading of all groups and one of a single group find the same of it."""
     everything = bench.explain()
     for number, group in enumerate(bench.groups[:2]):
         alone = Workbench(bench.source, engine="local").only(group)

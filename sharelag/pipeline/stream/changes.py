@@ -201,10 +201,10 @@ def _pack(
     """Pack those records of a task that have a place in a log; a damaged one may have none."""
     places = ("topic", place, "offset")
 
-    def placed(rows: pa.RecordBatch) -> pa.RecordBatch:
+    def keep_placed(rows: pa.RecordBatch) -> pa.RecordBatch:
         return rows.filter(reduce(pc.and_, [rows.column(name).is_valid() for name in places]))
 
-    return pack_records((placed(one_batch(choose(batch))) for batch in batches), places)
+    return pack_records((keep_placed(one_batch(choose(batch))) for batch in batches), places)
 
 
 def _keep(

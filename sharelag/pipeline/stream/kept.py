@@ -244,7 +244,7 @@ class _Topic:
         return spark.readStream.format(FORMAT).options(**options).load()
 
     def is_read(self, _: StreamingQuery) -> bool:
-        """Whether there is nothing to read: there is no micro-batch before there is a record."""
+        """Whether the topic has no record: micro-batches begin with the first one."""
         ranges = kafka.offset_ranges(self.config.renewed(), self.records)
         return all(first == end for first, end in ranges.values())
 
@@ -267,7 +267,7 @@ class _Stream:
         return self.given.raw
 
     def is_read(self, query: StreamingQuery) -> bool:
-        """Whether the last trigger found no rows, or left none of which its sources know."""
+        """Whether the last trigger found no rows, or its sources report none after those read."""
         status, progress = query.status, query.lastProgress
         # Spark puts idle triggers into the progress ten seconds after the last micro-batch only.
         if status["message"].startswith("Waiting") and not status["isDataAvailable"]:

@@ -65,7 +65,7 @@ def latest_ends(offsets: pa.Table) -> pa.Table:
 
 
 def fold_ends(batches: Iterable[pa.RecordBatch], find: Callable[[pa.Table], pa.Table]) -> pa.Table:
-    """What a function leaves of offsets, batch by batch and so far."""
+    """Reduce offsets batch by batch, each together with what is left of those before."""
     kept = schemas.OFFSETS.empty_table()
     for batch in batches:
         kept = find(pa.concat_tables([kept, as_table(batch).cast(kept.schema, safe=False)]))

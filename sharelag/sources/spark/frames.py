@@ -86,8 +86,10 @@ class FrameInput(RecordsOnly):
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         """Return ends of these topics: the first and the last one between any two moments."""
+        if not moments:
+            return schemas.OFFSETS.empty_table()
         find = partial(ends_between, topic_ids=topic_ids, moments=moments)
-        return self._find_ends(find, min(moments, default=None), max(moments, default=None))
+        return self._find_ends(find, min(moments), max(moments))
 
     def _find_ends(
         self, find: Callable[[pa.Table], pa.Table], first: datetime | None, last: datetime | None

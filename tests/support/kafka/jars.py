@@ -34,44 +34,31 @@ IVY_SETTINGS = """\
 """
 _IVY_MODULE = """\
 <ivy-module version="2.0">
-  <info organisation="tests" module="kafka"/>
+  <info organisation="tests" module="jars"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
+_KAFKA = """\
     <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
     <dependency org="org.apache.kafka" name="kafka-tools" rev="{version}" conf="default->default">
       <!-- Kafka Connect brings a web server and fifty jars that no test needs. -->
       <exclude org="org.apache.kafka" module="connect-runtime"/>
     </dependency>
     <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="{log4j}"
-                conf="default->default"/>
-  </dependencies>
-</ivy-module>
-"""
-
+                conf="default->default"/>"""
 #: What Spark's Kafka source needs beside the jars that pyspark brings.
-_CONNECTOR_MODULE = """\
-<ivy-module version="2.0">
-  <info organisation="tests" module="spark-kafka"/>
-  <configurations><conf name="default"/></configurations>
-  <dependencies>
+_CONNECTOR = """\
     <dependency org="org.apache.spark" name="spark-sql-kafka-0-10_2.13" rev="{version}"
                 conf="default->default"/>
     <exclude org="(?!org\\.apache\\.(spark|kafka|commons)\\b).*" matcher="regexp"/>
-    <exclude org="org.apache.spark" module="spark-tags_2.13"/>
-  </dependencies>
-</ivy-module>
-"""
+    <exclude org="org.apache.spark" module="spark-tags_2.13"/>"""
 #: What Delta's package has beside the jars that pyspark brings.
-_DELTA_MODULE = """\
-<ivy-module version="2.0">
-  <info organisation="tests" module="delta"/>
-  <configurations><conf name="default"/></configurations>
-  <dependencies>
+_DELTA = """\
     <dependency org="io.delta" name="delta-spark_2.13" rev="{version}" conf="default->default"/>
-    <exclude org="(?!io\\.delta\\b).*" matcher="regexp"/>
-  </dependencies>
-</ivy-module>
-"""
+    <exclude org="(?!io\\.delta\\b).*" matcher="regexp"/>"""
 #: Delta's package by the minor version of pyspark; nothing is read by its 4.3.0 on Spark 4.3.
 DELTA = {"4.0": "4.0.0", "4.1": "4.1.0", "4.2": "4.2.0"}
 #: The connector by the minor version of pyspark; that of 4.2.0 serves newer ones.
@@ -92,7 +79,9 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     RigError
         Java or Ivy is missing, or Maven Central cannot be reached.
     """
-    return build_once(cache_dir() / f"kafka-{version}", partial(_fetch, version))
+    return build_once(
+        cache_dir() / f"kafka-{version}", partial(_fetch, "kafka_2.13", _KAFKA, version)
+    )
 
 
 def connector_jars() -> list[Path]:
@@ -104,7 +93,8 @@ def connector_jars() -> list[Path]:
         Java or Ivy is missing, or Maven Central cannot be reached.
     """
     version = connector_version()
-    folder = build_once(cache_dir() / f"spark-kafka-{version}", partial(_fetch_connector, version))
+    fetch = partial(_fetch, "spark-sql-kafka-0-10_2.13", _CONNECTOR, version)
+    folder = build_once(cache_dir() / f"spark-kafka-{version}", fetch)
     return sorted(folder.glob("*.jar"))
 
 
@@ -118,7 +108,8 @@ def delta_jars() -> list[Path]:
     version = DELTA.get(_minor_version())
     if version is None:
         return []
-    folder = build_once(cache_dir() / f"delta-{version}", partial(_fetch_delta, version))
+    fetch = partial(_fetch, "delta-spark_2.13", _DELTA, version)
+    folder = build_once(cache_dir() / f"delta-{version}", fetch)
     return sorted(folder.glob("*.jar"))
 
 
@@ -155,25 +146,13 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(version: str, folder: Path) -> None:
-    module = _IVY_MODULE.format(version=version, log4j=LOG4J_VERSION)
-    _require(f"kafka_2.13-{version}.jar", folder, retrieve(module, folder))
-
-
-def _fetch_connector(version: str, folder: Path) -> None:
-    said = retrieve(_CONNECTOR_MODULE.format(version=version), folder)
-    _require(f"spark-sql-kafka-0-10_2.13-{version}.jar", folder, said)
-
-
-def _fetch_delta(version: str, folder: Path) -> None:
-    said = retrieve(_DELTA_MODULE.format(version=version), folder)
-    _require(f"delta-spark_2.13-{version}.jar", folder, said)
-
-
-def _require(jar: str, folder: Path, said: str) -> None:
-    if not (folder / jar).exists():
+def _fetch(jar: str, dependencies: str, version: str, folder: Path) -> None:
+    """Fetch dependencies of a version, a jar of this name among them, into a folder."""
+    found = dependencies.format(version=version, log4j=LOG4J_VERSION)
+    said = retrieve(_IVY_MODULE.format(dependencies=found), folder)
+    if not (folder / f"{jar}-{version}.jar").exists():
         raise RigError(
-            f"{jar} could not be fetched from https://repo1.maven.org/maven2/. With a "
+            f"{jar}-{version}.jar could not be fetched from https://repo1.maven.org/maven2/. With a "
             "closed network, run `python -m tests.support.kafka.jars` where it is open and copy "
             f"{folder.parent} "
             f"here (or point SHARELAG_CACHE at the copy). Ivy said:\n{said}"

@@ -268,13 +268,13 @@ def test_what_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "raw" / "theirs").mkdir()
     scan = os.scandir
 
-    def denied(path: Any) -> Any:
+    def deny(path: Any) -> Any:
         if str(path).endswith("theirs"):
-            raise PermissionError(13, "Permission denied", str(path))
+            raise PermissionError(13, "Permission deny", str(path))
         return scan(path)
 
-    monkeypatch.setattr(os, "scandir", denied)  # tests may run as a user who may read everything
-    assert "theirs (Permission denied): ask for the right to read it" in _refused(tmp_path / "raw")
+    monkeypatch.setattr(os, "scandir", deny)  # tests may run as a user who may read everything
+    assert "theirs (Permission deny): ask for the right to read it" in _refused(tmp_path / "raw")
 
 
 def test_a_file_that_is_removed_while_it_is_read_is_named(tmp_path: Path) -> None:
