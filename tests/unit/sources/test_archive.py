@@ -212,9 +212,12 @@ def test_killed_at_any_step_of_a_compaction(tmp_path: Path) -> None:
 
 def test_a_reader_sees_every_record_once_while_files_are_added_and_merged(folder: Path) -> None:
     upto, failures = [0], []
+    read = threading.Semaphore(0)
 
     def write() -> None:
         for batch in range(60):
+            if batch % 8 == 7:  # however busy the machine is, the reader keeps up
+                assert read.acquire(timeout=120)
             _add(folder, batch, _raw(batch * 5, 5), day=f"2026-11-{1 + batch // 20:02d}")
             upto[0] = batch * 5 + 5
 
@@ -233,8 +236,8 @@ def test_a_reader_sees_every_record_once_while_files_are_added_and_merged(folder
         return run
 
     _add(folder, 0, _raw(0, 5), day="2026-11-01")
-    writing = threading.Thread(target=guarded(write))
-    merging = threading.Thread(target=guarded(merge))
+    writing = threading.Thread(target=guarded(write), daemon=True)
+    merging = threading.Thread(target=guarded(merge), daemon=True)
     writing.start()
     merging.start()
     reads = 0
@@ -247,6 +250,7 @@ def test_a_reader_sees_every_record_once_while_files_are_added_and_merged(folder
         plain = sorted(pq.read_table(view / "records").column("offset").to_pylist())
         assert plain == list(range(len(plain)))
         reads += 1
+        read.release()
     writing.join()
     merging.join()
     assert failures == []
