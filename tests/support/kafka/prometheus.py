@@ -73,14 +73,15 @@ class Prometheus:
         self._address, self._process, self._log = address, process, log
 
     def scraped(self) -> dict[str, Any]:
-        """The target, once it was scraped, rightly or not."""
+        """The target, once what it was scraped for is stored, rightly or not."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 targets = self._get("targets")["activeTargets"]
             except (urllib.error.URLError, ConnectionError):
                 targets = []  # it is still starting
-            if targets and targets[0]["health"] != "unknown":
+            # A target is up a moment before its samples are stored; `up` is stored with them.
+            if targets and targets[0]["health"] != "unknown" and self.values("up"):
                 target: dict[str, Any] = targets[0]
                 return target
             time.sleep(0.1)

@@ -1,6 +1,7 @@
 // A labelled field with its error right below it: a text, which may be stepped, or chips of which several may be pressed.
 
 import { announcer, button, make, ownsKeys } from "../shared/dom.js";
+import { change } from "../shared/hearing.js";
 import { kept } from "../shared/kept.js";
 
 const TRAITS = ["label", "hint", "error", "disabled", "value", "options", "now", "step", "start"];
@@ -15,11 +16,8 @@ function render({ model, el }) {
   const label = make(isChips ? "span" : "label", { class: "sl-label", id: `${id}-label`, for: isChips ? null : id });
   const error = make("p", { class: "sl-failure", id: `${id}-error`, hidden: true });
   const voice = announcer();
-  const change = (value) => {
-    model.set("value", value);
-    model.save_changes();
-  };
-  const { box, paint: paintControl } = isChips ? chips(get, change, id) : entry(get, change, model, id);
+  const tell = (value) => change(model, "value", value);
+  const { box, paint: paintControl } = isChips ? chips(get, tell, id) : entry(get, tell, model, id);
   root.append(label, box, error, voice.element);
 
   function paint() {
@@ -33,29 +31,29 @@ function render({ model, el }) {
 }
 
 /** A text with buttons to count up and down; arrows do the same. */
-function entry(get, change, model, id) {
+function entry(get, tell, model, id) {
   const input = ownsKeys(make("input", { type: "text", id, autocomplete: "off", spellcheck: "false" }));
   let shown = "";
-  const tell = () => {
-    if (input.value !== shown) change((shown = input.value));
+  const leave = () => {
+    if (input.value !== shown) tell((shown = input.value));
   };
   const step = (by) => {
     const given = Number.parseInt(get("value").split(/[,;]/).pop(), 10);
-    change(String(Math.max(1, (Number.isNaN(given) ? get("start") : given) + by)));
+    tell(String(Math.max(1, (Number.isNaN(given) ? get("start") : given) + by)));
   };
   const [less, more] = [["−", -1, "one fewer"], ["+", 1, "one more"]].map(([sign, by, words]) =>
     button(sign, () => step(by), { class: "sl-step", data: { words } }),
   );
   // After Enter, Chromium does not always fire change for the next text.
-  for (const name of ["change", "focusout"]) input.addEventListener(name, tell);
+  for (const name of ["change", "focusout"]) input.addEventListener(name, leave);
   input.addEventListener("keydown", (event) => {
     const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (event.key === "Enter") {
-      tell();
+      leave();
       model.send({ act: "enter" });
     } else if (by && get("step")) {
       event.preventDefault();
-      tell();
+      leave();
       step(by);
     }
   });
@@ -75,12 +73,12 @@ function entry(get, change, model, id) {
 }
 
 /** Buttons that stay pressed; they stay in the page when they change, so that the focus does too. */
-function chips(get, change, id) {
+function chips(get, tell, id) {
   const box = make("div", { class: "sl-chips", role: "group", "aria-labelledby": `${id}-label` });
   const made = new Map();
   const toggle = (name) => {
     const had = get("value");
-    change(get("options").filter((one) => (one === name) !== had.includes(one)));
+    tell(get("options").filter((one) => (one === name) !== had.includes(one)));
   };
   const paint = (wrong) => {
     const names = get("options");

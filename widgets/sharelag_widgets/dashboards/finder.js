@@ -1,6 +1,7 @@
 // A choice of one among many by typing: the field shows what is chosen, and all there are when it is entered.
 
 import { announcer, make, ownsKeys } from "../shared/dom.js";
+import { change } from "../shared/hearing.js";
 import { kept } from "../shared/kept.js";
 
 const CHANGING = ["label", "labels", "index", "disabled"];
@@ -26,9 +27,7 @@ function render({ model, el }) {
     if (document.activeElement !== input) input.value = chosen();
   }
   function choose(index) {
-    if (index < 0 || index === get("index")) return;
-    model.set("index", index);
-    model.save_changes();
+    if (index >= 0 && index !== get("index")) change(model, "index", index);
   }
   /** The one that is named, or the first that holds what was typed. */
   function found() {

@@ -1,4 +1,4 @@
-// What Python says reaches a view, also one whose module came late.
+// What Python says reaches a view, also one whose module came late; and what people change reaches Python before what they click next.
 //
 // anywidget gives a module two seconds (a busy page takes longer), and lets each message wait for a promise that fails after that, for good.
 // So a late view shows the state that its model began with, and hears nothing more. Its messages have to go past that promise, and what was lost
@@ -21,6 +21,16 @@ export async function hearing(model) {
     // The kernel or the connection ended meanwhile: the view works on with what it has.
     console.warn("sharelag: a view cannot ask Python for what it missed.", error);
   }
+}
+
+/**
+ * Change a trait, so that what is sent next finds the change in Python. ipywidgets holds a change back while one before it is on its way, but
+ * no message: a click on Run would overtake it.
+ */
+export function change(model, name, value) {
+  model.set(name, value);
+  model.save_changes();
+  model.send({ changed: { [name]: value } });
 }
 
 function takes(own) {
