@@ -342,6 +342,10 @@ def _scale(
 
 _WAYS = (("sharelag.lag", lag_by_function), ("frames.lag", lag_by_frames))
 _COUNTS = "mapInArrow that only counts the same columns"
+_HISTORY = (
+    "a history decodes and compares every record, where windows take those since the last "
+    "snapshot. Next: the summary of a share partition without the table of its changes."
+)
 _PACKING = (
     "of a million records, scanning takes 1.7 CPU-seconds, packing 0.5 (0.35 of them zstd), the "
     "exchange 0.2, unpacking and replay 0.45, planning and the end offsets 0.4, and Java's "
@@ -387,7 +391,7 @@ ROWS = (
     Row("P15", "sharelag lag --engine spark, cold", "bare Spark job that counts", 1.5, 1.2, cold,
         by=("wall",), within=True),
     Row("P16", "DataFrame of Parquet to progress, the history summarized, first ask", _COUNTS, 0.3,
-        0.5, partial(against_rows, ask=progress_of, schema=schemas.PROGRESS)),
+        0.5, partial(against_rows, ask=progress_of, schema=schemas.PROGRESS), note=_HISTORY),
     Row("P17", "second ask: frames.lag again", _COUNTS, 5, 20,
         partial(second_ask, ask=lag_frame_again), "frames.lag"),
     Row("P17", "second ask: bench.lag(), with the age, after frames.lag", _COUNTS, 0.3, 0.5,

@@ -25,7 +25,7 @@ from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.metrics.skew import SKEW, skew_arrow
 from sharelag.pipeline import states
 from sharelag.pipeline.meeting import meet
-from sharelag.pipeline.packing import FOUND, Batches, pack_table, read_table
+from sharelag.pipeline.packing import FOUND, Batches, pack_table, read_tables
 from sharelag.pipeline.records import column_names, origin_of, records_of
 from sharelag.pipeline.tasks import Records, TaskRecords
 from sharelag.schemas.arrow import for_spark
@@ -72,7 +72,7 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
         names = [name for name in schemas.WINDOWS.names if name != "batches"]
         frame = as_frame(windows, schemas.WINDOWS, "windows").select(names)
 
-        def lag_task(batches: Iterable[pa.RecordBatch], ends: list[pa.Buffer]) -> Batches:
+        def lag_task(batches: Iterable[pa.RecordBatch], ends: pa.Buffer) -> Batches:
             known = _unpack_ends(ends)
             for batch in batches:
                 found = lag_arrow(for_spark(batch, schemas.WINDOWS), known)
@@ -80,7 +80,7 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
 
         return map_in_arrow(frame, lag_task, schemas.LAG, packed)
 
-    def replay_task(mine: TaskRecords, ends: list[pa.Buffer]) -> Batches:
+    def replay_task(mine: TaskRecords, ends: pa.Buffer) -> Batches:
         yield lag_arrow(mine.replay().windows, _unpack_ends(ends))
 
     return records_of(windows).map(replay_task, schemas.LAG, packed)
@@ -91,10 +91,9 @@ def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Batches:
     yield pack_table("ends", fold_ends(batches, latest_ends))
 
 
-def _unpack_ends(packed: list[pa.Buffer]) -> pa.Table:
+def _unpack_ends(packed: pa.Buffer) -> pa.Table:
     """Return the last known ends of what all tasks read."""
-    found = [read_table(one, schemas.OFFSETS) for one in packed]
-    return latest_ends(pa.concat_tables([schemas.OFFSETS.empty_table(), *found]))
+    return latest_ends(read_tables(packed, schemas.OFFSETS))
 
 
 def rollup(lag: Tabular, by: str) -> DataFrame:

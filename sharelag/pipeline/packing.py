@@ -68,6 +68,14 @@ def read_table(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
     return pa.ipc.open_stream(rows).read_all().cast(schema, safe=False)
 
 
+def read_tables(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """Return the tables of several rows of `FOUND`, one after the other, as one table."""
+    source, found = pa.BufferReader(rows), [schema.empty_table()]
+    while source.tell() < source.size():
+        found.append(pa.ipc.open_stream(source).read_all().cast(schema, safe=False))
+    return pa.concat_tables(found)
+
+
 def to_bytes(table: pa.Table) -> bytes:
     """Return a table as compressed bytes of Arrow's."""
     sink = pa.BufferOutputStream()

@@ -46,6 +46,7 @@ from sharelag.schemas.arrow import for_spark, keys, one_batch
 from sharelag.sources.files.pieces import Plan, read_pieces
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.fetch import Ranges, read_ranges
+from sharelag.sources.spark.kafka_source import holds_whole_partitions
 from sharelag.sources.spark.workers import Task, map_in_arrow
 from sharelag.wire.decode import decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -152,19 +153,19 @@ class Records:
         source, kind = self.source, self.topics[0] if self.decoded else ""
         chosen = self.generation, self.until, self.choose
 
-        def work_task(read: Callable[[], Batches], *known: list[pa.Buffer]) -> Batches:
+        def work_task(read: Callable[[], Batches], *known: pa.Buffer) -> Batches:
             for batch in work(TaskRecords(read, kind, *chosen), *known):
                 if batch.num_rows:
                     yield for_spark(batch, schema)
 
         if isinstance(source, Logs) or (isinstance(source, Files) and source.plan.whole):
 
-            def raw_task(raw: Iterable[pa.RecordBatch], *known: list[pa.Buffer]) -> Batches:
+            def raw_task(raw: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
                 return work_task(lambda: iter(raw), *known)
 
             return map_raw(source, raw_task, schema, beside=beside)
 
-        def whole_task(packed: Iterable[pa.RecordBatch], *known: list[pa.Buffer]) -> Batches:
+        def whole_task(packed: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
             # Spark may be set to send large types.
             rows = pa.Table.from_batches([batch.cast(PACKED) for batch in packed], PACKED)
             rows = rows.sort_by([(name, "ascending") for name in PACKED.names[:3]])
@@ -173,7 +174,14 @@ class Records:
                 read = list(read()).__iter__
             yield from work_task(read, *known)
 
-        return map_in_arrow(self.pack(), whole_task, schema, beside)
+        if not isinstance(source, DataFrame) or self.packed or not holds_whole_partitions(source):
+            return map_in_arrow(self.pack(), whole_task, schema, beside)
+        scan, pack_task = self._scan(source)
+
+        def scan_task(raw: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
+            return whole_task(pack_task(raw), *known)
+
+        return map_in_arrow(scan, scan_task, schema, beside)
 
     def map_share_partitions(
         self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
@@ -197,24 +205,32 @@ class Records:
 
     def pack(self) -> DataFrame:
         """Return the records as Arrow's bytes, all of a partition of Kafka's in one of Spark's."""
-        source, kind, topics = self.source, self.topics[0], self.topics
-        if self.packed and isinstance(source, DataFrame):
-            return source
-        place = ("topic", "record_partition" if self.decoded else "partition", "offset")
-        pack_task = partial(pack_records, place=place)
-        if not isinstance(source, DataFrame):
-            choose = partial(_of_topics, topics=topics, generation=self.generation)
-            rows = map_raw(source, lambda raw: pack_task(map(choose, raw)), PACKED, PACKED_COLUMNS)
-        elif self.decoded:
-            rows = map_in_arrow(source.select(REPLAYED[kind].names), pack_task, PACKED)
+        if isinstance(self.source, DataFrame):
+            if self.packed:
+                return self.source
+            rows = map_in_arrow(*self._scan(self.source), PACKED)
         else:
-            chosen = [F.col("topic") == kind, *(_is_of(one, self.generation) for one in topics)]
-            others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
-            source = source.where(reduce(Column.__or__, chosen))
-            source = source.select(_key_with_topic(kind), *others)
-            name = partial(name_topics, topic=kind)
-            rows = map_in_arrow(source, lambda raw: pack_task(map(name, raw)), PACKED)
+            choose = partial(_of_topics, topics=self.topics, generation=self.generation)
+            pack_task = partial(pack_records, place=("topic", "partition", "offset"))
+            raw = self.source
+            rows = map_raw(raw, lambda some: pack_task(map(choose, some)), PACKED, PACKED_COLUMNS)
         return rows.repartition("topic", "partition")
+
+    def _scan(self, source: DataFrame) -> tuple[DataFrame, Task]:
+        """Return those rows and columns of a DataFrame that are packed, and what packs them."""
+        kind = self.topics[0]
+        if self.decoded:
+            place = ("topic", "record_partition", "offset")
+            return source.select(REPLAYED[kind].names), partial(pack_records, place=place)
+        chosen = [F.col("topic") == kind, *(_is_of(one, self.generation) for one in self.topics)]
+        others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
+        source = source.where(reduce(Column.__or__, chosen))
+
+        def pack_task(raw: Iterable[pa.RecordBatch]) -> Batches:
+            named = (name_topics(some, kind) for some in raw)
+            return pack_records(named, ("topic", "partition", "offset"))
+
+        return source.select(_key_with_topic(kind), *others), pack_task
 
 
 class TaskRecords:
@@ -325,7 +341,7 @@ def map_raw(
     # Not the session, which stays where it is.
     parts, read = _of_files(raw, columns) if isinstance(raw, Files) else _of_logs(raw, columns)
 
-    def read_task(batches: Iterable[pa.RecordBatch], *known: list[pa.Buffer]) -> Batches:
+    def read_task(batches: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
         numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
         mine = [part for number in numbers for part in parts[number]]
         yield from task(_Again(partial(read, mine)), *known)

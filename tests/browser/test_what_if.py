@@ -90,7 +90,7 @@ def test_by_keys_alone_from_a_change_to_its_verdict_and_all_measures(opened: Wat
 
 
 def test_what_is_clicked_right_after_changes_finds_them_all(opened: Watched) -> None:
-    page, board = opened.page, opened.page.locator(".sharelag-dashboard")
+    board = opened.page.locator(".sharelag-dashboard")
     board.evaluate(  # in one task of the page, so that no change has gone before the click on Run
         """board => ["balanced", "lag-aware-sticky", "Run"].forEach(name =>
             [...board.querySelectorAll("button")].find(one => one.textContent.startsWith(name)).click())"""

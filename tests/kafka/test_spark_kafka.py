@@ -145,6 +145,28 @@ def test_every_way_gives_the_lag_of_kafkas_command(
     assert health.records == records.count()
 
 
+@pytest.mark.usefixtures("internal_topics")
+def test_tasks_that_scan_whole_partitions_exchange_nothing(
+    connector: SparkSession,
+    broker: KafkaBroker,
+    group: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    offsets = sharelag.offsets(connector, broker.bootstrap_servers)
+    whole = _raw(connector, broker).where("offset >= 0")
+    split = connector.read.format("kafka").options(
+        **{"kafka.bootstrap.servers": broker.bootstrap_servers, "minPartitions": "400"},
+        subscribe=f"{STATE_TOPIC},{GROUP_TOPIC}",
+        startingOffsets="earliest",
+    )
+    wanted = _told(broker, group)
+    given = {"whole": whole, "split": split.load(), "dealt out": whole.repartition(3)}
+    for name, raw in given.items():
+        sharelag.windows(raw).explain()
+        assert ("Exchange" in capsys.readouterr().out) == (name != "whole")
+        assert _lag(sharelag.lag(raw, offsets).toArrow(), group) == wanted, name
+
+
 @pytest.mark.usefixtures("internal_topics", "few_partitions")
 def test_its_stream_gives_the_lag_of_kafkas_command(
     connector: SparkSession, broker: KafkaBroker, group: str, tmp_path: Path

@@ -59,3 +59,10 @@ def test_lag_is_that_of_one_process(
     record_property: Callable[[str, object], None],
 ) -> None:
     compare(spark, source, way, wanted, record_property)
+
+
+def test_no_record_is_exchanged(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
+    sharelag.windows(source.raw()).explain()
+    plan = capsys.readouterr().out
+    assert "MapInArrow" in plan
+    assert "Exchange" not in plan

@@ -41,8 +41,8 @@ def map_in_arrow(
     schema : pyarrow.Schema
         Of what it gives.
     beside : pyspark.sql.DataFrame, optional
-        One column of bytes: every task with rows takes all of them, a list of buffers, as its
-        second argument.
+        One column of bytes: every task with rows takes all of them, one after the other in a
+        buffer, as its second argument.
 
     Returns
     -------
@@ -54,8 +54,10 @@ def map_in_arrow(
         from pyspark.sql import functions as f
 
         is_first = f.monotonically_increasing_id().bitwiseAND(_ROW_BITS) == 0
-        known = beside.agg(f.collect_list(beside.columns[0])).scalar()
-        frame = frame.withColumn(_BESIDE, f.when(is_first, known))
+        rows = f.collect_list(beside.columns[0])
+        all_of = f.aggregate(rows, f.lit(b""), lambda some, row: f.concat(some, row))
+        # Not an array: each row without one takes Spark microseconds.
+        frame = frame.withColumn(_BESIDE, f.when(is_first, beside.agg(all_of).scalar()))
         task = partial(_call_with_beside, task)
     return frame.mapInArrow(with_packages(task), schemas.spark_schema(schema))
 
@@ -63,7 +65,7 @@ def map_in_arrow(
 def _call_with_beside(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = iter(batches)
     for first in rows:
-        known = [one.as_buffer() for one in first.column(_BESIDE)[0]]
+        known = first.column(_BESIDE)[0].as_buffer()
         yield from task((one.drop_columns([_BESIDE]) for one in chain([first], rows)), known)
 
 
