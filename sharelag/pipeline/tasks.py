@@ -205,14 +205,14 @@ class Records:
 
     def pack(self) -> DataFrame:
         """Return the records as Arrow's bytes, all of a partition of Kafka's in one of Spark's."""
-        if isinstance(self.source, DataFrame):
+        raw = self.source
+        if isinstance(raw, DataFrame):
             if self.packed:
-                return self.source
-            rows = map_in_arrow(*self._scan(self.source), PACKED)
+                return raw
+            rows = map_in_arrow(*self._scan(raw), PACKED)
         else:
             choose = partial(_of_topics, topics=self.topics, generation=self.generation)
-            pack_task = partial(pack_records, place=("topic", "partition", "offset"))
-            raw = self.source
+            pack_task = partial(pack_records, place=PACKED_COLUMNS[:3])
             rows = map_raw(raw, lambda some: pack_task(map(choose, some)), PACKED, PACKED_COLUMNS)
         return rows.repartition("topic", "partition")
 
@@ -220,15 +220,14 @@ class Records:
         """Return those rows and columns of a DataFrame that are packed, and what packs them."""
         kind = self.topics[0]
         if self.decoded:
-            place = ("topic", "record_partition", "offset")
-            return source.select(REPLAYED[kind].names), partial(pack_records, place=place)
+            pack = partial(pack_records, place=("topic", "record_partition", "offset"))
+            return source.select(REPLAYED[kind].names), pack
         chosen = [F.col("topic") == kind, *(_is_of(one, self.generation) for one in self.topics)]
         others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
         source = source.where(reduce(Column.__or__, chosen))
 
         def pack_task(raw: Iterable[pa.RecordBatch]) -> Batches:
-            named = (name_topics(some, kind) for some in raw)
-            return pack_records(named, ("topic", "partition", "offset"))
+            return pack_records((name_topics(some, kind) for some in raw), PACKED_COLUMNS[:3])
 
         return source.select(_key_with_topic(kind), *others), pack_task
 
