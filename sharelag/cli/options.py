@@ -59,9 +59,10 @@ INPUT = [
     ),
     click.option(
         "--segments",
-        type=click.Path(path_type=Path),
+        multiple=True,
         metavar="DIR",
-        help="A broker's log directory (read only).",
+        callback=lambda _context, _option, folders: ",".join(folders),
+        help="A broker's log directory (read only); once for each of its log.dirs.",
     ),
     click.option(
         "--generation",

@@ -11,7 +11,7 @@ from typing import Any
 
 from sharelag.errors import InputError
 from sharelag.monitoring.checks.yaml_places import parse_yaml
-from sharelag.sources.open import capture_folder
+from sharelag.sources.open import capture_folder, log_directories
 
 #: Parameters that hold a path on this machine.
 LOCAL = ("capture", "segments", "rules", "previous", "command_config")
@@ -80,5 +80,10 @@ def _is_place(name: str, value: Any) -> bool:
 
 
 def _absolute(name: str, value: str) -> str:
-    place = capture_folder(value) if name == "capture" else Path(value)
+    if name == "segments":
+        return ",".join(_resolve(folder) for folder in log_directories(value))
+    return _resolve(capture_folder(value) if name == "capture" else Path(value))
+
+
+def _resolve(place: Path) -> str:
     return str(place.expanduser().resolve())

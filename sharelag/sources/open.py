@@ -83,7 +83,8 @@ def named_input(
         A running cluster; the environment names one only where nothing else is named.
     capture, raw, segments : optional
         A capture, an archive, or the name of a sample; raw records (also an address that an
-        installed package opens); or a broker's log directory.
+        installed package opens); or a broker's log directories, as ``log.dirs`` names them: with
+        commas between.
     generation : int, optional
         As which generation records are tried: 0 and 1 are control records in users' topics.
     timeout : float
@@ -112,7 +113,7 @@ def named_input(
             _tell_of_sample(str(capture), "a capture")
         return captured(folder)
     if segments:
-        return SegmentsInput(Path(segments), generation in _CONTROL)
+        return SegmentsInput(log_directories(str(segments)), generation in _CONTROL)
     if raw:
         plugged = None if Path(raw).exists() else plugged_input(raw)
         return plugged() if plugged else raw_input(raw)
@@ -178,6 +179,8 @@ def open_input(
         return _called(where, engine, spark)
     if isinstance(where, Path) or (where and is_there):
         return at_path(Path(where), generation)
+    if "," in called and all(map(os.path.isdir, log_directories(called))):
+        return SegmentsInput(log_directories(called), generation in _CONTROL)
     return _called(DEMO if where is None else where, engine, spark)
 
 
@@ -192,9 +195,7 @@ def require_there(source: Input) -> None:
     if isinstance(source, CaptureInput | ArchiveInput):
         source.as_of()
     elif isinstance(source, SegmentsInput):
-        from sharelag.sources.files.segments import partitions
-
-        partitions(source.folder)
+        source.places()
     elif isinstance(source, RawInput) and not source.only_spark_knows:
         source.size()
 
@@ -240,10 +241,16 @@ def _input_at(path: Path, generation: int | None) -> Input | None:
     if _is_captured(path) or not path.exists():
         return captured(path)
     if path.is_dir() and any(path.glob("*-*/*.log")):
-        return SegmentsInput(path, generation in _CONTROL)
+        return SegmentsInput((path,), generation in _CONTROL)
     if path.is_file() or is_raw(path):
         return raw_input(str(path))
     return None
+
+
+def log_directories(named: str) -> tuple[Path, ...]:
+    """Return the folders that a text names, with commas between as in ``log.dirs``."""
+    is_one = "," not in named or Path(named).exists()
+    return tuple(Path(name.strip()) for name in ([named] if is_one else named.split(",")))
 
 
 def _is_captured(path: Path) -> bool:

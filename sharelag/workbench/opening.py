@@ -60,7 +60,8 @@ def open_workbench(
         A folder that ``sharelag capture`` wrote, with or without ``--follow``;
         ``"host:port[,...]"`` of a running cluster; Parquet files with the columns of Spark's Kafka
         source (a file, a folder, an address that Spark knows, or with ``engine="spark"`` the name
-        of a table); a broker's log directory; one of `samples`. Without it, the recorded demo.
+        of a table); a broker's log directories, with commas between as in ``log.dirs``; one of
+        `samples`. Without it, the recorded demo.
     raw : DataFrame of Spark, pandas or polars, or pyarrow.Table, optional
         Instead of ``where``: raw records of your own, from any connector, table or stream, with the
         columns of Spark's Kafka source.

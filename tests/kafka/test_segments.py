@@ -102,7 +102,7 @@ def test_the_records_are_the_brokers(files: Files) -> None:
 
 def test_the_lag_is_the_brokers(files: Files) -> None:
     lag, folder = files.lag, files.folder
-    ours = engine.lag(SegmentsInput(folder), "local").table
+    ours = engine.lag(SegmentsInput((folder,)), "local").table
     apart = ["as_of"]
     assert ours.drop(apart).to_pylist() == lag.drop(apart).to_pylist()
     answer = sharelag("lag", "--segments", str(folder), "-o", "json")

@@ -25,7 +25,6 @@ from sharelag.errors import InputError
 from sharelag.model import topic_id_bytes
 from sharelag.sources.files import segments
 from sharelag.sources.files.unpacking import records_in
-from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import SHARE_CHECKPOINT, SHARE_DELTA
 
 #: Base offset, length, leader epoch, magic, checksum and attributes of a batch.
@@ -37,35 +36,30 @@ _IS_CONTROL = 0x20
 _CHECKED = 21
 
 
-def control_segments(folder: Path, beside: bool = False) -> list[tuple[segments.Place, Path]]:
+def control_segments(folder: Path) -> list[tuple[segments.Place, Path]]:
     """Return the segments that may hold control records with share state, of users' topics.
 
     Parameters
     ----------
     folder : pathlib.Path
         The log directory.
-    beside : bool
-        Also where it has a ``__share_group_state``.
 
     Raises
     ------
     InputError
         When the folder is not a log directory.
     """
-    found = segments.partitions(folder)
-    if not beside and any(topic == STATE_TOPIC for topic, _ in found):
-        return []
     return [
         (place, segment)
-        for place, path in found.items()
+        for place, path in segments.partitions(folder).items()
         if not place[0].startswith("__")
         for segment in sorted(path.glob("*.log"))
     ]
 
 
-def read_control(folder: Path, beside: bool = False) -> Iterator[pa.RecordBatch]:
+def read_control(folder: Path) -> Iterator[pa.RecordBatch]:
     """Yield the control records of all `control_segments`, as `read_control_segment` does."""
-    for place, segment in control_segments(folder, beside):
+    for place, segment in control_segments(folder):
         yield read_control_segment(folder, place, segment)
 
 

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError, NoLeaderError
@@ -145,13 +147,13 @@ class PrintedInput(RecordsOnly):
 
 @dataclass(frozen=True)
 class SegmentsInput(RecordsOnly):
-    """A broker's log directory, which must be on this machine.
+    """A broker's log directories, which must be on this machine.
 
     ``control``: control records in users' topics count although there is a ``__share_group_state``.
     ``unread``: what state partitions are not there, and do without.
     """
 
-    folder: Path
+    folders: tuple[Path, ...]
     control: bool = False
     unread: NoLeaderError | None = None
 
@@ -159,22 +161,24 @@ class SegmentsInput(RecordsOnly):
         from sharelag.sources.files.control import read_control
         from sharelag.sources.files.segments import read_segments
 
-        self._require_whole(topic)
-        yield from read_segments(self.folder, topic)
-        if topic == STATE_TOPIC:
-            yield from read_control(self.folder, self.control)
+        has_control = self._require_whole(topic)
+        for folder in self.folders:
+            yield from read_segments(folder, topic)
+            if has_control:
+                yield from read_control(folder)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.sources.spark.files import segments
 
-        self._require_whole(topic)
-        return segments(spark, self.folder, topic, self.control)
+        has_control = self._require_whole(topic)
+        frames = (segments(spark, folder, topic, has_control) for folder in self.folders)
+        return reduce(lambda some, more: some.unionByName(more), frames)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         from sharelag.sources.files.segments import segment_offsets
 
-        offsets = segment_offsets(self.folder)
-        noted = offsets.column("as_of")[0].as_py() or datetime.now(UTC)
+        offsets = pa.concat_tables([segment_offsets(folder) for folder in self.folders])
+        noted = pc.max(offsets.column("as_of")).as_py() or datetime.now(UTC)
         return of_moment(offsets, topic_ids, noted, as_of)
 
     def size(self) -> int:
@@ -183,25 +187,52 @@ class SegmentsInput(RecordsOnly):
         return 0
 
     def describe(self) -> str:
-        return f"log directory {self.folder}"
+        return f"log directory {self._named()}"
+
+    def _named(self) -> str:
+        return ", ".join(map(str, self.folders))
 
     def without(self, error: NoLeaderError) -> SegmentsInput | None:
         """Return the same without the state partitions that an error is about, as a cluster's."""
         is_mine = error.topic == STATE_TOPIC and error.silent and self.unread is None
         return replace(self, unread=error) if is_mine else None
 
-    def _require_whole(self, topic: str) -> None:
-        """Refuse a state topic of which other brokers have partitions that this one lacks."""
+    def places(self) -> set[tuple[str, int]]:
+        """Return the topics' partitions of all folders.
+
+        Raises
+        ------
+        InputError
+            One is not a log directory, or two have the same partition: they are replicas.
+        """
         from sharelag.sources.files.segments import partitions
 
-        there = {number for name, number in partitions(self.folder) if name == STATE_TOPIC}
+        found: dict[tuple[str, int], Path] = {}
+        for folder in self.folders:
+            there = partitions(folder)
+            if twice := sorted(found.keys() & there):
+                (topic, number), *_ = twice
+                raise InputError(
+                    f"{found[twice[0]].parent} and {folder} both have {topic}-{number}: give the "
+                    "log directories of one broker (log.dirs), since others have replicas"
+                )
+            found |= there
+        return set(found)
+
+    def _require_whole(self, topic: str) -> bool:
+        """Refuse a state topic that lacks partitions; return whether control records count."""
+        if topic != STATE_TOPIC:
+            return False
+        there = {number for name, number in self.places() if name == topic}
         silent = frozenset(range(max(there, default=0))) - there
-        if topic == STATE_TOPIC and silent and self.unread is None:
+        if silent and self.unread is None:
             s, numbers = "s" * (len(silent) > 1), ", ".join(map(str, sorted(silent)))
             error = NoLeaderError(
-                f"{self.folder} lacks partition{s} {numbers} of {STATE_TOPIC}, "
-                "which other brokers have: capture the cluster, or ask for lag or windows of what "
-                "is there"
+                f"{self._named()} lacks partition{s} {numbers} of {STATE_TOPIC}, which another of "
+                "the broker's log directories (log.dirs) or another broker has: give --segments "
+                "for each directory, capture the cluster, or ask for lag or windows of what is "
+                "there"
             )
             error.topic, error.silent = STATE_TOPIC, silent
             raise error
+        return self.control or not there

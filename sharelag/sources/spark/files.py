@@ -20,7 +20,6 @@ from sharelag.sources.files.raw_files import MARKS, RawFile, of_paths, refusal
 from sharelag.sources.files.segments import partitions, read_partition
 from sharelag.sources.spark.sessions import is_connect
 from sharelag.sources.spark.workers import map_in_arrow
-from sharelag.wire.fields import STATE_TOPIC
 
 #: Maximum size in bytes of files that are sent to a remote Spark, and of what is in them.
 _MOST_SENT, _MOST_DECODED = 256 << 20, TABLE_BYTES
@@ -189,7 +188,7 @@ def segments(spark: SparkSession, folder: Path, topic: str, control: bool = Fals
         Must be accessible for all Spark workers.
     topic : str
     control : bool
-        Control records in users' topics count although there is a ``__share_group_state``.
+        Control records in users' topics count as well.
 
     Returns
     -------
@@ -197,7 +196,7 @@ def segments(spark: SparkSession, folder: Path, topic: str, control: bool = Fals
         `sharelag.schemas.RAW`.
     """
     places = sorted(number for name, number in partitions(folder) if name == topic)
-    found = control_segments(folder, control) if topic == STATE_TOPIC else []
+    found = control_segments(folder) if control else []
     if found and not places:
         return _control(spark, folder, found)
 

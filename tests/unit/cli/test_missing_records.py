@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -111,7 +112,7 @@ def test_a_brokers_folder_without_some_state_partitions(broker: str) -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == 2
     assert all(row["unread_state_partitions"] == [0, 1] for row in rows)
-    assert f"lacks partitions 0, 1 of {STATE_TOPIC}, which other brokers have" in done.stderr
+    assert f"lacks partitions 0, 1 of {STATE_TOPIC}, which another of" in done.stderr
     done = sharelag("lag", "--segments", broker, "--engine", "local")
     assert done.returncode == 3
     assert "INCOMPLETE: share partitions whose state is in state partitions 0, 1" in done.stdout
@@ -123,3 +124,69 @@ def test_a_brokers_folder_without_some_state_partitions(broker: str) -> None:
     for number in (0, 1):
         (Path(broker) / f"{STATE_TOPIC}-{number}").mkdir()
     assert sharelag("windows", "--segments", broker, "--engine", "local").returncode == 0
+
+
+# ---- a broker with several log directories -------------------------------------------------------
+
+#: Eight state partitions, four in each.
+DIRECTORIES = [str(DATA / "two-log-dirs" / name) for name in ("d1", "d2")]
+
+
+def _rows(*arguments: str) -> list[dict[str, Any]]:
+    done = sharelag("lag", *arguments, "--engine", "local", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_all_log_directories_of_a_broker_are_one_input(order: int) -> None:
+    first, second = DIRECTORIES[::order]
+    rows = _rows("--segments", first, "--segments", second)
+    assert len(rows) == 10
+    assert _rows("--segments", f"{first},{second}") == rows
+    assert sum(row["lag"] for row in rows if row["group_id"] == "billing") == 80
+    (billing,) = [
+        row
+        for row in _rows("--segments", first, "--segments", second, "--by", "group")
+        if row["group_id"] == "billing"
+    ]
+    assert billing["lag"] == 80
+    bench = package.open(f"{first},{second}", engine="local")
+    assert len(bench.lag()) == 10
+    assert sorted(bench.groups) == sorted({row["group_id"] for row in rows})
+
+
+@pytest.mark.parametrize("folder", DIRECTORIES)
+def test_one_log_directory_of_several_is_a_partial_answer(folder: str) -> None:
+    done = sharelag("lag", "--segments", folder, "--engine", "local", "-o", "json")
+    assert done.returncode == 3
+    assert "give --segments for each directory" in done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert 0 < len(rows) < 10
+    assert all(row["unread_state_partitions"] for row in rows)
+    done = sharelag("lag", "--segments", folder, "--by", "group", "--engine", "local")
+    assert (done.returncode, done.stdout) == (3, "")
+
+
+def test_log_directories_of_two_brokers_are_refused(tmp_path: Path) -> None:
+    first, second = DIRECTORIES
+    replica = Path(second) / f"{STATE_TOPIC}-0"
+    shutil.copytree(first, tmp_path / "other")
+    shutil.copytree(replica, tmp_path / "other" / replica.name)
+    done = sharelag("lag", "--segments", str(tmp_path / "other"), "--segments", second)
+    assert done.returncode == 1
+    assert f"both have {STATE_TOPIC}-0: give the log directories of one broker" in done.stderr
+
+
+def test_a_log_directory_without_state_goes_with_one_that_has_it(tmp_path: Path) -> None:
+    """Kafka deals partitions out by their number: a small disk may have none of the state."""
+    first, second = (tmp_path / name for name in ("first", "topics"))
+    shutil.copytree(DIRECTORIES[0], first)
+    second.mkdir()
+    for checkpoint in first.glob("*-checkpoint"):
+        shutil.copy2(checkpoint, second)  # with its time, which is the moment
+    for place in first.glob("orders-*"):
+        shutil.move(place, second)
+    three = (str(first), str(second), DIRECTORIES[1])
+    rows = _rows(*(word for folder in three for word in ("--segments", folder)))
+    assert rows == _rows("--segments", ",".join(DIRECTORIES))

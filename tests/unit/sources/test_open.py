@@ -28,7 +28,7 @@ def test_each_option_names_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
     demo = folder_of(DEMO)
     assert named_input(capture=demo) == CaptureInput(demo) == open_input(demo) == open_input(DEMO)
     assert named_input(raw="lake.state") == RawInput("lake.state")
-    assert named_input(segments="/var/kafka") == SegmentsInput(Path("/var/kafka"))
+    assert named_input(segments="/var/kafka") == SegmentsInput((Path("/var/kafka"),))
     cluster = named_input(bootstrap_server="broker:9092", timeout=3)
     assert isinstance(cluster, KafkaInput)
     assert (cluster.config.bootstrap_servers, cluster.config.timeout) == ("broker:9092", 3)

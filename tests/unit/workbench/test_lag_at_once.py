@@ -112,5 +112,5 @@ def test_records_that_nobody_has_counted_are_not_read_twice(tmp_path: Path) -> N
     printed = tmp_path / "printed.txt"
     printed.write_text('{"key":{"version":0},"value":null}\n')
     assert is_printed(printed)
-    for source in (SegmentsInput(tmp_path), PrintedInput(printed)):
+    for source in (SegmentsInput((tmp_path,)), PrintedInput(printed)):
         assert not engines.is_sooner_here(source)
