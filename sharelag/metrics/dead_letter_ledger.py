@@ -9,6 +9,8 @@ can be two of one record. The status of an offset is
 
 * ``written``: archived, with one record in the queue;
 * ``duplicate``: with several;
+* ``marker``: with a record that has the key and the value of a transaction's marker: Kafka 4.4
+  sends these, too, when their locks expire, and nobody wrote them to be read;
 * ``missing``: archived, with none;
 * ``archiving``: on its way, ``stuck``: for longer than the patience;
 * ``passed``: in the queue; the start offset has passed it, and the records of the state topic that
@@ -38,7 +40,7 @@ REASONS = {
 #: What needs somebody's attention first.
 STATUSES = (
     *("missing", "stuck", "unexpected", "unreadable"),
-    *("duplicate", "archiving", "written", "passed"),
+    *("duplicate", "archiving", "written", "passed", "marker"),
 )
 _ARCHIVED, _ARCHIVING = int(DeliveryState.ARCHIVED), int(DeliveryState.ARCHIVING)
 _PLACE = ("group_id", "topic_id", "partition")
@@ -128,6 +130,7 @@ _SUMS = [
     ("delivery_count", "max"),
     ("message", "min"),
     ("copied", "min"),
+    ("marker", "max"),
     ("topic", "min"),
 ]
 _SUMMED = {
@@ -139,6 +142,7 @@ _SUMMED = {
     "told_count": pa.int16(),
     "message": pa.string(),
     "copied": pa.bool_(),
+    "marker": pa.bool_(),
     "told_topic": pa.string(),
 }
 
@@ -168,6 +172,7 @@ def _judged(both: pa.Table, now: int) -> pa.Table:
     is_going = pc.and_(is_going, pc.invert(is_past))
     is_done = pc.or_(is_done, pc.and_(pc.is_valid(column["delivery_state"]), is_past))
     cases = [
+        column["marker"].fill_null(False),
         pc.and_(is_done, pc.equal(letters, 0)),
         pc.and_(is_done, pc.equal(letters, 1)),
         pc.and_(is_going, is_stuck),
@@ -177,7 +182,16 @@ def _judged(both: pa.Table, now: int) -> pa.Table:
     ]
     status = pc.case_when(
         pc.make_struct(*cases),
-        *("missing", "written", "stuck", "archiving", "duplicate", "passed", "unexpected"),
+        *(
+            "marker",
+            "missing",
+            "written",
+            "stuck",
+            "archiving",
+            "duplicate",
+            "passed",
+            "unexpected",
+        ),
     )
     count = pc.coalesce(column["delivery_count"], column["told_count"])
     is_limit = pc.greater_equal(count, column["delivery_limit"])

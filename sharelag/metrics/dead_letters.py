@@ -21,6 +21,10 @@ _NEEDED = {"group": "group_id", "topic": "topic", "partition": "partition", "off
 _HEADERS = _NEEDED | {"delivery.count": "delivery_count", "message": "message"}
 #: A window has at most 10,000 offsets, and what lies between them; a longer batch is damaged.
 _LONGEST = 10_000_000
+#: Keys of the markers that end a transaction (``ControlRecordType``), and how their values
+#: (``EndTransactionMarker``) begin and how long they are.
+_MARKERS = pa.array([b"\0\0\0\0", b"\0\0\0\1"])  # it was aborted, it was committed
+_MARKED, _MARKER_SIZE = b"\0\0", 6
 _ARCHIVED, _ARCHIVING = int(DeliveryState.ARCHIVED), int(DeliveryState.ARCHIVING)
 
 
@@ -45,14 +49,19 @@ def letters_arrow(raw: Arrow) -> pa.Table:
     names = pc.struct_field(headers, ["key"])
     values = pc.struct_field(headers, ["value"])
     texts = {name: _header(names, values, parents, rows, key) for key, name in _HEADERS.items()}
+    key, value = flat(table.column("key")), flat(table.column("value"))
+    copied = pc.or_(pc.is_valid(key), pc.is_valid(value))
+    is_marker = pc.and_(
+        pc.is_in(key, _MARKERS),
+        pc.and_(pc.equal(pc.binary_length(value), _MARKER_SIZE), pc.starts_with(value, _MARKED)),
+    ).fill_null(False)
     columns = {
         "queue": flat(table.column("topic")),
         "queue_partition": flat(table.column("partition")),
         "queue_offset": flat(table.column("offset")),
         "timestamp": flat(table.column("timestamp")),
-        "copied": pc.or_(
-            pc.is_valid(flat(table.column("key"))), pc.is_valid(flat(table.column("value")))
-        ),
+        "copied": copied,
+        "marker": pc.if_else(copied, is_marker, None),
         **texts,
     }
     for name in ("partition", "offset", "delivery_count"):

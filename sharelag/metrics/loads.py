@@ -253,15 +253,24 @@ def count_stateless(groups: pa.Table, states: Arrow) -> int:
 # ---- measures of partitions ----------------------------------------------------------------------
 
 
+def name_topics(table: pa.Table, groups: pa.Table) -> pa.Table:
+    """Return a table of share partitions with the names of topics that only their groups know."""
+    _, place, topics = exploded(groups, "initialized_topics")
+    names = _names_of(topics).take(pc.index_in(keys(table, SHARE_PARTITION), place))
+    topic = pc.coalesce(flat(table.column("topic")), names)
+    return table.set_column(table.column_names.index("topic"), "topic", topic)
+
+
+def _names_of(topics: pa.StructArray) -> pa.Array:
+    names = pc.struct_field(topics, "topic_name")
+    return pc.if_else(pc.equal(names, "<UNKNOWN>"), pa.scalar(None, pa.string()), names)
+
+
 def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
     """Add initialized partitions without a state, and topic names known only from the group."""
     row, place, topics = exploded(groups, "initialized_topics")
-    names = pc.struct_field(topics, "topic_name")
-    names = pc.if_else(pc.equal(names, "<UNKNOWN>"), pa.scalar(None, pa.string()), names)
-    have = keys(table, SHARE_PARTITION)
-    known_names = names.take(pc.index_in(have, place))
-    topic = pc.coalesce(flat(table.column("topic")), known_names)
-    table = table.set_column(table.column_names.index("topic"), "topic", topic)
+    names, have = _names_of(topics), keys(table, SHARE_PARTITION)
+    table = name_topics(table, groups)
     new = {
         "group_id": flat(groups.column("group_id")).take(pa.array(row)),
         "topic": names,

@@ -29,6 +29,7 @@ LETTERS = pa.schema(
         ("delivery_count", pa.int16()),  # null: the broker did not tell
         ("message", pa.string()),  # why, in the broker's words
         ("copied", pa.bool_()),  # it has the key or the value of the source record
+        ("marker", pa.bool_()),  # these are those of a transaction's marker; null: not copied
         ("problem", pa.string()),  # why it is not a dead letter of a share group; else null
     ]
 )

@@ -23,6 +23,7 @@ class Letter(NamedTuple):
     deliveries: int | None = 1
     message: str | None = REJECTED
     value: bytes | None = None
+    key: bytes | None = None
 
     @property
     def headers(self) -> list[tuple[str, bytes]]:
@@ -52,7 +53,7 @@ def queue_table(
         row: dict[str, Any] = {"topic": topic, "timestampType": 0}
         if isinstance(letter, Letter):
             place = letter.partition % partitions
-            row |= {"value": letter.value, "headers": letter.headers}
+            row |= {"key": letter.key, "value": letter.value, "headers": letter.headers}
         else:
             place = 0
             row |= letter

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.metrics.dead_letter_ledger import summary_words
+from sharelag.metrics.loads import name_topics
 from sharelag.metrics.redrive import REDRIVEN, redrive_arrow
 from sharelag.model.settings import each_in_force
 from sharelag.reading import Ledger, OfQueue
@@ -31,7 +32,12 @@ _PRUNED = (
 )
 _GAPS = (
     "a record that is neither in the queue nor at the delivery limit was rejected, or was a gap: "
-    "markers and compacted offsets are archived, too, and never sent to a queue"
+    "compacted offsets are archived, too, and never sent to a queue, nor are markers unless their "
+    "locks expire"
+)
+_ALIKE = (
+    "which letters without key and value belong to markers of transactions: Kafka 4.4 sends these "
+    f"when their locks expire; with {_COPIES}=true later ones show it"
 )
 _TO_ALL = (
     "Nothing was sent. What is sent to the topic again comes to all its groups; a reset "
@@ -82,7 +88,13 @@ class WithQueues(Opened):
         ]
         base = self._base()
         is_missing = "missing" in table.column("status").to_pylist()
-        unknown = (_PRUNED, *([_GAPS] if is_missing else []))
+        bare = pc.and_(pc.greater(table.column("letters"), 0), pc.invert(table.column("copied")))
+        may_be_markers = pc.any(bare).as_py()
+        unknown = (
+            _PRUNED,
+            *([_GAPS] if is_missing else []),
+            *([_ALIKE] if may_be_markers else []),
+        )
         return replace(
             base,
             title="Where are the records that were given up?",
@@ -148,7 +160,7 @@ class WithQueues(Opened):
     def _of_queue(self, group: str | None, queue: Any) -> OfQueue:
         """Return what is compared: share partitions of a group or all, and the queue."""
         evidence = self.evidence(group)
-        lag = evidence.lag
+        lag = name_topics(evidence.lag, evidence.groups)
         groups = sorted(set(lag.column("group_id").to_pylist()))
         force = each_in_force(evidence.settings, groups)
         limits = {

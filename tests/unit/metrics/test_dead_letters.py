@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.dead_letter_ledger import (
@@ -117,6 +120,57 @@ def test_a_start_offset_that_has_passed_finishes_what_was_archiving() -> None:
     said = {offset: row[0] for offset, row in by_offset(found).items()}
     assert said == {10: "written", 3: "passed", 30: "unexpected"}
     assert by_offset(found)[3][4] is False  # deleted from the log
+
+
+def test_letters_that_are_markers_are_their_own_kind() -> None:
+    of = {  # key and value by offset: ControlRecordType and EndTransactionMarker of Kafka
+        10: (b"\0\0\0\1", b"\0\0\0\0\0\7"),
+        11: (b"\0\0\0\0", b"\0\0\0\0\1\0"),
+        12: (b"\0\0\0\2", b"\0\0\0\0\0\0"),  # a leader's change is never in a share partition
+        13: (b"\0\0\0\1", b"\0\1\0\0\0\0"),
+        14: (b"\0\0\0\1", b"\0\0\0\0\0\0\0"),
+        15: (b"\0\0\0\1", None),
+        16: (None, b"\0\0\0\0\0\0"),
+        17: (None, None),
+    }
+    given = [
+        letter(offset, 5, EXCEEDED, key=key, value=value) for offset, (key, value) in of.items()
+    ]
+    found, _ = ledger([(-1, [(10, 17, 4, 5)])], queue_table([*given, given[1]]))
+    said = {offset: row[0] for offset, row in by_offset(found).items()}
+    assert said == dict.fromkeys(of, "written") | {10: "marker", 11: "marker"}
+    planned = redrive_arrow(found).to_pylist()
+    assert sum(row["offsets"] for row in planned) == 6
+    assert min(row["first_offset"] for row in planned) == 12
+    with pytest.raises(InputError, match="nothing to send of markers"):
+        redrive_arrow(found, ("marker",))
+
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "kafka-4.4"
+
+
+def test_a_queue_that_a_broker_wrote_markers_into() -> None:
+    """Four transactions of three records, which Kafka 4.4.0 gave up with their markers."""
+    bench = sharelag.open(DATA / "both-gaps.parquet", engine="local")
+    queue = DATA / "queue-dlq.gaps-gaps.parquet"
+    found = by_offset(bench.dead_letters("gaps", queue).table)
+    assert {offset for offset, row in found.items() if row[0] == "marker"} == {3, 7, 11, 15}
+    assert {row[0] for row in found.values()} == {"written", "marker"}
+    assert len(found) == 16
+    assert {row["topic"] for row in bench.dead_letters("gaps", queue).table.to_pylist()} == {"gaps"}
+    planned = bench.redrive("gaps", queue).table.to_pylist()
+    assert sum(row["offsets"] for row in planned) == 12
+
+
+def test_letters_without_copies_may_be_markers_and_it_is_said() -> None:
+    bench = sharelag.open(DATA / "both-gaps.parquet", engine="local")
+    queue = pq.read_table(DATA / "queue-dlq.gaps-gaps.parquet")
+    for name in ("key", "value"):
+        nothing = pa.nulls(queue.num_rows, pa.binary())
+        queue = queue.set_column(queue.schema.names.index(name), name, nothing)
+    answer = bench.dead_letters("gaps", queue)
+    assert {row["status"] for row in answer.table.to_pylist()} == {"written"}
+    assert any("markers of transactions" in one for one in answer.unknown)
 
 
 def test_records_that_are_no_dead_letters_are_counted_by_what_is_wrong() -> None:
