@@ -49,7 +49,9 @@ def redrive_arrow(
         A status does not exist, or there is nothing to send of it.
     """
     if "marker" in statuses:
-        raise InputError("there is nothing to send of markers of transactions: leave out the status marker")
+        raise InputError(
+            "there is nothing to send of markers of transactions: leave out the status marker"
+        )
     if unknown := [name for name in statuses if name not in STATUSES]:
         raise InputError(f"unknown status {unknown[0]!r}: choose one of {', '.join(STATUSES)}")
     table = as_table(ledger)
