@@ -11,12 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import InputError
+from sharelag.errors import InputError, TopicMissingError
 from sharelag.schemas.dead_letters import WITH_HEADERS
 from sharelag.sources.files.raw_files import RawFile, is_raw, list_raw
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 
+_ENABLED = "errors.deadletterqueue.group.enable"
+_CREATED = "errors.deadletterqueue.auto.create.topics.enable"
 _WHAT = "the dead-letter queue"
 _NEEDED = "give the name of its topic, Parquet files, or a table with Spark's columns of Kafka"
 
@@ -33,11 +35,14 @@ class Queue:
         How to reach the cluster that has it; None where records are given.
     given
         Paths of Parquet files, or a table: `sharelag.schemas.dead_letters.WITH_HEADERS`.
+    of_group
+        A group's setting names the topic, which then need not exist before the first letter.
     """
 
     topic: str = ""
     config: ClientConfig | None = None
     given: Any = None
+    of_group: bool = False
 
     @cached_property
     def ranges(self) -> dict[int, tuple[int, int]]:
@@ -46,7 +51,34 @@ class Queue:
 
         if self.config is None:
             return {}
-        return kafka.offset_ranges(self.config, self.topic)
+        try:
+            return kafka.offset_ranges(self.config, self.topic)
+        except TopicMissingError:
+            if not self.of_group:
+                raise
+            return {}
+
+    @cached_property
+    def refusal(self) -> str | None:
+        """Why brokers write no letters to a topic of a running cluster; None: nothing is known."""
+        from sharelag.sources.kafka.settings import settings
+
+        if self.config is None:
+            return None
+        rows = settings(self.config, [], [self.topic]).to_pylist()
+        values = {row["name"]: row["value"] for row in rows}
+        if not self.ranges:
+            creates = values.get(_CREATED)
+            then = (
+                "brokers create it with the first letter"
+                if creates == "true"
+                else f"create it with {_ENABLED}=true, since brokers give letters up until it is "
+                f"there ({_CREATED} is {creates or 'not known'})"
+            )
+            return f"the topic {self.topic} does not exist: {then}"
+        if values.get(_ENABLED) != "false":
+            return None
+        return f"brokers write no letters to {self.topic}: set its {_ENABLED} to true"
 
     @property
     def paths(self) -> list[RawFile] | None:

@@ -87,7 +87,10 @@ class WithQueues(Opened):
             f"{more:,} more runs of offsets are in the DataFrame (to_spark)" if more else "",
         ]
         base = self._base()
-        is_missing = "missing" in table.column("status").to_pylist()
+        statuses = set(found.sums.column("status").to_pylist())
+        is_missing = "missing" in statuses
+        if statuses & {"missing", "stuck", "archiving"}:
+            notes.append(self._of_queue(group, queue).queue.refusal or "")
         bare = pc.and_(pc.greater(table.column("letters"), 0), pc.invert(table.column("copied")))
         may_be_markers = pc.any(bare).as_py()
         unknown = (
@@ -185,4 +188,4 @@ class WithQueues(Opened):
                 f"which dead-letter queue is not known ({TOPIC}: {found}): give its topic or "
                 "its records with --queue (queue=)"
             )
-        return queue_of(self.source, names[0])
+        return replace(queue_of(self.source, names[0]), of_group=True)

@@ -1,0 +1,97 @@
+"""Dead-letter queues that a live broker of Kafka 4.4.0 fills, or says nothing of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import AcknowledgeType, Message
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+import sharelag
+from sharelag.errors import TopicMissingError
+from tests.support.command import sharelag as command
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.workload import (
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
+
+GROUP, TOPIC, QUEUE = "billing", "orders", "dlq.orders"
+ENABLED = "errors.deadletterqueue.group.enable"
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    """A group whose queue is named by its setting, and does not exist."""
+    with KafkaBroker(version="4.4.0") as broker:
+        create_topics(broker.bootstrap_servers, {TOPIC: 2})
+        settings = {
+            "share.auto.offset.reset": "earliest",
+            "errors.deadletterqueue.topic.name": QUEUE,
+            "errors.deadletterqueue.copy.record.enable": "true",
+        }
+        set_group_config(broker.bootstrap_servers, GROUP, **settings)
+        yield broker.bootstrap_servers
+
+
+def decide(message: Message) -> AcknowledgeType:
+    is_fine = (message.offset() or 0) % 5
+    return AcknowledgeType.ACCEPT if is_fine else AcknowledgeType.REJECT
+
+
+def reject_four(servers: str) -> None:
+    """Produce twenty records, of which the group rejects four."""
+    produce(servers, TOPIC, numbered(20, 2))
+    share_consume(servers, GROUP, [TOPIC], decide, until=20)
+
+
+def statuses(servers: str) -> dict[str, int]:
+    with sharelag.open(servers, engine="local") as bench:
+        rows = bench.dead_letters(GROUP).table.to_pylist()
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row["status"]] = found.get(row["status"], 0) + row["offsets"]
+    return found
+
+
+def wait_until_they_are(servers: str, wanted: dict[str, int]) -> None:
+    wait_until(lambda: statuses(servers) == wanted, f"the ledger has {wanted}", timeout=60)
+
+
+def test_letters_that_brokers_do_not_write_and_why(servers: str) -> None:
+    reject_four(servers)
+    wait_until_they_are(servers, {"missing": 4})
+    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
+    assert done.returncode == 0, done.stderr
+    assert "4 missing" in done.stderr
+    assert f"the topic {QUEUE} does not exist: create it with {ENABLED}=true" in done.stderr
+    with pytest.raises(TopicMissingError, match=r"no topic 'dlq\.ordres'"):
+        sharelag.open(servers, engine="local").dead_letters(GROUP, "dlq.ordres")
+
+    create_topics(servers, {QUEUE: 1})
+    reject_four(servers)
+    wait_until_they_are(servers, {"missing": 8})
+    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
+    assert f"brokers write no letters to {QUEUE}: set its {ENABLED} to true" in done.stderr
+
+    entry = ConfigEntry(ENABLED, "true", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, QUEUE, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
+    reject_four(servers)
+    wait_until_they_are(servers, {"missing": 8, "written": 4})
+    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
+    assert "brokers write no letters" not in done.stderr
+    assert "4 written (rejected 4)" in done.stderr
