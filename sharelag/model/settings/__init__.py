@@ -2,7 +2,7 @@
 
 from sharelag.model.settings.catalogue import (
     CATALOGUE,
-    DEAD_LETTERS,
+    LATER,
     DRAFT,
     PROFILES,
     Setting,
@@ -19,7 +19,7 @@ from sharelag.model.settings.rules import Problem, check, check_all, parse
 
 __all__ = [
     "CATALOGUE",
-    "DEAD_LETTERS",
+    "LATER",
     "DRAFT",
     "PROFILES",
     "Problem",

@@ -62,8 +62,8 @@ public final class SettingsOracle {
     private static ObjectNode list() {
         ObjectNode answer = Lines.JSON.createObjectNode();
         ArrayNode settings = answer.putArray("settings");
-        show(settings, "broker", BROKER, Set.of("group.share.", "share."));
-        show(settings, "group", GroupConfig.CONFIG_DEF, Set.of("share."));
+        show(settings, "broker", BROKER, Set.of("group.share.", "share.", "errors.deadletterqueue."));
+        show(settings, "group", GroupConfig.CONFIG_DEF, Set.of("share.", "errors.deadletterqueue."));
         return answer;
     }
 
