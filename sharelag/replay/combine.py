@@ -2,9 +2,8 @@
 
 A port of ``PersisterStateBatchCombiner`` (Kafka 4.3.1), including the batches it leaves unmerged.
 `combine` is the readable form; `combine_rows` is the same algorithm over an integer matrix,
-compiled, for replay. Kafka 4.4 gives each offset the same batch and also joins equal neighbours
-(KAFKA-20691): `joins_neighbours` tells of a version whether it does, and what comes out is joined
-once, at the end.
+compiled, for replay. Kafka 4.4 gives each offset the same state and also joins equal neighbours
+(KAFKA-20691): what comes out is joined once, at the end, where `joins_neighbours` says so.
 
 Batches are ordered by (first, last, count, state). The *rank* of a batch is (count, state). Old and
 new batches are treated the same: where two overlap, the higher rank wins, whichever is newer.

@@ -123,7 +123,7 @@ def replay_arrow(records: Arrow, kafka_version: str | None = None) -> pa.RecordB
     heap = ready(replay_rows, work)(walk, key, columns, numbers, new_heap())
     lists = ready(put_states, work)(numbers, heap)
     state = numbers.reshape(-1, k.STATE_COLUMNS)
-    windows = windows_table(last_records(table, state), state, *lists, kafka_version)
+    windows = windows_table(last_records(table, state), state, *lists, kafka_version=kafka_version)
     return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
 
 

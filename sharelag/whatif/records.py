@@ -31,7 +31,7 @@ from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, Reco
 from sharelag.wire.placement import state_partition
 
 #: The version of the share coordinator that the simulation is of.
-_COORDINATOR = "4.3.1"
+COORDINATOR = "4.3.1"
 #: An epoch in a request that is not checked.
 NO_EPOCH = -1
 
@@ -246,7 +246,7 @@ class StateTopic:
         after = window.start_offset if start == UNINITIALIZED_START_OFFSET else start
         if (known.updates or 0) >= self._limit:
             batches = write.batches if write else ()
-            merged = tuple(combine(known.window.batches, batches, after, _COORDINATOR))
+            merged = tuple(combine(known.window.batches, batches, after, COORDINATOR))
             epoch = window.snapshot_epoch + 1
             self._snapshot(
                 key,
@@ -256,7 +256,7 @@ class StateTopic:
             return
         # Without older batches among them, offsets and runs of them combine to the same; runs do so
         # faster.
-        news = combine((), write.merged if write else (), start, _COORDINATOR)
+        news = combine((), write.merged if write else (), start, COORDINATOR)
         window = replace(
             window, leader_epoch=leader_epoch, start_offset=after, delivery_complete_count=count
         )

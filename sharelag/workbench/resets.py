@@ -193,7 +193,9 @@ def _about_commands(commands: Sequence[str], to: Target, version: str | None) ->
         return ""
     can = "Admin.alterShareGroupOffsets of Kafka's Java client can."
     if commands:
-        assumed = f"The version of Kafka is not known here: the command is of the newest, {NEWEST}, "
+        assumed = (
+            f"The version of Kafka is not known here: the command is of the newest, {NEWEST}, "
+        )
         return "" if version else f"{assumed}and {TAKES_OFFSETS} is the first that has it."
     if has_reached(version, TAKES_OFFSETS):
         return f"kafka-share-groups.sh needs offsets, and some are not known here: {can}"

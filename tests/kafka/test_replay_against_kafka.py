@@ -85,7 +85,10 @@ def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any
     for records, theirs in zip(
         sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True
     ):
-        assert as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION)) == theirs["states"]
+        assert (
+            as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION))
+            == theirs["states"]
+        )
         assert theirs["loadFailedAt"] is None
 
 
@@ -98,7 +101,10 @@ def test_long_sequences_of_ordered_batches_give_the_coordinators_state(
     ]
     answers = oracle_replayer.ask_many(map(_question, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
-        assert as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION)) == theirs["states"]
+        assert (
+            as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION))
+            == theirs["states"]
+        )
 
 
 def test_history_gives_the_coordinators_state_after_every_record(
@@ -186,7 +192,10 @@ def test_the_default_goes_on_after_a_bad_record(
         sequences.append(records)
     answers = oracle_replayer_keep_going.ask_many(map(_question, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
-        assert as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION)) == theirs["states"]
+        assert (
+            as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION))
+            == theirs["states"]
+        )
 
 
 def _with_offsets(records: list[generators.Record]) -> list[tuple[int, bytes, bytes | None]]:

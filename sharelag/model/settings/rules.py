@@ -10,8 +10,8 @@ from difflib import get_close_matches
 
 from sharelag.model.settings.catalogue import (
     CATALOGUE,
-    LATER,
     DRAFT,
+    LATER,
     Setting,
     Typed,
     catalogue,

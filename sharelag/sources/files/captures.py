@@ -270,12 +270,13 @@ def _patience(path: Path, text: Any) -> timedelta | None:
 
 
 def _kafka_version(path: Path, text: Any) -> str | None:
+    if text is None:
+        return None
     try:
-        if text is not None:
-            version_of(text)
+        version_of(str(text))
     except InputError as error:
         raise InputError(f"{path}: kafka_version: {str(error)[:200]}") from None
-    return text
+    return str(text)
 
 
 def _count(partitions: object) -> int:

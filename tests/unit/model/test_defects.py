@@ -73,7 +73,16 @@ def test_what_is_not_a_version_is_an_error() -> None:
 
 
 def test_a_release_is_known_by_what_it_supports() -> None:
-    levels = {25: "4.0", 26: "4.0", 27: "4.1", 28: "4.1", 29: "4.2", 30: "4.3", 31: "4.4", 33: "4.4"}
+    levels = {
+        25: "4.0",
+        26: "4.0",
+        27: "4.1",
+        28: "4.1",
+        29: "4.2",
+        30: "4.3",
+        31: "4.4",
+        33: "4.4",
+    }
     assert {level: release_of(level) for level in levels} == levels
     assert (release_of(24), release_of(34)) == (None, None)
 
