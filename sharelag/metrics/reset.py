@@ -183,7 +183,7 @@ def kafkas_commands(
     topics : sequence of str
         Without any, all.
     to : "earliest", "latest", int, datetime or None
-        None: each share partition to an offset of its own, which a file names.
+        None: each share partition to its new start offset, by a file.
     server, command_config : optional
         Of a running cluster.
     kafka_version : str, optional

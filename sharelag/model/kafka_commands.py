@@ -1,4 +1,4 @@
-"""Command lines of Kafka's tools for share groups, checked as a version of Kafka checks them. No I/O.
+"""Command lines of Kafka's tools for share groups, checked as each version checks them. No I/O.
 
 ``ShareGroupCommandOptions``, ``ShareGroupCommand`` and ``ConsoleShareConsumerOptions`` decide what
 is refused; tests ask them.
@@ -15,7 +15,7 @@ from sharelag.errors import InputError
 from sharelag.model.settings import Problem
 from sharelag.model.versions import has_reached
 
-#: The release with options of its own (KIP-1323).
+#: The release that brought options to reset to offsets (KIP-1323).
 _LATER = "4.4"
 Given = Mapping[str, Sequence[str | None]]
 

@@ -1,4 +1,4 @@
-"""Versions of Kafka: how they are read, compared, and told by what brokers support. No I/O."""
+"""Versions of Kafka: how they are read and compared, and which release a broker has. No I/O."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from sharelag.errors import InputError
 
 #: The release that is assumed where nothing tells one.
 NEWEST = "4.4"
-#: The ``metadata.version`` from which on a broker that supports it is of a release; its patch level
-#: is not known by it.
+#: The release of a broker by the least ``metadata.version`` that it has to support; its patch level
+#: is not known by that.
 _RELEASES = {25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
 _GREATEST = 33
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:-.*)?", re.ASCII)
@@ -30,7 +30,7 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def has_reached(version: str | None, release: str) -> bool:
-    """Whether a version is of a release, such as ``4.4``, or of a later one; None is the newest."""
+    """Whether a version belongs to a release, such as ``4.4``, or a later one; None is the newest."""
     return version_of(version or NEWEST)[:2] >= version_of(release)
 
 

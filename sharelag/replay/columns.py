@@ -114,6 +114,7 @@ def windows_table(
     raw_at: Any,
     runs: Any,
     runs_at: Any,
+    *,
     kafka_version: str | None = None,
 ) -> pa.RecordBatch:
     """Return `sharelag.schemas.WINDOWS`, one row per state that exists.

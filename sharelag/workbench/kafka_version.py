@@ -1,4 +1,4 @@
-"""The version of Kafka that an input is of."""
+"""The version of Kafka that an input comes from."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def told_version(source: Input) -> str | None:
 
     try:
         return broker_features(source.config).release
-    except ClusterError:  # whoever asks for more of the cluster meets it there
+    except ClusterError:  # the next request to the cluster reports it
         return None

@@ -194,7 +194,7 @@ def _about_commands(commands: Sequence[str], to: Target, version: str | None) ->
     can = "Admin.alterShareGroupOffsets of Kafka's Java client can."
     if commands:
         assumed = (
-            f"The version of Kafka is not known here: the command is of the newest, {NEWEST}, "
+            f"The version of Kafka is not known here: the command is for the newest, {NEWEST}, "
         )
         return "" if version else f"{assumed}and {TAKES_OFFSETS} is the first that has it."
     if has_reached(version, TAKES_OFFSETS):

@@ -167,7 +167,7 @@ def test_a_command_is_of_the_version_that_has_it() -> None:
     assert not check_command(shlex.split(line.partition(": ")[2]), "4.4.0").problems
     assumed = command(*asked, "--to-offset", "100", "-o", "json")
     assert line in assumed.stderr
-    assert "The version of Kafka is not known here: the command is of the newest" in assumed.stderr
+    assert "The version of Kafka is not known here: the command is for the newest" in assumed.stderr
     assert assumed.stdout == offset.stdout
     moved = command(*asked, "--shift-by", "-10", "-o", "json")
     rows = [json.loads(line) for line in moved.stdout.splitlines()]
