@@ -26,6 +26,7 @@ from sharelag.cli.output import note, write
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
+from sharelag.model.versions import NEWEST
 from sharelag.tables.words import terminal
 
 if TYPE_CHECKING:
@@ -278,8 +279,17 @@ def _features(config: ClientConfig, with_defects: bool = True) -> Iterator[Check
         "" if on else "turn share groups on: kafka-features.sh upgrade --feature share.version=1"
     )
     yield Check("ok" if on else "fail", "share.version", str(found.share_version), advice)
-    if with_defects and found.release is not None:
+    if not with_defects:
+        return
+    if found.release is not None:
         yield from _defects(found.release)
+    elif "metadata.version" in found.supported:
+        yield Check(
+            "warn",
+            "known defects",
+            f"unknown: the brokers are newer than Kafka {NEWEST}",
+            "use a newer sharelag, or name a version with --kafka-version",
+        )
 
 
 def _defects(kafka_version: str) -> Iterator[Check]:

@@ -9,18 +9,24 @@ import click
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
 from sharelag.cli.telling import tell
+from sharelag.model.versions import NEWEST
 from sharelag.tables import views
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @with_options(OUTPUT, VERBOSE)
+@click.option(
+    "--kafka-version",
+    metavar="VERSION",
+    help=f"Of the tools, such as 4.3.1.  [default: {NEWEST}]",
+)
 @click.argument("line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND...")
-def lint(output: str, line: tuple[str, ...]) -> int:
+def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     """Check a command of Kafka's tools for share groups; it is not run.
 
     The tools are kafka-share-groups.sh and kafka-console-share-consumer.sh. Write the command
     after lint as it is, or in quotes. A row is an option with its value, or with
-    Kafka's default; the exit code is 1 when Kafka 4.3.1 would refuse the command.
+    Kafka's default; the exit code is 1 when Kafka would refuse the command.
     """
     from sharelag.metrics.linted import linted_arrow
     from sharelag.model.kafka_commands import check_command
@@ -29,9 +35,10 @@ def lint(output: str, line: tuple[str, ...]) -> int:
 
     start_local()
     words = shlex.split(line[0]) if len(line) == 1 else line
-    checked = check_command(words)
+    checked = check_command(words, kafka_version)
     write(lines(each_row(linted_arrow(checked)), output, views.LINTED.columns))
     count = len(checked.problems)
     why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
-    tell(f"{checked.tool.name} {why}")
+    whose = kafka_version or f"{NEWEST}, which is assumed without --kafka-version,"
+    tell(f"{checked.tool.name} of Kafka {whose} {why}")
     return int(bool(checked.problems))

@@ -78,6 +78,11 @@ _MEMBERS = click.option(
 )
 @_SIMULATE
 @_MEMBERS
+@click.option(
+    "--kafka-version",
+    metavar="VERSION",
+    help="Of Kafka's command, such as 4.3.1; else that of the cluster, or the newest.",
+)
 def plan_reset(
     output: str,
     engine: str,
@@ -86,6 +91,7 @@ def plan_reset(
     local_offsets: str | None,
     simulate: bool,
     members: int | None,
+    kafka_version: str | None,
     **options: Any,
 ) -> None:
     """Show what a reset of a group's start offsets would do. It writes nothing.
@@ -115,6 +121,7 @@ def plan_reset(
             local_offsets=local_offsets,
             simulate=simulate,
             members=members,
+            kafka_version=kafka_version,
         )
     _print(result, output)
 

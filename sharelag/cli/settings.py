@@ -25,6 +25,7 @@ from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import PROFILES
+from sharelag.model.versions import NEWEST
 from sharelag.tables import views
 from sharelag.tables.words import terminal
 
@@ -48,7 +49,7 @@ _ANY_GROUP = "GROUP"
     "--kafka-version",
     type=click.Choice(PROFILES),
     help="Settings of this version, for --set without an input; draft: KIP-932 while under "
-    "discussion.  [default: 4.3.1]",
+    f"discussion.  [default: {NEWEST}]",
 )
 @click.option(
     "--consumer-config",
@@ -106,9 +107,11 @@ def settings(
     if values and not has_input:
         if ignored := given_options(_OF_INPUT):
             raise click.UsageError(f"{flags(ignored)} without an input: add one, or remove them.")
-        profile = kafka_version or "4.3.1"
+        profile = kafka_version or NEWEST
         found = check_given(values, profile)
         _print(found, output, problems)
+        if kafka_version is None:
+            tell(f"checked as Kafka {NEWEST}, which is assumed without --kafka-version")
         _note_commands(found, values, sorted(choice_of(options).groups) or [_ANY_GROUP], profile)
         return _status(found)
     if kafka_version:
@@ -135,7 +138,7 @@ def _in_force(
     _print(answer.table, output, problems)
     note_settings(known, sorted(groups))
     summarise(answer, source, None, "setting")
-    _note_commands(found, given, sorted(groups), "4.3.1", source)
+    _note_commands(found, given, sorted(groups), NEWEST, source)
     return answer.table
 
 

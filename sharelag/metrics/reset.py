@@ -20,12 +20,16 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.model import DeliveryState
+from sharelag.model.versions import has_reached
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 from sharelag.tables.words import client_words, shell_word
 
 _FINISHED = pa.array([int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED)], pa.int8())
 _EARLIEST, _LATEST = "earliest", "latest"
+#: The first release whose tool goes to offsets (KIP-1323).
+TAKES_OFFSETS = "4.4"
+_PLAN = "plan.csv"
 
 
 def plan_reset(
@@ -168,20 +172,59 @@ def kafkas_commands(
     to: str | int | datetime | None,
     server: str | None = None,
     command_config: str | Path | None = None,
+    kafka_version: str | None = None,
+    plan: pa.Table | None = None,
 ) -> list[str]:
     """Return the commands of Kafka that do it; empty where ``kafka-share-groups.sh`` has none.
 
-    The first one shows what the second one does.
+    Parameters
+    ----------
+    group : str
+    topics : sequence of str
+        Without any, all.
+    to : "earliest", "latest", int, datetime or None
+        None: each share partition to its new start offset, by a file.
+    server, command_config : optional
+        Of a running cluster.
+    kafka_version : str, optional
+        Of the tool; the newest if there is none. From 4.4 on it takes offsets.
+    plan : pyarrow.Table, optional
+        `sharelag.schemas.RESET_PLAN`, for the file.
+
+    Returns
+    -------
+    list of str
+        The last one does what the one before it shows.
     """
+    first = []
     if isinstance(to, datetime):
         at = to.astimezone(UTC)
         how = f"--to-datetime {at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}"
     elif to in (_EARLIEST, _LATEST):
         how = f"--to-{to}"
-    else:
+    elif not has_reached(kafka_version, TAKES_OFFSETS):
         return []
-    command = f"{_begun(group, topics or None, server, command_config)} --reset-offsets {how}"
-    return [f"{command} --dry-run", f"{command} --execute"]
+    elif to is not None:
+        how = f"--to-offset {to}"
+    else:
+        lines = _plan_lines(plan)
+        if not lines:
+            return []
+        first = [f"printf '%s\\n' {' '.join(map(shell_word, lines))} > {_PLAN}"]
+        how = f"--from-file {_PLAN}"
+    chosen = () if first else topics or None  # the file says which
+    command = f"{_begun(group, chosen, server, command_config)} --reset-offsets {how}"
+    return [*first, f"{command} --dry-run", f"{command} --execute"]
+
+
+def _plan_lines(plan: pa.Table | None) -> list[str]:
+    """Return the lines of Kafka's file of offsets; none where one is not known."""
+    if plan is None:
+        return []
+    names = ("topic", "partition", "new_start_offset")
+    columns = [plan.column(name).cast(pa.string()) for name in names]
+    joined = pc.binary_join_element_wise(*columns, ",")
+    return [] if joined.null_count else joined.to_pylist()
 
 
 def kafkas_deletion(

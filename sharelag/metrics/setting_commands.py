@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sharelag.model.settings.catalogue import find
+from sharelag.model.versions import NEWEST
 from sharelag.tables.words import client_words, shell_word
 
 
@@ -15,7 +16,7 @@ def kafkas_settings_commands(
     found: pa.Table,
     given: Mapping[str, str],
     groups: Iterable[str],
-    profile: str = "4.3.1",
+    profile: str = NEWEST,
     server: str | None = None,
     command_config: Path | None = None,
 ) -> list[str]:

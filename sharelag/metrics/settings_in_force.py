@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_force, lint_consumer
-from sharelag.model.settings.catalogue import DEAD_LETTERS, Typed, catalogue
+from sharelag.model.settings.catalogue import LATER, Typed, catalogue
 from sharelag.model.settings.cautions import cautions
 from sharelag.model.settings.clients import OF_GROUP
 from sharelag.model.settings.rules import value_in
@@ -54,7 +54,7 @@ def settings_in_force(
     """
     found = each_in_force(settings, [*groups, ""])
     theirs = found.pop("")
-    profile = "4.4" if any(one.name in theirs for one in DEAD_LETTERS) else "4.3.1"
+    profile = "4.4" if any(one.name in theirs for one in LATER) else "4.3.1"
     rows = [
         row
         for group, force in found.items()

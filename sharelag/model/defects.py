@@ -6,16 +6,11 @@ classes where tests ask them. No I/O.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from sharelag.errors import InputError
+from sharelag.model.versions import version_of
 
 _PULLS = "https://github.com/apache/kafka/pull"
-#: Highest ``metadata.version`` that a release supports: by it a broker's release is known, but not
-#: its patch level.
-_RELEASES = {25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:-.*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +30,7 @@ class Defect:
     since
         The first version known to have it.
     fixed
-        The first version without it of each release that got the correction.
+        The first version without it of each release that got the correction; empty: none yet.
     cause
         The cause of `sharelag explain` that shows it in records; empty where records never do.
     """
@@ -66,13 +61,15 @@ class Defect:
         if given < version_of(self.since):
             return False
         fixes = sorted(map(version_of, self.fixed))
+        if not fixes:
+            return True
         same = [fix for fix in fixes if fix[:2] == given[:2]]
         return given < same[0] if same else given < fixes[-1]
 
     @property
     def fixed_in(self) -> str:
-        """``4.2.1 and 4.3.0``."""
-        return " and ".join(self.fixed)
+        """``4.2.1 and 4.3.0``, or ``no release yet``."""
+        return " and ".join(self.fixed) or "no release yet"
 
 
 _NO_PATCH = 1_000_000
@@ -121,19 +118,19 @@ DEFECTS = (
         "apache/kafka#23190",
         f"{_PULLS}/23190",
         "a request to initialise state that arrives twice replaces the state that was written in "
-        "between, so finished records can be delivered again",
-        "make consumers ready for duplicates, and upgrade",
+        "between, and the start offset goes back: finished records can be delivered again",
+        "make consumers ready for duplicates",
         "4.1.0",
-        ("4.4.0",),
+        (),
     ),
     Defect(
         "KAFKA-20910",
         f"{_PULLS}/23147",
         "a reset of offsets does not raise the epoch of the group, so the new state has the epoch "
         "of the old one",
-        "reset offsets of groups that have had no member for a while, and upgrade",
+        "reset offsets of groups that have had no member for a while",
         "4.1.0",
-        ("4.4.0",),
+        (),
     ),
     Defect(
         "KAFKA-19953",
@@ -172,28 +169,6 @@ DEFECTS = (
 )
 #: The defect that a cause of `sharelag explain` shows.
 BY_CAUSE = {defect.cause: defect for defect in DEFECTS if defect.cause}
-
-
-def version_of(text: str) -> tuple[int, ...]:
-    """Read ``4.3.1`` as (4, 3, 1), and ``4.3``, a release, as (4, 3).
-
-    Raises
-    ------
-    InputError
-        It is neither.
-    """
-    found = _VERSION.fullmatch(text.strip())
-    if found is None:
-        raise InputError(f"{text!r} is not a version of Kafka: give one such as 4.3.1, or 4.3")
-    return tuple(int(part) for part in found.groups() if part is not None)
-
-
-def release_of(highest_metadata_version: int) -> str | None:
-    """Return the release that supports a ``metadata.version`` at most; None where it is newer."""
-    at_least = [level for level in _RELEASES if level <= highest_metadata_version]
-    if not at_least or highest_metadata_version > max(_RELEASES):
-        return None
-    return _RELEASES[max(at_least)]
 
 
 def known_defects(version: str) -> list[tuple[Defect, bool]]:

@@ -1,4 +1,4 @@
-"""Command lines of Kafka's tools for share groups, checked as Kafka 4.3.1 checks them. No I/O.
+"""Command lines of Kafka's tools for share groups, checked as each version checks them. No I/O.
 
 ``ShareGroupCommandOptions``, ``ShareGroupCommand`` and ``ConsoleShareConsumerOptions`` decide what
 is refused; tests ask them.
@@ -7,13 +7,16 @@ is refused; tests ask them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import NamedTuple
 
 from sharelag.errors import InputError
 from sharelag.model.settings import Problem
+from sharelag.model.versions import has_reached
 
+#: The release that brought options to reset to offsets (KIP-1323).
+_LATER = "4.4"
 Given = Mapping[str, Sequence[str | None]]
 
 
@@ -24,6 +27,8 @@ class Rule(NamedTuple):
     option: str
     why: str
     hint: str = ""
+    #: The first release that refuses it; empty: all do.
+    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,20 @@ class Tool:
     of_the_kip: Mapping[str, str] = field(default_factory=dict)
     #: Options of KIP-932 while under discussion that no release has, and what stands for them.
     drafts: Mapping[str, str] = field(default_factory=dict)
+    #: Options that earlier releases do not have, with the first that has them.
+    since: Mapping[str, str] = field(default_factory=dict)
+
+    def of_version(self, version: str | None) -> Tool:
+        """Return the tool of a version; None is the newest."""
+        later = {name for name, first in self.since.items() if not has_reached(version, first)}
+        return replace(
+            self,
+            flags=self.flags - later,
+            valued=self.valued - later,
+            rules=tuple(
+                rule for rule in self.rules if not rule.since or has_reached(version, rule.since)
+            ),
+        )
 
     @property
     def options(self) -> frozenset[str]:
@@ -60,7 +79,9 @@ def _lacks(name: str, *others: str) -> Callable[[Given], bool]:
 
 
 _ACTIONS = ("list", "describe", "delete", "delete-offsets", "reset-offsets")
-_TO = ("to-datetime", "to-earliest", "to-latest")
+_TO = ("to-datetime", "to-earliest", "to-latest", "to-offset", "to-current", "from-file")
+_SCOPES = ("topic", "all-topics", "from-file")
+_TARGETS = "such as --to-earliest, --to-latest or --to-datetime TIME"
 _SERVER = Rule(
     lambda given: "bootstrap-server" not in given,
     "bootstrap-server",
@@ -79,10 +100,15 @@ SHARE_GROUPS = Tool(
         {
             *_ACTIONS,
             *("all-topics", "all-groups", "dry-run", "execute", "to-earliest", "to-latest"),
-            *("members", "offsets", "verbose", "help", "version"),
+            *("members", "offsets", "verbose", "help", "version", "to-current", "export"),
         }
     ),
-    frozenset({"bootstrap-server", "group", "topic", "timeout", "command-config", "to-datetime"}),
+    frozenset(
+        {
+            *("bootstrap-server", "group", "topic", "timeout", "command-config", "to-datetime"),
+            *("to-offset", "from-file"),
+        }
+    ),
     frozenset({"state"}),
     {
         **dict.fromkeys(("members", "offsets", "verbose"), frozenset({"describe"})),
@@ -111,6 +137,8 @@ SHARE_GROUPS = Tool(
         ),
         Rule(_has("delete", "topic"), "topic", "--delete deletes whole groups",
              "--delete-offsets deletes those of a topic"),
+        Rule(_has("delete", "all-topics"), "all-topics", "--delete deletes whole groups",
+             "leave it out: offsets of all topics are deleted with the group", since=_LATER),
         Rule(
             lambda given: "delete-offsets" in given and not _has("group", "topic")(given),
             "delete-offsets",
@@ -128,7 +156,8 @@ SHARE_GROUPS = Tool(
         Rule(
             lambda given: "reset-offsets" in given and _several(_TO)(given),
             "reset-offsets",
-            "it takes one of --to-datetime, --to-earliest and --to-latest",
+            "it takes one target alone",
+            _TARGETS,
         ),
         Rule(_has("group", "all-groups"), "group", "it does not go with --all-groups"),
         Rule(_has("group", "list"), "group", "it does not go with --list"),
@@ -143,17 +172,25 @@ SHARE_GROUPS = Tool(
         Rule(
             _lacks("reset-offsets", *_TO),
             "reset-offsets",
-            "it needs --to-datetime, --to-earliest or --to-latest",
+            "it needs a target",
+            _TARGETS,
         ),
         Rule(
-            _lacks("reset-offsets", "topic", "all-topics"),
+            _lacks("reset-offsets", *_SCOPES),
             "reset-offsets",
             "it needs --topic or --all-topics",
+        ),
+        Rule(
+            lambda given: "reset-offsets" in given and _several(_SCOPES)(given),
+            "reset-offsets",
+            "it takes one of --topic, --all-topics and --from-file",
+            since=_LATER,
         ),
     ),
     {"timeout": "30000"},
     frozenset({"group", "topic"}),
     {"timeout": "5000"},
+    since=dict.fromkeys(("to-offset", "to-current", "from-file", "export"), _LATER),
 )  # fmt: skip
 
 CONSOLE = Tool(
@@ -209,23 +246,26 @@ class Checked:
         return {name: value for name, value in self.tool.defaults.items() if name not in self.given}
 
 
-def check_command(words: Sequence[str]) -> Checked:
+def check_command(words: Sequence[str], kafka_version: str | None = None) -> Checked:
     """Check a command line.
 
     Parameters
     ----------
     words : sequence of str
         The name of the tool, with or without a folder, and its arguments.
+    kafka_version : str, optional
+        Of the tool, such as ``4.3.1``; the newest if there is none.
 
     Raises
     ------
     InputError
-        It is a command of another tool.
+        It is a command of another tool, or what was given is not a version.
     """
     name = words[0].rpartition("/")[2] if words else ""
     tool = TOOLS.get(name if name.endswith(".sh") else f"{name}.sh")
     if tool is None:
         raise InputError(f"unknown tool {name!r}: choose one of {', '.join(TOOLS)}")
+    tool = tool.of_version(kafka_version)
     given, wrong = _parsed(tool, list(words[1:]))
     if {"help", "version"} & given.keys() and not wrong:
         return Checked(tool, given, ())
@@ -281,6 +321,9 @@ def _unknown(tool: Tool, name: str) -> Problem:
     if name in tool.drafts:
         why = "an option of KIP-932 while under discussion, which no release has"
         return Problem(f"--{name}", "", why, tool.drafts[name])
+    if name in tool.since:
+        why = f"{tool.name} has it from Kafka {tool.since[name]} on"
+        return Problem(f"--{name}", "", why, "use the tool of that release; it asks older brokers")
     near = get_close_matches(name, tool.options, 1)
     hint = f"did you mean --{near[0]}?" if near else ""
     return Problem(f"--{name}", "", f"{tool.name} has no such option", hint)

@@ -13,6 +13,7 @@ from sharelag import schemas
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.replay import layout as k
+from sharelag.replay.combine import joins_neighbours
 from sharelag.replay.generations import UNKNOWN_EPOCH, is_older, kinds_by_rule
 from sharelag.replay.merge import FIRST, LAST, RANK
 
@@ -113,6 +114,8 @@ def windows_table(
     raw_at: Any,
     runs: Any,
     runs_at: Any,
+    *,
+    kafka_version: str | None = None,
 ) -> pa.RecordBatch:
     """Return `sharelag.schemas.WINDOWS`, one row per state that exists.
 
@@ -123,7 +126,11 @@ def windows_table(
     state : int64[states, STATE_COLUMNS]
     raw, raw_at, runs, runs_at
         As from `put_states`.
+    kafka_version : str, optional
+        Of the coordinator whose batches these are, as for `combine`.
     """
+    if joins_neighbours(kafka_version):
+        raw, raw_at = _joined(raw, raw_at)
     alive = np.flatnonzero(state[:, k.EXISTS])
     state = state[alive]
     columns = {
@@ -162,6 +169,22 @@ def windows_table(
 def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None) -> pa.Array:
     values = np.ascontiguousarray(state[:, column])
     return pa.array(values, mask=None if unknown is None else values == unknown)
+
+
+def _joined(rows: NDArray[Any], at: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Join equal neighbours of each list of batches."""
+    used = rows[:, : at[-1]]
+    begins = used[LAST] < used[FIRST]  # what ends before it begins has no neighbours
+    begins[1:] |= begins[:-1]
+    begins[1:] |= used[FIRST, 1:] != used[LAST, :-1] + 1
+    begins[1:] |= used[RANK, 1:] != used[RANK, :-1]
+    begins[at[:-1][at[:-1] < at[-1]]] = True
+    if begins.all():
+        return rows, at
+    first = np.flatnonzero(begins)
+    last = used[LAST, np.append(first[1:], at[-1]) - 1]
+    joined = np.stack([used[FIRST, first], last, used[RANK, first]])
+    return joined, np.append(0, np.cumsum(begins))[at]
 
 
 def _batch_lists(rows: NDArray[Any], at: NDArray[Any], alive: NDArray[Any]) -> pa.Array:

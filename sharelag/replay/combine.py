@@ -2,7 +2,8 @@
 
 A port of ``PersisterStateBatchCombiner`` (Kafka 4.3.1), including the batches it leaves unmerged.
 `combine` is the readable form; `combine_rows` is the same algorithm over an integer matrix,
-compiled, for replay.
+compiled, for replay. Kafka 4.4 gives each offset the same state and also joins equal neighbours
+(KAFKA-20691): what comes out is joined once, at the end, where `joins_neighbours` says so.
 
 Batches are ordered by (first, last, count, state). The *rank* of a batch is (count, state). Old and
 new batches are treated the same: where two overlap, the higher rank wins, whichever is newer.
@@ -24,6 +25,7 @@ from typing import Any, TypeAlias
 
 from sharelag.compiled import kernel
 from sharelag.model import StateBatch
+from sharelag.model.versions import has_reached
 
 # Columns of the matrix that `combine_rows` works on, in the order of comparison.
 FIRST, LAST, COUNT, STATE = range(4)
@@ -31,7 +33,10 @@ _Row: TypeAlias = tuple[int, int, int, int]
 
 
 def combine(
-    existing: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int = -1
+    existing: Iterable[StateBatch],
+    new: Iterable[StateBatch],
+    start_offset: int = -1,
+    kafka_version: str | None = None,
 ) -> list[StateBatch]:
     """Merge state batches as Kafka's share coordinator does.
 
@@ -41,13 +46,15 @@ def combine(
         In any order.
     start_offset : int
         Lower offsets are dropped; -1 keeps all.
+    kafka_version : str, optional
+        Of the coordinator, such as ``4.3.1``; the newest if there is none.
 
     Returns
     -------
     list of StateBatch
-        Sorted and disjoint, but not always maximally merged: what comes before a merged pair is
-        final, even if the merge makes it touch an equal neighbour. Fewer than two batches are not
-        sorted.
+        Sorted and disjoint. Before Kafka 4.4 not always maximally merged: what comes before a
+        merged pair is final, even if the merge makes it touch an equal neighbour. So a boundary
+        between equal neighbours means nothing. Fewer than two batches are not sorted.
 
     Raises
     ------
@@ -76,7 +83,24 @@ def combine(
         for piece in _merge(a, b):
             if piece not in todo[at:]:
                 insort(todo, piece, lo=at)
-    return [StateBatch(first, last, state, count) for first, last, count, state in todo]
+    found = [StateBatch(first, last, state, count) for first, last, count, state in todo]
+    return _join(found) if joins_neighbours(kafka_version) else found
+
+
+def joins_neighbours(kafka_version: str | None) -> bool:
+    """Whether the coordinator of a version joins equal neighbours; None is the newest."""
+    return has_reached(kafka_version, "4.4")
+
+
+def _join(batches: list[StateBatch]) -> list[StateBatch]:
+    joined: list[StateBatch] = []
+    for batch in batches:
+        before = joined[-1] if joined else None
+        if before and before[1] + 1 == batch[0] and before[2:] == batch[2:]:
+            joined[-1] = before._replace(last_offset=batch.last_offset)
+        else:
+            joined.append(batch)
+    return joined
 
 
 def _sortable(batch: StateBatch) -> _Row:

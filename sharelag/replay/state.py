@@ -42,7 +42,9 @@ _THIN_EVERY = 250_000
 
 
 def replay(
-    records: Iterable[tuple[int, bytes | None, bytes | None]], strict: bool = False
+    records: Iterable[tuple[int, bytes | None, bytes | None]],
+    strict: bool = False,
+    kafka_version: str | None = None,
 ) -> dict[SharePartition, Window]:
     """Replay raw records of one state partition, as the share coordinator does on load.
 
@@ -52,6 +54,8 @@ def replay(
         In the order of the log.
     strict : bool
         Fail where Kafka's load would fail. Otherwise such a record is skipped.
+    kafka_version : str, optional
+        Of the coordinator, as for `combine`.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def replay(
     decoded = decode_arrow(raw)
     if strict:
         _fail_as_kafka_does(decoded.rejects, decoded.records)
-    windows = replay_arrow(decoded.records)
+    windows = replay_arrow(decoded.records, kafka_version)
     if strict and pc.any(pc.greater(windows.column("rejected_records"), 0)).as_py():
         raise ReplayError(
             "Kafka would not finish loading this state partition: a state batch that ends before "
@@ -91,7 +95,7 @@ def replay(
     return dict(window_items(windows))
 
 
-def replay_arrow(records: Arrow) -> pa.RecordBatch:
+def replay_arrow(records: Arrow, kafka_version: str | None = None) -> pa.RecordBatch:
     """Return the state of every share partition after these records.
 
     Parameters
@@ -99,6 +103,8 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
     records : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. They must include
         all records of a share partition since its last snapshot.
+    kafka_version : str, optional
+        Of the coordinator, as for `combine`.
 
     Returns
     -------
@@ -117,7 +123,7 @@ def replay_arrow(records: Arrow) -> pa.RecordBatch:
     heap = ready(replay_rows, work)(walk, key, columns, numbers, new_heap())
     lists = ready(put_states, work)(numbers, heap)
     state = numbers.reshape(-1, k.STATE_COLUMNS)
-    windows = windows_table(last_records(table, state), state, *lists)
+    windows = windows_table(last_records(table, state), state, *lists, kafka_version=kafka_version)
     return windows.sort_by([(name, "ascending") for name in ("group_id", "topic_id", "partition")])
 
 

@@ -30,6 +30,8 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, RecordKind
 from sharelag.wire.placement import state_partition
 
+#: The version of the share coordinator that the simulation is of.
+COORDINATOR = "4.3.1"
 #: An epoch in a request that is not checked.
 NO_EPOCH = -1
 
@@ -243,7 +245,8 @@ class StateTopic:
         window = known.stale
         after = window.start_offset if start == UNINITIALIZED_START_OFFSET else start
         if (known.updates or 0) >= self._limit:
-            merged = tuple(combine(known.window.batches, write.batches if write else (), after))
+            batches = write.batches if write else ()
+            merged = tuple(combine(known.window.batches, batches, after, COORDINATOR))
             epoch = window.snapshot_epoch + 1
             self._snapshot(
                 key,
@@ -253,7 +256,7 @@ class StateTopic:
             return
         # Without older batches among them, offsets and runs of them combine to the same; runs do so
         # faster.
-        news = combine((), write.merged if write else (), start)
+        news = combine((), write.merged if write else (), start, COORDINATOR)
         window = replace(
             window, leader_epoch=leader_epoch, start_offset=after, delivery_complete_count=count
         )

@@ -20,6 +20,7 @@ from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import engine
+from sharelag.workbench.kafka_version import told_version
 
 _LOG = logging.getLogger(__name__)
 #: At how many moments of the recorded time the ends of topics are read.
@@ -64,8 +65,12 @@ def capture_kafka(
         # Only now, after the state has been read: the other way round a lag could seem negative.
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         requested = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
-        tables = {"offsets": offsets, **_extras(KafkaInput(config), records, offsets, requested)}
-        return tables, CaptureInfo(cluster, requested, topics, config.public(), patience=patience)
+        source = KafkaInput(config)
+        tables = {"offsets": offsets, **_extras(source, records, offsets, requested)}
+        version = told_version(source)
+        return tables, CaptureInfo(
+            cluster, requested, topics, config.public(), patience=patience, kafka_version=version
+        )
 
     records = (
         batch for topic, count in topics.items() if count for batch in share_records(config, topic)

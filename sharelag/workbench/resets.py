@@ -16,7 +16,8 @@ from sharelag.durations import typed
 from sharelag.errors import InputError, listed, unknown_topic
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import lag_arrow
-from sharelag.metrics.reset import kafkas_commands, plan_reset
+from sharelag.metrics.reset import TAKES_OFFSETS, kafkas_commands, plan_reset
+from sharelag.model.versions import NEWEST, has_reached
 from sharelag.reading import Reading
 from sharelag.replay.moment import FIRST, Choice, parse_topics
 from sharelag.schemas.arrow import as_table, keys
@@ -25,6 +26,7 @@ from sharelag.sources.inputs import Input, KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted, shown_name
+from sharelag.workbench.kafka_version import told_version
 from sharelag.workbench.result import Result
 
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
@@ -166,11 +168,13 @@ def reset_answer(
     base: Result,
     source: Input,
     simulated: str = "",
+    kafka_version: str | None = None,
 ) -> Result:
     """What a reset would do, and how Kafka's own command does it."""
     if isinstance(to, timedelta):
         to = _before(evidence.as_of, to)
-    commands = kafkas_commands(group, topics, to, *address_of(source))
+    version = kafka_version or told_version(source)
+    commands = kafkas_commands(group, topics, to, *address_of(source), version, plan)
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
         simulated,
@@ -178,12 +182,27 @@ def reset_answer(
         _beyond(plan, to),
         *(f"Kafka's command: {command}" for command in commands),
         *_remote_reads(plan),
-        ""
-        if commands
-        else "kafka-share-groups.sh cannot do this reset: Admin.alterShareGroupOffsets of Kafka's "
-        "Java client can.",
+        _about_commands(commands, to, version),
     ]
     return plan_result(base, f"What would a reset of {shown_name(group)} do?", plan, notes)
+
+
+def _about_commands(commands: Sequence[str], to: Target, version: str | None) -> str:
+    """Say which version a command is of, where not all have it."""
+    if isinstance(to, str | datetime):
+        return ""
+    can = "Admin.alterShareGroupOffsets of Kafka's Java client can."
+    if commands:
+        assumed = (
+            f"The version of Kafka is not known here: the command is for the newest, {NEWEST}, "
+        )
+        return "" if version else f"{assumed}and {TAKES_OFFSETS} is the first that has it."
+    if has_reached(version, TAKES_OFFSETS):
+        return f"kafka-share-groups.sh needs offsets, and some are not known here: {can}"
+    return (
+        f"kafka-share-groups.sh of Kafka {version} cannot do this reset: that of Kafka "
+        f"{TAKES_OFFSETS} can, and {can}"
+    )
 
 
 def plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:
@@ -216,8 +235,9 @@ def _beyond(plan: pa.Table, to: Target) -> str:
         return ""
     return (
         f"Offset {to} is beyond the end of {beyond.num_rows:,} of {counted(plan.num_rows, 'log')}. "
-        "Kafka does not refuse that: until such a log is that long, its lag is not known to Kafka "
-        "and nothing of it is delivered."
+        "Admin.alterShareGroupOffsets does not refuse that: until such a log is that long, its lag "
+        "is not known to Kafka and nothing of it is delivered. kafka-share-groups.sh goes to the "
+        "end of such a log."
     )
 
 

@@ -25,6 +25,7 @@ from sharelag.workbench import engine
 from sharelag.workbench.capture import capture_kafka
 from tests.support import java_names
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import find_java
 from tests.support.kafka.workload import (
     accept,
@@ -128,6 +129,7 @@ def test_the_lag_of_a_capture_is_the_lag_of_the_cluster(
 
 def test_a_capture_is_not_overwritten_unasked(config: ClientConfig, capture: Path) -> None:
     before = read_capture(capture).info
+    assert before.kafka_version == KAFKA_VERSION.rpartition(".")[0]
     with pytest.raises(InputError, match="add --overwrite"):
         capture_kafka(config, capture)
     assert read_capture(capture).info == before

@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 
 from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS, Tool, check_command
+from tests.support.kafka.jars import KAFKA_VERSION, LATER_VERSION
 from tests.support.kafka.oracles import Oracle
 
 #: Files that a command line names have to exist: no random one names any.
 FILES = {"command-config", "consumer-config", "formatter-config"}
+VERSIONS = (KAFKA_VERSION, LATER_VERSION)
 VALUES = {
     "timeout": "5000",
     "timeout-ms": "100",
     "max-messages": "3",
+    "to-offset": "5",
+    "from-file": "plan.csv",
     "to-datetime": "1999-12-31T23:57:00.000",
     "formatter": "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
     "bootstrap-server": "localhost:9092",
@@ -34,10 +38,15 @@ VALUES = {
 ODD = ["-execute", "-group=x", "--exec", "-e", "--no-such", "word", "--group"]
 
 
-@pytest.fixture(scope="module", name="kafka")
-def command_lines() -> Iterator[Oracle]:
-    with Oracle("CommandLines") as oracle:
+@pytest.fixture(scope="module", name="kafka", params=VERSIONS)
+def command_lines(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    with Oracle("CommandLines", version=request.param) as oracle:
         yield oracle
+
+
+@pytest.fixture(scope="module")
+def version(kafka: Oracle) -> str:
+    return kafka.version
 
 
 def random_line(random: Random, tool: Tool) -> list[str]:
@@ -60,19 +69,42 @@ def random_line(random: Random, tool: Tool) -> list[str]:
 
 
 @pytest.mark.parametrize("tool", [SHARE_GROUPS, CONSOLE], ids=lambda tool: tool.name)
-def test_random_command_lines(kafka: Oracle, tool: Tool, cases: Any) -> None:
+def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: Any) -> None:
     random = Random(tool.name)
     lines = [random_line(random, tool) for _ in range(cases(600, 20_000))]
     kind = "groups" if tool is SHARE_GROUPS else "console"
     answers = kafka.ask_many([{"tool": kind, "args": line} for line in lines])
     seen = set()
     for line, theirs in zip(lines, answers, strict=True):
-        ours = check_command([tool.name, *line])
+        ours = check_command([tool.name, *line], version)
         # Whether there is exactly one action is looked at after this, before a cluster is reached.
         refused = any(one.name != "action" for one in ours.problems)
         assert refused == theirs["refused"], (" ".join(line), [str(one) for one in ours.problems])
         seen.add(refused)
     assert seen == {True, False}
+
+
+def test_options_of_a_later_version(kafka: Oracle, version: str) -> None:
+    """KIP-1323; and ``--delete`` takes no topics any more, not even all."""
+    begin = ["--bootstrap-server", "b:1", "--group", "pay"]
+    reset = [*begin, "--reset-offsets", "--dry-run"]
+    lines = {
+        (*reset, "--topic", "orders", "--to-offset", "5"): "4.4",
+        (*reset, "--topic", "orders:0,1", "--to-current"): "4.4",
+        (*reset, "--from-file", "plan.csv"): "4.4",
+        (*reset, "--all-topics", "--to-latest", "--export"): "4.4",
+        (*reset, "--all-topics", "--from-file", "plan.csv"): "never",
+        (*reset, "--topic", "orders"): "never",
+        (*begin, "--delete", "--all-topics"): "until 4.4",
+        (*begin, "--delete", "--topic", "orders"): "never",
+        (*begin, "--delete"): "always",
+    }
+    is_later = version == LATER_VERSION
+    for line, since in lines.items():
+        theirs = kafka.ask({"tool": "groups", "args": line})["refused"]
+        expected = {"4.4": not is_later, "until 4.4": is_later, "always": False, "never": True}
+        assert theirs is expected[since], line
+        assert bool(check_command([SHARE_GROUPS.name, *line], version).problems) is theirs, line
 
 
 def test_a_console_consumer_without_a_group(kafka: Oracle) -> None:

@@ -1,23 +1,32 @@
-"""Kafka's own coordinator has the defects that the table says 4.3.1 has, and not those mended."""
+"""Kafka's own coordinators have the defects that the table says they have, and not those mended."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from sharelag.cli.doctor import checks
 from sharelag.model.defects import DEFECTS
 from sharelag.sources.kafka.config import client_config
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.jars import KAFKA_VERSION
-from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.jars import KAFKA_VERSION, LATER_VERSION
+from tests.support.kafka.oracles import Oracle, coordinator
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 KEY = {"g": "G1", "t": TOPIC, "p": 0}
 
 
-def affects(issue: str) -> bool | None:
+@pytest.fixture(scope="module", params=[KAFKA_VERSION, LATER_VERSION])
+def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    with coordinator(request.param) as oracle:
+        yield oracle
+
+
+def affects(issue: str, version: str) -> bool | None:
     (defect,) = [one for one in DEFECTS if one.issue == issue]
-    return defect.affects(KAFKA_VERSION)
+    return defect.affects(version)
 
 
 def write(start: int, count: int) -> dict[str, Any]:
@@ -35,20 +44,20 @@ def summary(oracle: Oracle, *operations: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def test_writes_out_of_order_move_back_what_the_table_says(oracle_coordinator: Oracle) -> None:
-    late = summary(oracle_coordinator, write(20, 0), write(10, 0))
-    assert (late["startOffset"] < 20) is affects("apache/kafka#23074")
-    fewer = summary(oracle_coordinator, write(0, 5), write(0, 2))
-    assert (fewer["deliveryCompleteCount"] < 5) is affects("apache/kafka#23112")
+def test_writes_out_of_order_move_back_what_the_table_says(asked: Oracle) -> None:
+    late = summary(asked, write(20, 0), write(10, 0))
+    assert (late["startOffset"] < 20) is affects("apache/kafka#23074", asked.version)
+    fewer = summary(asked, write(0, 5), write(0, 2))
+    assert (fewer["deliveryCompleteCount"] < 5) is affects("apache/kafka#23112", asked.version)
 
 
-def test_a_second_initialisation_and_a_reset(oracle_coordinator: Oracle) -> None:
+def test_a_second_initialisation_and_a_reset(asked: Oracle) -> None:
     again = {"op": "init", **KEY, "stateEpoch": 1, "startOffset": 0}
-    twice = summary(oracle_coordinator, write(20, 0), again)
-    assert (twice["startOffset"] < 20) is affects("apache/kafka#23190")
+    twice = summary(asked, write(20, 0), again)
+    assert (twice["startOffset"] < 20) is affects("apache/kafka#23190", asked.version)
     reset = {"op": "init", **KEY, "stateEpoch": 2, "startOffset": 7}
-    unknown = summary(oracle_coordinator, write(20, 0), reset)["deliveryCompleteCount"] < 0
-    assert unknown is affects("KAFKA-20034")
+    unknown = summary(asked, write(20, 0), reset)["deliveryCompleteCount"] < 0
+    assert unknown is affects("KAFKA-20034", asked.version)
 
 
 def test_the_doctor_asks_the_brokers_for_their_release(cluster: KafkaCluster) -> None:

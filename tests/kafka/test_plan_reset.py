@@ -20,6 +20,7 @@ from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.described import described_offsets
 from tests.support.command import sharelag as command
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.workload import (
     accept,
     create_topics,
@@ -142,6 +143,11 @@ def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
         assert any("is beyond the end of 1 of 1 log." in note for note in plan.notes) is (
             offset > 60
         )
+        release = KAFKA_VERSION.rpartition(".")[0]
+        said = (
+            f"kafka-share-groups.sh of Kafka {release} cannot do this reset: that of Kafka 4.4 can"
+        )
+        assert plan.notes[-1].startswith(said)
         first.alter_share_group_offsets(group, topic, {0: offset})
         (found,) = described_offsets(first.share_groups_describe(group)).to_pylist()
         assert (found["start_offset"], found["lag"]) == (row["new_start_offset"], row["new_lag"])

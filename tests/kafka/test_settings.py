@@ -15,6 +15,7 @@ from confluent_kafka.admin import ConfigEntry, ConfigSource
 from sharelag.model.settings import (
     CATALOGUE,
     Setting,
+    catalogue,
     check_all,
     effective,
     in_force,
@@ -22,6 +23,7 @@ from sharelag.model.settings import (
 )
 from sharelag.model.settings.catalogue import Typed
 from sharelag.model.settings.consumer import CONSUMER, Property
+from sharelag.model.versions import has_reached
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _values, settings
 from tests.support.cases import Cases
@@ -29,6 +31,7 @@ from tests.support.command import sharelag
 from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.jars import KAFKA_VERSION, LATER_VERSION
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import create_topics, set_group_config
 
@@ -39,10 +42,18 @@ def oracle() -> Iterator[Oracle]:
         yield running
 
 
-def test_the_catalogue_is_kafkas(oracle: Oracle) -> None:
-    theirs = {(s["scope"], s["name"]): s for s in oracle.ask({"list": True})["settings"]}
-    assert {(s.scope, s.name) for s in CATALOGUE} == set(theirs)
-    for setting in CATALOGUE:
+@pytest.fixture(scope="module", params=[KAFKA_VERSION, LATER_VERSION])
+def each(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    with oracles.settings(request.param) as running:
+        yield running
+
+
+def test_the_catalogue_is_kafkas(each: Oracle) -> None:
+    theirs = {(s["scope"], s["name"]): s for s in each.ask({"list": True})["settings"]}
+    profile = {KAFKA_VERSION: "4.3.1", LATER_VERSION: "4.4"}[each.version]
+    ours = [one for one in catalogue(profile) if one.scope != "topic"]
+    assert {(s.scope, s.name) for s in ours} == set(theirs)
+    for setting in ours:
         kafkas = theirs[setting.scope, setting.name]
         kinds = {
             "INT": "int",
@@ -190,10 +201,11 @@ def is_refused(name: str, text: str) -> bool:
     )
 
 
-def test_the_properties_of_consumers_are_kafkas(oracle: Oracle) -> None:
-    theirs = oracle.ask({"properties": True})["properties"]
-    assert set(CONSUMER) == set(theirs)
-    for name, ours in CONSUMER.items():
+def test_the_properties_of_consumers_are_kafkas(each: Oracle) -> None:
+    theirs = each.ask({"properties": True})["properties"]
+    has = {name: one for name, one in CONSUMER.items() if has_reached(each.version, one.since)}
+    assert set(has) == set(theirs)
+    for name, ours in has.items():
         assert ours.kind == theirs[name]["type"], name
         said = theirs[name]["range"] or ""
         assert ours.any_case == said.startswith("(case insensitive)") or name in UPPER_CASED
@@ -214,8 +226,9 @@ def most(greatest: float | None) -> str:
 
 def test_values_that_share_consumers_refuse_are_found(oracle: Oracle, cases: Cases) -> None:
     random = Random("consumers")
-    checked = [name for name, one in CONSUMER.items() if one.kind in {*NUMBERS, "boolean"}]
-    checked += [name for name, one in CONSUMER.items() if one.choices]
+    known = {name: one for name, one in CONSUMER.items() if has_reached(KAFKA_VERSION, one.since)}
+    checked = [name for name, one in known.items() if one.kind in {*NUMBERS, "boolean"}]
+    checked += [name for name, one in known.items() if one.choices]
     names = [random.choice(checked) for _ in range(cases(600, 20_000))]
     drawn = [(name, a_text(random, CONSUMER[name])) for name in names]
     answers = oracle.ask_many({"client": {name: text}} for name, text in drawn)

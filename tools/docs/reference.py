@@ -15,7 +15,8 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.cli import cli
 from sharelag.metrics.causes import CAUSES
-from sharelag.model.settings.catalogue import CATALOGUE
+from sharelag.model.settings.catalogue import catalogue
+from sharelag.model.versions import NEWEST
 from sharelag.pipeline.tables import TABLES
 from sharelag.schemas import comparisons
 from sharelag.tables.columns import meaning_of, unit_of
@@ -182,10 +183,10 @@ def _settings() -> str:
     parts = [
         "# Settings of share groups",
         "",
-        "As Kafka 4.3.1 declares them, each with the first version that has it.",
+        "As Kafka 4.4 declares them, each with the first version that has it.",
     ]
     parts += ["", "| Setting | Of | Type | Default | Range | Since |", "|---|---|---|---|---|---|"]
-    for one in CATALOGUE:
+    for one in catalogue(NEWEST):
         if one.status == "current":
             low, high = (
                 one.least if one.least is not None else one.least_by,

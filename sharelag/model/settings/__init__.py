@@ -2,8 +2,8 @@
 
 from sharelag.model.settings.catalogue import (
     CATALOGUE,
-    DEAD_LETTERS,
     DRAFT,
+    LATER,
     PROFILES,
     Setting,
     catalogue,
@@ -19,8 +19,8 @@ from sharelag.model.settings.rules import Problem, check, check_all, parse
 
 __all__ = [
     "CATALOGUE",
-    "DEAD_LETTERS",
     "DRAFT",
+    "LATER",
     "PROFILES",
     "Problem",
     "Setting",

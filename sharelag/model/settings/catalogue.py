@@ -1,4 +1,4 @@
-"""The settings of share groups, one row each, as in Kafka 4.3.1 and in the drafts of KIP-932.
+"""The settings of share groups, one row each, as in Kafka 4.3.1 and 4.4, and in KIP-932's drafts.
 
 Kafka's rows are those of ``GroupCoordinatorConfig``, ``ShareGroupConfig``,
 ``ShareCoordinatorConfig`` (brokers) and ``GroupConfig`` (groups); the drafts' are those of KIP-932
@@ -164,8 +164,23 @@ CATALOGUE: tuple[Setting, ...] = (
 
 
 _QUEUE = "errors.deadletterqueue"
-#: The settings of dead-letter queues (KIP-1191), as Kafka's developers describe them for 4.4.
-DEAD_LETTERS: tuple[Setting, ...] = (
+_OFFLOAD = "share.assignor.offload.enable"
+_DLQ_MANAGER = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager"
+#: What Kafka 4.4 has beyond them: dead-letter queues (KIP-1191), and assignments that are computed
+#: apart (KIP-1263).
+LATER: tuple[Setting, ...] = (
+    Setting(f"group.{_OFFLOAD}", "broker", "bool", True, since="4.4", internal=True),
+    Setting(
+        "group.share.dlq.manager.class.name",
+        "broker",
+        "text",
+        _DLQ_MANAGER,
+        since="4.4",
+        internal=True,
+    ),
+    Setting(
+        _OFFLOAD, "group", "bool", True, broker=f"group.{_OFFLOAD}", since="4.4", internal=True
+    ),
     Setting(f"{_QUEUE}.auto.create.topics.enable", "broker", "bool", False, since="4.4"),
     Setting(f"{_QUEUE}.topic.name.prefix", "broker", "text", "dlq.", since="4.4"),
     Setting(
@@ -264,7 +279,7 @@ def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
     Parameters
     ----------
     profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
-        Defaults and ranges of the other versions are those of 4.3.1; 4.4 has dead-letter queues.
+        Defaults and ranges of the other versions are those of 4.3.1; 4.4 also has `LATER`.
 
     Raises
     ------
@@ -275,7 +290,7 @@ def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
         raise InputError(f"unknown Kafka version {profile!r}: choose one of {', '.join(PROFILES)}")
     if profile == "draft":
         return DRAFT
-    return tuple(setting for setting in (*CATALOGUE, *DEAD_LETTERS) if setting.since <= profile)
+    return tuple(setting for setting in (*CATALOGUE, *LATER) if setting.since <= profile)
 
 
 def find(name: str, profile: str = "4.3.1") -> Setting | None:

@@ -1,4 +1,4 @@
-"""Which properties Kafka's consumers have, and the values they take, as in Kafka 4.3.1.
+"""Which properties Kafka's consumers have, and the values they take, as in Kafka 4.3.1 and 4.4.
 
 Names, types and ranges are those of ``ConsumerConfig``, which ``ShareConsumerConfig`` extends.
 """
@@ -16,6 +16,7 @@ class Property(NamedTuple):
     greatest: float | None = None
     choices: tuple[str, ...] = ()
     any_case: bool = False  # of the choices
+    since: str = "4.1"  # the first release that has it; 4.1 includes earlier ones
 
 
 _INTS_FROM: dict[int, str] = {
@@ -90,6 +91,10 @@ CONSUMER: dict[str, Property] = {
     "security.protocol": _words("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", any_case=True),
     "share.acknowledgement.mode": _words("implicit", "explicit"),
     "share.acquire.mode": _words("batch_optimized", "record_limit", any_case=True),
+    "bootstrap.resolve.timeout.ms": Property("long", 0, since="4.4"),
+    "metadata.cluster.check.enable": Property("boolean", since="4.4"),
+    "sasl.oauthbearer.allow.unverified.audience": Property("boolean", since="4.4"),
+    "sasl.oauthbearer.allow.unverified.issuer": Property("boolean", since="4.4"),
 }
 
 #: What Java's ``String.trim`` takes off.

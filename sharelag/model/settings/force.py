@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sharelag.model.settings.catalogue import (
     CATALOGUE,
-    DEAD_LETTERS,
+    LATER,
     Setting,
     Typed,
     catalogue,
@@ -106,8 +106,8 @@ def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[s
         return Value(typed(setting, given[0]), given[1])
 
     names = set(settings.column("name").to_pylist())
-    is_later = any(one.name in names for one in DEAD_LETTERS)
-    later = [one for one in DEAD_LETTERS if is_later and one.scope != "topic"]
+    is_later = any(one.name in names for one in LATER)
+    later = [one for one in LATER if is_later and one.scope != "topic"]
     others = {one.name: value_of(one, {}) for one in (*CATALOGUE, *later)}
     return {
         group: {one.name: value_of(one, own[group]) for one in (*CATALOGUE, *later)}

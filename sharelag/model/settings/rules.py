@@ -10,8 +10,8 @@ from difflib import get_close_matches
 
 from sharelag.model.settings.catalogue import (
     CATALOGUE,
-    DEAD_LETTERS,
     DRAFT,
+    LATER,
     Setting,
     Typed,
     catalogue,
@@ -182,7 +182,7 @@ def _unknown(name: str, value: str, profile: str) -> Problem:
     known = sorted({known.name for known in catalogue(profile)})
     near = get_close_matches(name, known, 1, _NEAR)
     hint = f"did you mean {near[0]}?" if near else ""
-    if any(one.name == name for one in (*CATALOGUE, *DEAD_LETTERS, *DRAFT)):
+    if any(one.name == name for one in (*CATALOGUE, *LATER, *DRAFT)):
         whose = "KIP-932's draft" if profile == "draft" else f"Kafka {profile}"
         return Problem(name, value, f"{whose} has no such setting", hint)
     if name in CONSUMER:

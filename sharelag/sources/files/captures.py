@@ -34,6 +34,7 @@ from sharelag import schemas
 from sharelag.durations import parse_duration, typed
 from sharelag.errors import InputError, meant
 from sharelag.model import iso
+from sharelag.model.versions import version_of
 from sharelag.sources.files import parquet
 from sharelag.sources.files.bounds import check_footer, check_inside, read_table
 from sharelag.sources.files.damage import check_values, reading_parquet
@@ -77,6 +78,7 @@ class CaptureInfo:
     tool_version: str = __version__
     # how long something may last before it counts as stuck; None: as long as a lock of the group
     patience: timedelta | None = None
+    kafka_version: str | None = None  # of the brokers: their release, such as 4.4
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,10 @@ def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _to_json(info: CaptureInfo) -> dict[str, Any]:
+    may_lack = {
+        "patience": None if info.patience is None else typed(info.patience),
+        "kafka_version": info.kafka_version,
+    }
     return {
         "format": FORMAT,
         "cluster_id": info.cluster_id,
@@ -233,7 +239,7 @@ def _to_json(info: CaptureInfo) -> dict[str, Any]:
         "as_of": iso(info.as_of),
         "options": dict(info.options),
         "topics": {name: {"partitions": count} for name, count in info.topics.items()},
-    } | ({} if info.patience is None else {"patience": typed(info.patience)})
+    } | {name: value for name, value in may_lack.items() if value is not None}
 
 
 def _from_json(path: Path) -> CaptureInfo:
@@ -252,6 +258,7 @@ def _from_json(path: Path) -> CaptureInfo:
             about["options"],
             about["tool_version"],
             _patience(path, about.get("patience")),
+            _kafka_version(path, about.get("kafka_version")),
         )
 
 
@@ -260,6 +267,16 @@ def _patience(path: Path, text: Any) -> timedelta | None:
         return None if text is None else parse_duration(text)
     except InputError as error:
         raise InputError(f"{path}: patience: {str(error)[:200]}") from None
+
+
+def _kafka_version(path: Path, text: Any) -> str | None:
+    if text is None:
+        return None
+    try:
+        version_of(str(text))
+    except InputError as error:
+        raise InputError(f"{path}: kafka_version: {str(error)[:200]}") from None
+    return str(text)
 
 
 def _count(partitions: object) -> int:

@@ -122,6 +122,11 @@ class CaptureInput:
         """When the end offsets were read."""
         return self._capture.info.as_of
 
+    @property
+    def kafka_version(self) -> str | None:
+        """The release of the brokers that were captured; None where that is not noted."""
+        return self._capture.info.kafka_version
+
     def describe(self) -> str:
         info = self._capture.info
         return f"capture of {info.cluster_id} at {info.as_of.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from sharelag.errors import BrokerUnreachableError, ClusterError
-from sharelag.model.defects import release_of
+from sharelag.model.versions import release_of
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.sources.kafka.tls import connect, host_and_port
 from sharelag.version import __version__

@@ -38,6 +38,7 @@ _IGNORED = frozenset(
         "auto.offset.reset",
         "batch.size",
         "bootstrap.controllers",
+        "bootstrap.resolve.timeout.ms",
         "buffer.memory",
         "default.api.timeout.ms",
         "delivery.timeout.ms",
@@ -60,6 +61,7 @@ _IGNORED = frozenset(
         "max.poll.interval.ms",
         "max.poll.records",
         "max.request.size",
+        "metadata.cluster.check.enable",
         "metadata.max.idle.ms",
         "metadata.recovery.rebootstrap.trigger.ms",
         "metadata.recovery.strategy",
@@ -91,6 +93,7 @@ _IGNORED_PREFIXES = (
     "sasl.login.",
     "transaction",
     # How a Java client validates its tokens; the broker validates them anyway.
+    "sasl.oauthbearer.allow.",
     "sasl.oauthbearer.clock.",
     "sasl.oauthbearer.expected.",
     "sasl.oauthbearer.header.",

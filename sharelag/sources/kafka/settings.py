@@ -11,7 +11,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, TopicMissingError, listed
-from sharelag.model.settings import CATALOGUE, DEAD_LETTERS, effective
+from sharelag.model.settings import CATALOGUE, LATER, effective
 from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
 
@@ -31,11 +31,11 @@ TOPIC_SETTINGS = (
     "retention.ms",
     "segment.ms",
 )
-_ALL = (*CATALOGUE, *DEAD_LETTERS)
+_ALL = (*CATALOGUE, *LATER)
 _GROUP_SETTINGS = {setting.name: setting for setting in _ALL if setting.scope == "group"}
 _BROKER_SETTINGS = sorted(setting.name for setting in _ALL if setting.scope == "broker")
 #: What brokers before 4.4 do not have; nobody misses it where nothing may be described.
-_LATER = frozenset(setting.name for setting in DEAD_LETTERS)
+_LATER = frozenset(setting.name for setting in LATER)
 
 _SOURCES = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG.value: "topic",

@@ -105,7 +105,9 @@ COLUMNS = {
         "offsets in the window as first-last:state/delivery count; counts are approximate: they "
         "are written when a delivery ends, and one may be lost",
     ),
-    "batches": Column(Format.RUNS, "state batches exactly as the coordinator holds them"),
+    "batches": Column(
+        Format.RUNS, "state batches as the coordinator holds them; equal neighbours are one"
+    ),
     "from_snapshot": Column(
         Format.FLAG, "false: only updates were seen, so that the state is partial"
     ),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sharelag.model.versions import version_of
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import deletions, resets
 from sharelag.workbench.opened import Opened
@@ -26,6 +27,7 @@ class WithPlans(Opened):
         local_offsets: str | Path | None = None,
         simulate: bool = False,
         members: int | None = None,
+        kafka_version: str | None = None,
     ) -> Result:
         """What a reset of a group's start offsets would do; nothing is written anywhere.
 
@@ -48,6 +50,9 @@ class WithPlans(Opened):
             Also simulate how long the group would take, at today's rates.
         members : int, optional
             With how many; else as many as there are now.
+        kafka_version : str, optional
+            Of Kafka's command, such as ``4.3.1``; else that of the cluster, or where it is not
+            known, the newest.
 
         Raises
         ------
@@ -56,6 +61,8 @@ class WithPlans(Opened):
             topic or partition; a simulation has no members, or would take too long.
         """
         resets.require_target(to, shift_by)
+        if kafka_version is not None:
+            version_of(kafka_version)
         topics = (topic,) if isinstance(topic, str) else tuple(topic)
         whole = simulate or self.is_gathered
         evidence = self.evidence(group) if whole else self._state(group, "windows", "groups")
@@ -64,8 +71,9 @@ class WithPlans(Opened):
         if simulate:
             plan, said = self._simulated(group, plan, members)
         return resets.reset_answer(
-            plan, evidence, group, to, topics, self._base_of(evidence), self.source, said
-        )
+            plan, evidence, group, to, topics, self._base_of(evidence), self.source, said,
+            kafka_version,
+        )  # fmt: skip
 
     def plan_delete(
         self,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sharelag.metrics.setting_commands import kafkas_settings_commands
 from sharelag.metrics.settings_drift import settings_drift
 from sharelag.metrics.settings_in_force import settings_in_force
+from sharelag.model.versions import NEWEST
 from sharelag.tables import gaps, views
 from sharelag.workbench.charts import text
 from sharelag.workbench.opened import Opened
@@ -70,7 +71,7 @@ def _settings_answer(
     """The settings in force of each group and of the brokers, of `sharelag.schemas.SETTINGS`."""
     values = {name: str(value) for name, value in given.items()}
     table = settings_in_force(known, groups, values, brokers)
-    commands = kafkas_settings_commands(table, values, groups, "4.3.1", *address)
+    commands = kafkas_settings_commands(table, values, groups, NEWEST, *address)
     return replace(
         base,
         title=f"Settings of {text.counted(len(groups), 'share group')} and their brokers",

@@ -23,6 +23,8 @@ from tests.support.kafka.jvm import RigError, find_java
 KAFKA_VERSION = "4.3.1"
 #: The first version in which share groups are no preview, and clusters are upgraded from.
 EARLIER_VERSION = "4.2.0"
+#: The newest, of which some classes are asked.
+LATER_VERSION = "4.4.0"
 #: Kafka logs through SLF4J 1.7; without a binding its errors vanish.
 LOG4J_VERSION = "2.25.4"
 
@@ -203,4 +205,4 @@ def ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
-    print(kafka_jars(), *connector_jars())
+    print(kafka_jars(), kafka_jars(LATER_VERSION), *connector_jars())

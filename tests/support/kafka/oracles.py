@@ -31,8 +31,10 @@ class Oracle:
         Name of a program in ``java/``.
     args
         Its options.
+    version
+        Of Kafka, whose classes are asked.
     before
-        Jars whose classes stand in for those of `KAFKA_VERSION`.
+        Jars whose classes stand in for those of that version.
     heap, flags
         Of the JVM.
     """
@@ -41,19 +43,21 @@ class Oracle:
         self,
         program: str,
         *args: str,
+        version: str = KAFKA_VERSION,
         before: tuple[Path, ...] = (),
         heap: str = "256m",
         flags: Sequence[str] = FAST_JVM,
     ) -> None:
-        self.program = program
+        self.program, self.version = program, version
+        is_other = version != KAFKA_VERSION
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the process)
         self._process = subprocess.Popen(
             java_command(
-                [*before, kafka_jars() / "*", oracle_classes()],
+                [*before, kafka_jars(version) / "*", _classes(program, version)],
                 program,
                 *args,
                 heap=heap,
-                flags=(*flags, *([] if before else class_data.options())),
+                flags=(*flags, *([] if before or is_other else class_data.options())),
             ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -138,9 +142,9 @@ class Oracle:
         return answer
 
 
-def combiner() -> Oracle:
+def combiner(version: str = KAFKA_VERSION) -> Oracle:
     """How Kafka merges state batches."""
-    return Oracle("CombinerOracle")
+    return Oracle("CombinerOracle", version=version)
 
 
 def replayer(keep_going: bool = False) -> Oracle:
@@ -153,9 +157,9 @@ def record_json() -> Oracle:
     return Oracle("RecordJsonOracle")
 
 
-def coordinator() -> Oracle:
+def coordinator(version: str = KAFKA_VERSION) -> Oracle:
     """Which records a share coordinator writes when asked."""
-    return Oracle("CoordinatorOracle")
+    return Oracle("CoordinatorOracle", version=version)
 
 
 def timed_replay() -> Oracle:
@@ -163,9 +167,9 @@ def timed_replay() -> Oracle:
     return Oracle("TimedReplay", heap="6g", flags=TIMED_JVM)
 
 
-def settings() -> Oracle:
+def settings(version: str = KAFKA_VERSION) -> Oracle:
     """Which settings share groups have, which values they may have, and which are in force."""
-    return Oracle("SettingsOracle")
+    return Oracle("SettingsOracle", version=version)
 
 
 def share_partition() -> Oracle:
@@ -252,22 +256,35 @@ def _fetch_jar(which: str, version: str, folder: Path) -> None:
 
 def oracle_classes() -> Path:
     """Return the folder of the compiled programs, compiling them if they have changed."""
-    sources = sorted(_SOURCES.glob("*.java"))
-    stamp = hashlib.sha256(KAFKA_VERSION.encode())
-    for source in sources:
+    return _compiled(sorted(_SOURCES.glob("*.java")), KAFKA_VERSION)
+
+
+def _classes(program: str, version: str) -> Path:
+    """Return the folder of a program; of another version it is compiled with what it uses alone."""
+    if version == KAFKA_VERSION:
+        return oracle_classes()
+    return _compiled([_SOURCES / f"{program}.java"], version)
+
+
+def _compiled(programs: list[Path], version: str) -> Path:
+    stamp = hashlib.sha256(repr([version, *(one.name for one in programs)]).encode())
+    for source in sorted(_SOURCES.glob("*.java")):
         stamp.update(source.name.encode() + source.read_bytes())
     return build_once(
-        cache_dir() / f"oracles-{stamp.hexdigest()[:16]}", lambda folder: _compile(sources, folder)
+        cache_dir() / f"oracles-{stamp.hexdigest()[:16]}",
+        lambda folder: _compile(programs, version, folder),
     )
 
 
-def _compile(sources: list[Path], folder: Path) -> None:
+def _compile(sources: list[Path], version: str, folder: Path) -> None:
     command = [
         str(find_java("javac")),
         "-nowarn",
         "-proc:none",
         "-cp",
-        str(kafka_jars() / "*"),
+        str(kafka_jars(version) / "*"),
+        "-sourcepath",
+        str(_SOURCES),
         "-d",
         str(folder),
     ]

@@ -67,6 +67,25 @@ def test_a_console_consumer_without_a_group_has_one_of_kafka() -> None:
         assert rows[draft]["hint"]
 
 
+@pytest.mark.parametrize(
+    "target", [("--topic", "orders", "--to-offset", "5"), ("--from-file", "plan.csv")]
+)
+def test_an_option_is_of_the_versions_that_have_it(target: tuple[str, ...]) -> None:
+    line = (*_S1, "--reset-offsets", *target, "--dry-run")
+    assert linted(*line)[0] == 0
+    assert linted("--kafka-version", "4.4.0", *line)[0] == 0
+    code, rows = linted("--kafka-version", "4.3.1", *line)
+    assert code == 1
+    assert rows[target[-2]]["problem"] == "kafka-share-groups.sh has it from Kafka 4.4 on"
+    said = sharelag("lint", "--kafka-version", "4.3.1", *line).stderr
+    assert said.startswith("sharelag: kafka-share-groups.sh of Kafka 4.3.1 refuses it: ")
+    # What a version refuses that earlier ones accept.
+    delete = (*_S1, "--delete", "--all-topics")
+    assert linted("--kafka-version", "4.3.1", *delete)[0] == 0
+    assert linted(*delete)[1]["--all-topics"]["problem"] == "--delete deletes whole groups"
+    assert "not a version of Kafka" in sharelag("lint", "--kafka-version", "new", *line).stderr
+
+
 def test_what_else_is_wrong_is_said_of_the_option() -> None:
     code, rows = linted(*_S1, "--list", "--topci", "t", "--describe", "--state", "Stable")
     assert code == 1
@@ -76,9 +95,10 @@ def test_what_else_is_wrong_is_said_of_the_option() -> None:
     assert rows["action"]["problem"] == "exactly one is needed"
     said = sharelag("lint", *_S1, "--describe")
     assert said.returncode == 0
-    assert "sharelag: kafka-share-groups.sh accepts it" in said.stderr
+    assumed = "of Kafka 4.4, which is assumed without --kafka-version,"
+    assert f"sharelag: kafka-share-groups.sh {assumed} accepts it" in said.stderr
     refused = sharelag("lint", "kafka-share-groups.sh", "--list").stderr
-    assert refused == "sharelag: kafka-share-groups.sh refuses it: 1 problem\n"
+    assert refused == f"sharelag: kafka-share-groups.sh {assumed} refuses it: 1 problem\n"
     with pytest.raises(InputError, match=r"unknown tool 'kafka-topics\.sh': choose one of kafka-"):
         check_command(["kafka-topics.sh", "--list"])
     assert not check_command(["kafka-share-groups.sh", "--help"]).problems

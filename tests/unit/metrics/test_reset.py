@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +19,10 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reset import kafkas_commands, plan_reset
+from sharelag.model.kafka_commands import check_command
 from sharelag.replay import replay_arrow
+from sharelag.sources.files.description import read_description, write_description
+from sharelag.sources.recorded import folder_of
 from tests.support import generators
 from tests.support.command import sharelag as command
 from tests.support.generations import TODAY, records
@@ -148,7 +153,49 @@ def test_names_are_quoted_for_a_shell() -> None:
     assert (dry.endswith("--dry-run"), wet.endswith("--execute")) == (True, True)
     at = datetime(2026, 11, 21, 3, 10, 0, 5000, UTC)
     assert "--to-datetime 2026-11-21T03:10:00.005 " in kafkas_commands("g", [], at)[0]
-    assert kafkas_commands("g", [], 5) == []
+    assert kafkas_commands("g", [], 5, kafka_version="4.3.1") == []
+
+
+def test_a_command_is_of_the_version_that_has_it() -> None:
+    """Offsets are taken from Kafka 4.4 on (KIP-1323), one for all or a file's."""
+    asked = ("plan-reset", "--capture", "chapters", "--group", "billing", "--topic", "payments:0,1")
+    offset = command(*asked, "--to-offset", "100", "--kafka-version", "4.4.0", "-o", "json")
+    begun = "Kafka's command: kafka-share-groups.sh --bootstrap-server HOST:PORT --group billing "
+    line = f"{begun}--topic payments:0,1 --reset-offsets --to-offset 100 --execute"
+    assert line in offset.stderr
+    assert "not known here" not in offset.stderr
+    assert not check_command(shlex.split(line.partition(": ")[2]), "4.4.0").problems
+    assumed = command(*asked, "--to-offset", "100", "-o", "json")
+    assert line in assumed.stderr
+    assert "The version of Kafka is not known here: the command is for the newest" in assumed.stderr
+    assert assumed.stdout == offset.stdout
+    moved = command(*asked, "--shift-by", "-10", "-o", "json")
+    rows = [json.loads(line) for line in moved.stdout.splitlines()]
+    lines = [f"{row['topic']},{row['partition']},{row['new_start_offset']}" for row in rows]
+    assert len(lines) == 2
+    assert f"Kafka's command: printf '%s\\n' {' '.join(lines)} > plan.csv" in moved.stderr
+    assert f"{begun}--reset-offsets --from-file plan.csv --dry-run" in moved.stderr
+    for target in (("--to-offset", "100"), ("--shift-by", "-10")):
+        older = command(*asked, *target, "--kafka-version", "4.3.1").stderr
+        said = "kafka-share-groups.sh of Kafka 4.3.1 cannot do this reset: that of Kafka 4.4 can, "
+        assert said + "and Admin.alterShareGroupOffsets of Kafka's Java client can." in older
+        assert "Kafka's command" not in older
+    wrong = command(*asked, "--to-earliest", "--kafka-version", "new")
+    assert (wrong.returncode, "'new' is not a version of Kafka" in wrong.stderr) == (1, True)
+
+
+def test_a_capture_tells_its_version(tmp_path: Path) -> None:
+    """Of a capture that notes none, and of one that does."""
+    copy = tmp_path / "older"
+    shutil.copytree(folder_of("chapters"), copy)
+    about = read_description(copy / "capture.json")
+    write_description(copy / "capture.json", {**about, "kafka_version": "4.3"})
+    asked = ("plan-reset", "--capture", str(copy), "--group", "billing", "--to-offset", "100")
+    older = command(*asked).stderr
+    assert "kafka-share-groups.sh of Kafka 4.3 cannot do this reset: that of Kafka 4.4 can" in older
+    assert "--to-offset 100 --execute" in command(*asked, "--kafka-version", "4.4").stderr
+    write_description(copy / "capture.json", {**about, "kafka_version": "new"})
+    assert "kafka_version: 'new' is not a version of Kafka" in command(*asked).stderr
 
 
 def test_the_terminal_says_the_same() -> None:

@@ -11,7 +11,8 @@ from sharelag.cli.doctor import checks
 from sharelag.errors import InputError
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.explain import explain
-from sharelag.model.defects import BY_CAUSE, DEFECTS, known_defects, release_of, version_of
+from sharelag.model.defects import BY_CAUSE, DEFECTS, known_defects
+from sharelag.model.versions import release_of, version_of
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.kafka.features import Features
 from tests.support.command import sharelag
@@ -44,6 +45,9 @@ def has(issue: str, version: str) -> bool | None:
         ("apache/kafka#23112", "4.3.1", True),
         ("apache/kafka#23112", "4.4.0", False),
         ("apache/kafka#23112", "5.0", False),
+        ("apache/kafka#23190", "4.4.0", True),
+        ("KAFKA-20910", "4.4.0", True),
+        ("KAFKA-20910", "4.4", True),
     ],
 )
 def test_versions(issue: str, version: str, expected: bool | None) -> None:
@@ -55,7 +59,7 @@ def test_the_table_is_in_order() -> None:
     for one in DEFECTS:
         fixes = [version_of(fix) for fix in one.fixed]
         assert fixes == sorted(fixes)
-        assert version_of(one.since) < fixes[0]
+        assert not fixes or version_of(one.since) < fixes[0]
         assert one.url.startswith("https://github.com/apache/kafka/pull/")
         assert one.affects(one.since)
         assert not any(one.affects(fix) for fix in one.fixed)
@@ -69,9 +73,18 @@ def test_what_is_not_a_version_is_an_error() -> None:
 
 
 def test_a_release_is_known_by_what_it_supports() -> None:
-    levels = {25: "4.0", 26: "4.0", 27: "4.1", 28: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
+    levels = {
+        25: "4.0",
+        26: "4.0",
+        27: "4.1",
+        28: "4.1",
+        29: "4.2",
+        30: "4.3",
+        31: "4.4",
+        33: "4.4",
+    }
     assert {level: release_of(level) for level in levels} == levels
-    assert (release_of(24), release_of(32)) == (None, None)
+    assert (release_of(24), release_of(34)) == (None, None)
 
 
 def test_the_doctor_names_those_of_a_version() -> None:
@@ -79,8 +92,13 @@ def test_the_doctor_names_those_of_a_version() -> None:
     assert "warn  defect KAFKA-20505: Kafka 4.2.0: fetches" in done.stdout
     assert "restart the broker that hangs, and upgrade; fixed in 4.2.1 and 4.3.0" in done.stdout
     assert "KAFKA-20505" not in sharelag("doctor", "--kafka-version", "4.2.1").stdout
-    none = sharelag("doctor", "--kafka-version", "4.4.0").stdout
-    assert "ok    known defects: none of share groups in Kafka 4.4.0" in none
+    two = sharelag("doctor", "--kafka-version", "4.4.0").stdout
+    assert two.count("warn  defect ") == 2
+    assert "warn  defect KAFKA-20910: Kafka 4.4.0: a reset of offsets does not raise" in two
+    assert "warn  defect apache/kafka#23190: Kafka 4.4.0: a request to initialise" in two
+    assert two.count("; fixed in no release yet (") == 2
+    none = sharelag("doctor", "--kafka-version", "4.0.0").stdout
+    assert "ok    known defects: none of share groups in Kafka 4.0.0" in none
     wrong = sharelag("doctor", "--kafka-version", "new")
     assert wrong.returncode == 1
     assert "'new' is not a version of Kafka" in wrong.stderr
@@ -100,8 +118,15 @@ def test_the_doctor_names_those_of_the_release_that_a_broker_tells(
     assert said(29)["defect KAFKA-20505"].startswith("some versions of 4.2: ")
     assert said(29)["defect KAFKA-20034"].startswith("Kafka 4.2: ")
     assert "defect KAFKA-20505" not in said(30)
-    assert said(32) == {}
-    assert [one.what for one in checks(None, "4.4.0") if one.what.startswith("known")] == [
+    assert said(33)["defect KAFKA-20910"].startswith("Kafka 4.4: ")
+    assert "defect apache/kafka#23074" not in said(33)
+    assert said(34) == {}
+    features = Features({85: 1}, {"share.version": 1}, {"metadata.version": 34})
+    monkeypatch.setattr("sharelag.sources.kafka.features.broker_features", lambda _: features)
+    (newer,) = [one for one in doctor._features(client_config("b:1")) if "defects" in one.what]
+    assert (newer.verdict, newer.found) == ("warn", "unknown: the brokers are newer than Kafka 4.4")
+    assert "--kafka-version" in newer.advice
+    assert [one.what for one in checks(None, "4.0.0") if one.what.startswith("known")] == [
         "known defects"
     ]
 

@@ -183,7 +183,7 @@ def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None
     assert empty[lock].value == 30_000
 
 
-def test_dead_letter_queues_are_settings_of_4_4() -> None:
+def test_settings_of_4_4() -> None:
     name, prefix = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.topic.name.prefix"
     later = {one.name: one for one in catalogue("4.4")}.keys() - {one.name for one in CATALOGUE}
     assert later == {
@@ -192,6 +192,9 @@ def test_dead_letter_queues_are_settings_of_4_4() -> None:
         "errors.deadletterqueue.copy.record.enable",
         "errors.deadletterqueue.auto.create.topics.enable",
         "errors.deadletterqueue.group.enable",
+        "group.share.assignor.offload.enable",
+        "share.assignor.offload.enable",
+        "group.share.dlq.manager.class.name",
     }
     (problem,) = check(name, "orders", "4.4")
     assert problem.why == f"does not begin with {prefix} = dlq."

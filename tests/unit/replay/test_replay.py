@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support import generators
+from tests.support.command import sharelag as command
 from tests.support.records import KEY, raw, row
 from tests.support.walk import RECOVERED, WALK, walk_records
 
@@ -168,6 +171,19 @@ def test_a_merge_that_would_never_end_is_refused_and_counted() -> None:
     assert len(table.column("batches").to_pylist()[0]) == 1
     with pytest.raises(ValueError, match="would never end"):
         combine([StateBatch(1, 10, 0, 1)], [StateBatch(5, 3, 0, 2)])
+
+
+def test_equal_neighbours_are_one_batch_where_the_version_joins_them_or_is_not_known() -> None:
+    """Archived 1, released 2, archived 3, then 2 archived: as a coordinator wrote them."""
+    path = Path(__file__).parents[2] / "data" / "kafka-4.4" / "equal-neighbours.parquet"
+    records = decode_arrow(pq.read_table(path).cast(schemas.RAW)).records
+    apart, joined = [(1, 1, 4, 2), (2, 3, 4, 2)], [(1, 3, 4, 2)]
+    for version, expected in ((None, joined), ("4.4", joined), ("4.3.1", apart), ("4.2", apart)):
+        (window,) = replay_arrow(records, version).to_pylist()
+        assert [tuple(batch.values()) for batch in window["batches"]] == expected
+        assert [tuple(run.values()) for run in window["runs"]] == joined
+    (shown,) = command("windows", "--raw", str(path), "-o", "json").stdout.splitlines()
+    assert json.loads(shown)["batches"] == [[1, 3, 4, 2]]
 
 
 @given(st.integers(0, 10**6))

@@ -4,7 +4,9 @@ import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.util.ArrayList;
 import java.util.Properties;
-import org.apache.kafka.common.utils.Exit;
+// Exit is in the one up to 4.3, and in the other from 4.4 on.
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 import org.apache.kafka.tools.consumer.ConsoleShareConsumerOptions;
 import org.apache.kafka.tools.consumer.group.ShareGroupCommandOptions;
 

@@ -62,8 +62,8 @@ public final class SettingsOracle {
     private static ObjectNode list() {
         ObjectNode answer = Lines.JSON.createObjectNode();
         ArrayNode settings = answer.putArray("settings");
-        show(settings, "broker", BROKER, Set.of("group.share.", "share."));
-        show(settings, "group", GroupConfig.CONFIG_DEF, Set.of("share."));
+        show(settings, "broker", BROKER, Set.of("group.share.", "share.", "errors.deadletterqueue."));
+        show(settings, "group", GroupConfig.CONFIG_DEF, Set.of("share.", "errors.deadletterqueue."));
         return answer;
     }
 
@@ -95,12 +95,12 @@ public final class SettingsOracle {
         }
     }
 
-    private static ObjectNode evaluate(JsonNode question) {
+    private static ObjectNode evaluate(JsonNode question) throws ReflectiveOperationException {
         Broker broker = Broker.of(question.get("broker"));
         var stored = new Properties();
         stored.putAll(texts(question.get("stored")));
         Properties clamped = GroupConfig.evaluate(stored, "a group", broker.group(), broker.share());
-        GroupConfig config = GroupConfig.fromProps(broker.group().extractGroupConfigMap(broker.share()), clamped);
+        GroupConfig config = GroupConfig.fromProps(defaults(broker), clamped);
         ObjectNode answer = Lines.JSON.createObjectNode();
         ObjectNode effective = answer.putObject("effective");
         new TreeMap<>(config.values()).forEach((name, value) -> {
@@ -112,6 +112,12 @@ public final class SettingsOracle {
         effective.put("share.assignment.interval.ms", String.valueOf(
             config.shareAssignmentIntervalMs().orElse(broker.group().shareGroupAssignmentIntervalMs())));
         return answer;
+    }
+
+    /** Kafka 4.4 has no such method any more: of it is not asked what is in force. */
+    private static Map<?, ?> defaults(Broker broker) throws ReflectiveOperationException {
+        return (Map<?, ?>) GroupCoordinatorConfig.class
+            .getMethod("extractGroupConfigMap", ShareGroupConfig.class).invoke(broker.group(), broker.share());
     }
 
     private static ObjectNode properties() {

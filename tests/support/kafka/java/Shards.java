@@ -3,8 +3,9 @@ import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.metrics.Metrics;
-import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.Time;
+// LogContext is in the one up to 4.3, and in the other from 4.4 on.
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 import org.apache.kafka.coordinator.share.ShareCoordinatorConfig;
 import org.apache.kafka.coordinator.share.ShareCoordinatorShard;
 import org.apache.kafka.coordinator.share.metrics.ShareCoordinatorMetrics;
