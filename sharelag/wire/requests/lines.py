@@ -15,9 +15,10 @@ from sharelag.wire.requests.of_clients import OF_CLIENTS
 from sharelag.wire.requests.part import Api, Part, struct_of
 from sharelag.wire.requests.times import LAYOUT, Times, times_of
 
-_MARK = "Completed request:"
+#: What each line of a request says.
+MARK = "Completed request:"
 _KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
-_PARTS = r"^(?P<before>.*?)Completed request:(?P<said>.*)"
+_PARTS = rf"^(?P<before>.*?){MARK}(?P<said>.*)"
 _JSON = r"^(?P<json>\{.*\})(?P<behind>.*)"
 #: A message that is a text of JSON: it ends at the first quotation mark that is not escaped.
 _ESCAPED = r'^(?P<json>\{\\(?:[^"\\]|\\.)*)(?P<behind>.*)'
@@ -109,7 +110,7 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
     InputError
         There is no such time zone.
     """
-    is_request = pc.match_substring(lines, _MARK)
+    is_request = pc.match_substring(lines, MARK)
     numbers, texts = positions.filter(is_request), lines.filter(is_request)
     before, objects, behind = _parts(texts)
     keys = pc.struct_field(pc.extract_regex(objects, _KEY), "key")

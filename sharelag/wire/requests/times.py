@@ -20,9 +20,28 @@ LAYOUT = "a date and a time such as %d{yyyy-MM-dd HH:mm:ss,SSS}"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 #: Minutes that zones are ahead of UTC whose abbreviation has one meaning in logs.
 _ZONES = {
-    **{"Z": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 60, "CET": 60, "CEST": 120, "EET": 120},
-    **{"EEST": 180, "MSK": 180, "JST": 540, "KST": 540, "AEST": 600, "AEDT": 660, "NZST": 720},
-    **{"EST": -300, "EDT": -240, "CDT": -300, "MST": -420, "MDT": -360, "PST": -480, "PDT": -420},
+    "Z": 0,
+    "UTC": 0,
+    "GMT": 0,
+    "WET": 0,
+    "WEST": 60,
+    "CET": 60,
+    "CEST": 120,
+    "EET": 120,
+    "EEST": 180,
+    "MSK": 180,
+    "JST": 540,
+    "KST": 540,
+    "AEST": 600,
+    "AEDT": 660,
+    "NZST": 720,
+    "EST": -300,
+    "EDT": -240,
+    "CDT": -300,
+    "MST": -420,
+    "MDT": -360,
+    "PST": -480,
+    "PDT": -420,
 }
 _CLOCK = r"(?P<hms>\d\d:?\d\d:?\d\d)(?:[.,:]?(?P<part>\d{1,9}))?"
 _ZONE = rf"\s?(?P<zone>[+-]\d\d(?::?\d\d)?|{'|'.join(sorted(_ZONES, reverse=True))})"
@@ -100,8 +119,11 @@ def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
 def _read(texts: pa.Array, pattern: str) -> _Local:
     found = pc.extract_regex(texts, pattern)
     if found.null_count == len(found):
-        return _Local(*(pa.nulls(len(found), kind) for kind in (pa.int64(), pa.bool_(), pa.int64())))
-    named = {name: pc.struct_field(found, name) for name in ("y", "mo", "d", "hms", "part", "zone")}
+        return _Local(
+            *(pa.nulls(len(found), kind) for kind in (pa.int64(), pa.bool_(), pa.int64()))
+        )
+    names = ("y", "mo", "d", "hms", "part", "zone")
+    named = {name: pc.struct_field(found, name) for name in names}
     month = pc.index_in(named["mo"], pa.array(_MONTHS))
     month = pc.coalesce(pc.add(month, 1).cast(pa.string()), named["mo"])
     day = pc.binary_join_element_wise(
@@ -110,8 +132,8 @@ def _read(texts: pa.Array, pattern: str) -> _Local:
     whole = pc.binary_join_element_wise(day, pc.replace_substring(named["hms"], ":", ""), "")
     seconds = pc.strptime(whole, "%Y%m%d%H%M%S", "us", error_is_null=True).cast(pa.int64())
     at = pc.add(seconds, _micros(named["part"]))
-    return _Local(at, pc.if_else(at.is_valid(), pc.not_equal(named["part"], ""), None),
-                  _ahead(named["zone"]))  # fmt: skip
+    exact = pc.if_else(at.is_valid(), pc.not_equal(named["part"], ""), None)
+    return _Local(at, exact, _ahead(named["zone"]))
 
 
 def _micros(digits: pa.Array) -> pa.Array:
