@@ -50,7 +50,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     table = read.tables[show]
     if failed:
         table = table.filter([not one for one in table.column("succeeded").to_pylist()])
-    lacks = () if show == "rejects" else read.lacks
+    lacks = () if show == "rejects" else read.lacks(show)
     rows = each_row(table)
     if lacks:
         rows = iter(marked(list(rows), None, lacks))

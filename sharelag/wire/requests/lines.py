@@ -21,7 +21,7 @@ _KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
 _PARTS = rf"^(?P<before>.*?){MARK}(?P<said>.*)"
 _JSON = r"^(?P<json>\{.*\})(?P<behind>.*)"
 #: A message that is a text of JSON: it ends at the first quotation mark that is not escaped.
-_ESCAPED = r'^(?P<json>\{\\(?:[^"\\]|\\.)*)(?P<behind>.*)'
+_ESCAPED = r'^(?P<json>\{(?:[^"\\]|\\.)*)(?P<behind>.*)'
 #: How many times a layout and a container runtime may have written it as JSON.
 _MOST_LAYERS = 3
 #: Deletes groups of any kind; share groups among them.
