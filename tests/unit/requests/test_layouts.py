@@ -65,14 +65,20 @@ LAYOUTS: dict[str, Callable[[datetime, str], str]] = {
     "hours of a zone": lambda at, said: f"{own(local(at), '%Y-%m-%dT%H:%M:%S,')}+01 {said}",
     "name of a zone": lambda at, said: f"[{own(local(at))} CET] DEBUG {said}",
     "zone apart": lambda at, said: f"{own(local(at))} +0100 DEBUG {said}",
-    "region": lambda at, said: f"{own(local(at), '%Y-%m-%dT%H:%M:%S.')}+01:00[Europe/Berlin] {said}",
+    "region": lambda at, said: (
+        f"{own(local(at), '%Y-%m-%dT%H:%M:%S.')}+01:00[Europe/Berlin] {said}"
+    ),
     "epoch": lambda at, said: f"{epoch(at)} DEBUG {said}",
-    "ECS": lambda at, said: escaped(at, said, **{"@timestamp": own(at, "%Y-%m-%dT%H:%M:%S.") + "Z"}),
+    "ECS": lambda at, said: escaped(
+        at, said, **{"@timestamp": own(at, "%Y-%m-%dT%H:%M:%S.") + "Z"}
+    ),
     "logstash": lambda at, said: json.dumps(
         {"@timestamp": own(local(at), "%Y-%m-%dT%H:%M:%S.") + "+01:00", "message": said}
     ),
     "JsonLayout": lambda at, said: escaped(
-        at, said, instant={"epochSecond": int(at.timestamp()), "nanoOfSecond": 1000 * at.microsecond}
+        at,
+        said,
+        instant={"epochSecond": int(at.timestamp()), "nanoOfSecond": 1000 * at.microsecond},
     ),
     "timeMillis": lambda at, said: escaped(at, said, timeMillis=epoch(at)),
     "kubectl": lambda at, said: f"{runtime(at)} [{own(local(at))}] DEBUG {said}",
