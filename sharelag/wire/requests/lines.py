@@ -18,8 +18,6 @@ from sharelag.wire.requests.times import LAYOUT, Times, times_of
 #: What each line of a request says.
 MARK = "Completed request:"
 _KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
-_PARTS = rf"^(?P<before>.*?){MARK}(?P<said>.*)"
-_JSON = r"^(?P<json>\{.*\})(?P<behind>.*)"
 #: A message that is a text of JSON: it ends at the first quotation mark that is not escaped.
 _ESCAPED = r'^(?P<json>\{(?:[^"\\]|\\.)*)(?P<behind>.*)'
 #: How many times a layout and a container runtime may have written it as JSON.
@@ -167,8 +165,8 @@ def _forms(api: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
 
 def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return what is before the JSON of requests, it, and what is behind it."""
-    parts = pc.extract_regex(pc.utf8_rtrim(texts, "\r\n"), _PARTS)
-    before, said = pc.struct_field(parts, "before"), pc.struct_field(parts, "said")
+    parts = pc.split_pattern(pc.utf8_rtrim(texts, "\r\n"), MARK, max_splits=1)
+    before, said = pc.list_element(parts, 0), pc.list_element(parts, 1)
     behind = pa.repeat(pa.scalar(""), len(texts))
     for _ in range(_MOST_LAYERS):
         is_escaped = pc.starts_with(said, "{\\")
@@ -180,10 +178,11 @@ def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
         plain = pc.replace_substring(pc.replace_substring(json, '\\"', '"'), "\\\\", "\\")
         said = pc.if_else(is_escaped, plain, said)
         behind = pc.if_else(is_escaped, pc.binary_join_element_wise(rest, behind, " "), behind)
-    found = pc.extract_regex(said, _JSON)
-    rest = pc.coalesce(pc.struct_field(found, "behind"), "")
-    objects = pc.coalesce(pc.struct_field(found, "json"), said)
-    return before, objects, pc.binary_join_element_wise(rest, behind, " ")
+    is_closed = pc.match_substring(said, "}")
+    ends = pc.split_pattern(pc.if_else(is_closed, said, "}"), "}", max_splits=1, reverse=True)
+    objects = pc.binary_join_element_wise(pc.list_element(ends, 0), "}", "")
+    objects = pc.if_else(is_closed, objects, said)
+    return before, objects, pc.binary_join_element_wise(pc.list_element(ends, 1), behind, " ")
 
 
 def _rejects(

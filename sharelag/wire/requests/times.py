@@ -113,12 +113,19 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str) -> Times:
 def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
     """Return the first or last time of texts; ``begin`` is what may be before it."""
     zone = rf"(?:{_ZONE})(?:[^\d\w]|$)" if needs_zone else rf"(?:{_ZONE}(?:[^\d\w]|$))?"
-    return _first([_read(texts, rf"{begin}(?:^|\D){date}{_CLOCK}{zone}") for date in _DATES])
+    found: list[_Local] = []
+    for date in _DATES:
+        found.append(_read(texts, rf"{begin}(?:^|\D){date}{_CLOCK}{zone}"))
+        if not found[-1].at.null_count:  # most logs have one layout
+            break
+    return _first(found)
 
 
 def _read(texts: pa.Array, pattern: str) -> _Local:
-    found = pc.extract_regex(texts, pattern)
-    if found.null_count == len(found):
+    # To look for a layout that no line has costs less than to take lines apart by it.
+    has_any = pc.any(pc.match_substring_regex(texts, pattern)).as_py()
+    found = pc.extract_regex(texts, pattern) if has_any else pa.nulls(len(texts))
+    if not has_any:
         return _Local(
             *(pa.nulls(len(found), kind) for kind in (pa.int64(), pa.bool_(), pa.int64()))
         )
