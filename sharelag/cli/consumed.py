@@ -8,6 +8,7 @@ import click
 
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
+from sharelag.cli.partial import below_table, marked, note_partial
 from sharelag.cli.telling import tell
 from sharelag.tables import views
 
@@ -32,7 +33,7 @@ from sharelag.tables import views
     metavar="TEXT",
     help="The key.separator of the console consumer; a tab if not given.",
 )
-def consumed(log: Path, output: str, show: str, failed: bool, separator: str) -> None:
+def consumed(log: Path, output: str, show: str, failed: bool, separator: str) -> int | None:
     """Read what Kafka's consumers printed: deliveries, and how their acknowledgements fared.
 
     FILE is output of kafka-console-share-consumer.sh with print.partition, print.offset and
@@ -49,5 +50,11 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     table = read.tables[show]
     if failed:
         table = table.filter([not one for one in table.column("succeeded").to_pylist()])
-    write(lines(each_row(table), output, views.CONSUMED[show].columns))
+    lacks = () if show == "rejects" else read.lacks(show)
+    rows = each_row(table)
+    if lacks:
+        rows = iter(marked(list(rows), None, lacks))
+    write(lines(rows, output, views.CONSUMED[show].columns))
+    write(below_table(None, output, lacks))
     tell(read.summary())
+    return note_partial(None, lacks=lacks)

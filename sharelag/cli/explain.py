@@ -38,6 +38,7 @@ from sharelag.cli.output import (
     summarise,
     write,
 )
+from sharelag.cli.partial import below_table, marked, note_partial
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
@@ -53,7 +54,7 @@ from sharelag.tables import views
 )
 def explain(
     output: str, engine: str, over: timedelta, patience: timedelta | None, **options: Any
-) -> None:
+) -> int | None:
     """Show why each group lags: causes with their evidence, the most severe first."""
     from sharelag.metrics.explain import explain as causes
     from sharelag.tables.lines import lines, plain_rows
@@ -65,13 +66,16 @@ def explain(
     evidence, source = _gather(engine, over, options)
     evidence = with_metrics(with_requests(evidence, log), metrics)
     table = causes(evidence, patience)
+    lacks = log.lacks if log else ()
     if output == "human":
         write(explained(evidence, table, patience))
     else:
-        write(lines(plain_rows(table), output))
+        write(lines(marked(plain_rows(table), None, lacks), output))
+    write(below_table(None, output, lacks))
     read_by(evidence, source, options["as_of"] is not None)
     note_requests(log, evidence.as_of)
     note_metrics(metrics, evidence.measured)
+    return note_partial(None, lacks=lacks)
 
 
 @click.command()

@@ -193,8 +193,10 @@ def _token_in(file: Path, other: str | None) -> str:
     """The token that a file holds, without the line feed at its end."""
     if other is not None:
         raise click.UsageError("use either --token (or SHARELAG_TOKEN) or --token-file, not both.")
+    from sharelag.sources.files.texts import read_text
+
     try:
-        token = file.read_text("utf-8").strip()
+        token = read_text(file).strip()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "not UTF-8"
         raise InputError(f"cannot read the token from {file}: {why}") from None

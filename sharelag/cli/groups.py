@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,11 +26,11 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
-from sharelag.tables.words import client_words, counted, shell_word
+from sharelag.tables.words import client_words, counted, shell_word, terminal
 
 _PRINTED = click.option(
     "--kafka-output",
-    type=click.File(errors="replace"),
+    type=click.File("rb"),
     metavar="FILE",
     help="What kafka-share-groups.sh --list or --describe (--state, --members, --offsets) printed, "
     "or kafka-groups.sh --list, in place of an input; - is stdin.",
@@ -80,12 +80,13 @@ def groups(
         write(lines(rows, output, views.GROUP_STATES.columns))
 
     if kafka_output is not None:
-        found = membership.in_states(_printed(kafka_output, options).groups, states)
+        every = _printed(kafka_output, options)
+        found = membership.in_states(every.groups, states)
         show(found)
         count, known = counted(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
         is_whole = not found.column("members").null_count
         members = f", {counted(known or 0, 'member')}" if is_whole else ""
-        _note_printed(f"{count}{members}")
+        _note_printed(f"{count}{members}", every.others)
         note(membership.unknown_members(found))
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
@@ -111,11 +112,10 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
     from sharelag.workbench import membership
 
     if kafka_output is not None:
-        of_groups, found = _printed(kafka_output, options)
+        of_groups, found, others = _printed(kafka_output, options)
         write(lines(plain_rows(found), output, views.MEMBERS.without("rack_id").columns))
-        _note_printed(
-            f"{counted(found.num_rows, 'member')} of {counted(of_groups.num_rows, 'group')}"
-        )
+        members = counted(found.num_rows, "member")
+        _note_printed(f"{members} of {counted(of_groups.num_rows, 'group')}", others)
         note(membership.unknown_members(of_groups, found))
         return
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
@@ -136,11 +136,12 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
 def _printed(file: Any, options: dict[str, Any]) -> Any:
     """Read what Kafka's command printed of the chosen groups."""
     from sharelag.errors import InputError, unknown_group
+    from sharelag.sources.files.texts import text_of
     from sharelag.sources.kafka.described_groups import described_groups, of_groups
 
     if ignored := given_options(_OF_INPUT):
         raise click.UsageError(f"{flags(ignored)} with --kafka-output: remove one of them.")
-    every = described_groups(file.read())
+    every = described_groups(text_of(file.read(), "replace"))
     chosen = choice_of(options).groups
     there = groups_in(every.groups)
     if missing := sorted(chosen - there):
@@ -148,8 +149,11 @@ def _printed(file: Any, options: dict[str, Any]) -> Any:
     return of_groups(every, chosen)
 
 
-def _note_printed(counts: str) -> None:
+def _note_printed(counts: str, others: Sequence[str]) -> None:
     tell(f"{counts}, as Kafka's command printed them")
+    if others:
+        first = terminal(repr(others[0][:80]))
+        tell(f"{counted(len(others), 'line')} that the command does not print, such as {first}")
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from sharelag.tables import views
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--described",
-    type=click.File(errors="replace"),
+    type=click.File("rb"),
     metavar="FILE",
     help="Output of `kafka-share-groups.sh --describe --offsets` to compare with; - is stdin.",
 )
@@ -49,12 +49,13 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     NAIVE is end - start, EFFECTIVE counts unfinished offsets of the state batches, TRUE counts
     records that exist and are not aborted.
     """
+    from sharelag.sources.files.texts import text_of
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    text = described.read() if described else None
+    text = text_of(described.read(), "replace") if described else None
     with (
         reading_bar(source) as read,
         engines.reading(read, start(engine, source), moment, choice, history=False) as begun,

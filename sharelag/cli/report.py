@@ -305,11 +305,12 @@ def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, A
     from sharelag.errors import InputError
     from sharelag.monitoring.checks.yaml_places import parse_yaml
     from sharelag.reports.job import from_word
+    from sharelag.sources.files.texts import read_text
 
     given: Any = {}
     if file is not None:
         try:
-            given = parse_yaml(file.read_text("utf-8"), str(file))[0] or {}
+            given = parse_yaml(read_text(file), str(file))[0] or {}
         except OSError as error:
             raise InputError(f"cannot read parameters from {file}: {error.strerror}") from None
         except (InputError, UnicodeDecodeError):

@@ -10,6 +10,7 @@ import click
 
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
+from sharelag.cli.partial import below_table, marked, note_partial
 from sharelag.cli.telling import tell
 from sharelag.model import iso
 from sharelag.tables import views
@@ -63,7 +64,7 @@ def requests(
     as_of: str | None,
     zone: str,
     capture: str | None,
-) -> None:
+) -> int | None:
     """Read a broker's log of requests: who holds which offsets, and what is wrong.
 
     LOG is what Kafka's logger kafka.request.logger writes at level DEBUG, or a folder of such
@@ -88,17 +89,20 @@ def requests(
     else:
         table = read.only(show, frozenset(group), when)
     view = views.REQUESTS.get(show)
-    if output == "human" and not table.num_rows:
+    lacks = () if show == "rejects" else read.lacks
+    if output == "human" and not table.num_rows and not lacks:
         tell(_nothing(show, when))
-    write(lines(plain_rows(table), output, view.columns if view else None))
+    write(lines(marked(plain_rows(table), None, lacks), output, view.columns if view else None))
+    write(below_table(None, output, lacks))
     tell(read.summary())
     tell(read.span())
-    if show != "findings":
+    if show not in ("findings", "rejects"):
         found: dict[str, int] = {}
         for name in read.findings().column("finding").to_pylist():
             found[name] = found.get(name, 0) + 1
         for name, count in found.items():
             tell(f"{terminal(name)}: {count}; --show findings shows them")
+    return note_partial(None, lacks=lacks)
 
 
 def _nothing(show: str, when: datetime | None) -> str:

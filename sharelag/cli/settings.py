@@ -221,11 +221,10 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
 
 
 def _properties(path: Path) -> dict[str, str]:
-    import javaproperties
+    from sharelag.sources.kafka.config import read_properties
 
     try:
-        with path.open("rb") as file:
-            return dict(javaproperties.load(file))
+        return read_properties(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:

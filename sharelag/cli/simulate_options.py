@@ -264,10 +264,11 @@ def _is_file(name: str) -> bool:
 
 def _from_file(name: str) -> Scenario:
     from sharelag.errors import InputError
+    from sharelag.sources.files.texts import read_text
     from sharelag.whatif.scenario_json import from_json
 
     try:
-        text = Path(name).read_text()
+        text = read_text(name)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"cannot read the scenario {name!r} ({error}): give a file that --show-scenario wrote"

@@ -19,6 +19,7 @@ from sharelag.monitoring.check import CHECKED, check_reading
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import parse_since, parse_time
 from sharelag.reports.secrets import PROPERTIES
+from sharelag.sources.files.texts import read_text
 from sharelag.sources.inputs import CaptureInput, Input
 from sharelag.sources.open import named_input, require_there
 from sharelag.wire.generations import require_generation
@@ -183,7 +184,7 @@ def _previous(path: str | None) -> dict[str, Any] | None:
     if not path:
         return None
     try:
-        previous: dict[str, Any] = json.loads(Path(path).read_text("utf-8"))
+        previous: dict[str, Any] = json.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} is not the verdict of an earlier report ({error}): remove previous"

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import javaproperties
-
 from sharelag.errors import ConfigError
+from sharelag.sources.kafka.config import read_properties
 from sharelag.sources.kafka.providers import resolved
 
 #: Client properties for the kernel, as JSON.
@@ -69,8 +68,8 @@ def secrets_of(
         name: value for name, value in os.environ.items() if len(value) >= _LEAST_IN_ENVIRONMENT
     }
     if command_config:
-        with suppress(OSError, ValueError), Path(command_config).open("rb") as file:
-            settings |= dict(javaproperties.load(file))
+        with suppress(OSError, ValueError):
+            settings |= read_properties(Path(command_config))
     with suppress(ValueError):
         settings |= dict(json.loads(os.environ.get(PROPERTIES, "{}")))
     settings |= properties

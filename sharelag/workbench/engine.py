@@ -189,7 +189,8 @@ def windows(
             holders = requests.holders(lag, begun.table("windows"), now)
             table = with_holders(table, holders)
         answer = Answer.of(begun, begun.choice.of(table.sort_by(ORDER)))
-        return replace(answer, now=now, holders=holders, lacks=_lacks(begun))
+        lacks = (*_lacks(begun), *(requests.lacks if requests else ()))
+        return replace(answer, now=now, holders=holders, lacks=lacks)
 
 
 def lag(
@@ -234,7 +235,8 @@ def lag_beside(
             found = with_holders(found, requests.holders(found, begun.table("windows"), now))
         if metrics is not None:
             found = with_measured(found, measured_arrow(found, metrics.table, now))
-        return replace(Answer.of(begun, found), now=now, lacks=_lacks(begun))
+        lacks = (*_lacks(begun), *(requests.lacks if requests else ()))
+        return replace(Answer.of(begun, found), now=now, lacks=lacks)
 
 
 def brief(

@@ -26,6 +26,10 @@ from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import Arrow
 from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog
+from sharelag.sources.files.text_pieces import are_many
+from sharelag.tables.words import counted
+from sharelag.wire.requests.lines import MARK
+from sharelag.wire.requests.times import LAYOUT
 
 _WORKED_OUT = {
     "memberships": memberships,
@@ -35,6 +39,8 @@ _WORKED_OUT = {
 }
 #: The names of its tables.
 NAMES = ("held", "holds", "findings", *_WORKED_OUT, *REQUEST_TABLES)
+#: Characters of a line that an error shows.
+_SHOWN = 120
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -62,10 +68,12 @@ class Requests:
         Raises
         ------
         InputError
-            There is no such table, or the log does not cover the moment.
+            There is no such table, no request could be read, or the log does not cover the moment.
         """
         if name not in NAMES:
             raise InputError(f"unknown table {name!r}: choose one of {', '.join(NAMES)}")
+        if name != "rejects":
+            self._require_some()
         if name in REQUEST_TABLES:
             return self.log.tables[name]
         if name == "findings":
@@ -74,9 +82,8 @@ class Requests:
             return self._once(name, lambda: _WORKED_OUT[name](self.log.tables))
         if name == "holds":
             return self.holds
-        if self.log.covers is None:
-            return self.holds
-        at = self.log.covers[1] if as_of is None else _micros(as_of)
+        end = self.log.covers[1] if self.log.covers else 0
+        at = end if as_of is None else _micros(as_of)
         if not self._is_covered(at):
             raise InputError(f"{self.span()}, which does not include that moment")
         return held_at(self.holds, at)
@@ -88,6 +95,7 @@ class Requests:
 
     def findings(self, history: Arrow | None = None) -> pa.Table:
         """Return `sharelag.schemas.requests.REQUEST_FINDINGS`, by time."""
+        self._require_some()
         found = [check_requests(self.log.tables, history)]
         if history is not None:
             found += [leader_epochs_of_records(history), partial_deletes_of_records(history)]
@@ -100,6 +108,7 @@ class Requests:
 
     def holders(self, lag: Arrow, windows: Arrow, as_of: datetime) -> pa.Table:
         """Return `sharelag.schemas.requests.HOLDERS`; no rows where the log lacks the moment."""
+        self._require_some()
         at = _micros(as_of)
         if not self._is_covered(at):
             return HOLDERS.empty_table()
@@ -113,10 +122,42 @@ class Requests:
         """Whether the log covers a moment."""
         return self._is_covered(_micros(as_of))
 
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Return what answers lack, in sentences: many requests that could not be read."""
+        rejects, read = (self.log.tables[name] for name in ("rejects", "requests"))
+        every = rejects.num_rows + read.num_rows
+        if not are_many(rejects.num_rows, read.num_rows):
+            return ()
+        reason = rejects.column("reason")[0].as_py()
+        sentence = (
+            f"{rejects.num_rows:,} of {every:,} requests in the log, which could not be read (the "
+            f"first: {reason}); sharelag requests --show rejects shows them"
+        )
+        return (sentence,)
+
+    def _require_some(self) -> None:
+        """Refuse to say anything of a cluster by a log of which nothing could be read."""
+        if self.log.tables["requests"].num_rows:
+            return
+        rejects = self.log.tables["rejects"]
+        if rejects.num_rows:
+            first = rejects.slice(0, 1).to_pylist()[0]
+            raise InputError(
+                f"none of {counted(rejects.num_rows, 'request')} in {self.log.path} could be read "
+                f"({first['reason']}): {first['text'][:_SHOWN]!r} was not understood; give lines "
+                f"with {LAYOUT} before {MARK}{{...}}"
+            )
+        raise InputError(
+            f"none of {counted(self.log.counted[0], 'line')} in {self.log.path} is a request about "
+            "share groups: give what kafka.request.logger writes at DEBUG on brokers that share "
+            f"consumers fetch from, lines with {LAYOUT} before {MARK}{{...}}"
+        )
+
     def span(self) -> str:
         """Return from when to when the log goes, in words."""
         if self.log.covers is None:
-            return "the log of requests has no request about share groups"
+            return "no request about share groups could be read"
         first, last = (iso(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
         return (
             f"the log of requests goes from {first} to {last}, its times taken as {self.log.zone}"

@@ -44,10 +44,10 @@ def test_combine_gives_each_versions_batches(asked: Oracle, cases: Any) -> None:
     answers = [answer["combined"] for answer in asked.ask_many(questions)]
     joined = 0
     for question, theirs in zip(questions, answers, strict=True):
-        found = combine(*question.values(), kafka_version=asked.version)
-        assert [list(batch) for batch in found] == theirs, question
-        assert asked.version == KAFKA_VERSION or found == combine(*question.values())
         existing, new, start = question.values()
+        found = combine(existing, new, start, asked.version)
+        assert [list(batch) for batch in found] == theirs, question
+        assert asked.version == KAFKA_VERSION or found == combine(existing, new, start)
         plain = _compiled(existing + new, start)
         joined += plain != theirs
     # The kernel leaves what Kafka 4.3.1 leaves; some of it is joined by Kafka 4.4.
@@ -59,11 +59,11 @@ def test_neighbours_that_become_equal_are_joined_by_the_version_that_joins_them(
 ) -> None:
     """Archived 1, released 2, archived 3; then 2 is archived, too."""
     existing = [StateBatch(1, 1, 4, 1), StateBatch(2, 2, 0, 1), StateBatch(3, 3, 4, 1)]
-    question = {"existing": existing, "new": [StateBatch(2, 2, 4, 1)], "startOffset": -1}
-    theirs = asked.ask(question)["combined"]
+    new = [StateBatch(2, 2, 4, 1)]
+    theirs = asked.ask({"existing": existing, "new": new, "startOffset": -1})["combined"]
     expected = {KAFKA_VERSION: [[1, 1, 4, 1], [2, 3, 4, 1]], LATER_VERSION: [[1, 3, 4, 1]]}
     assert theirs == expected[asked.version]
-    assert [list(b) for b in combine(*question.values(), asked.version)] == theirs
+    assert [list(one) for one in combine(existing, new, -1, asked.version)] == theirs
 
 
 def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:

@@ -39,6 +39,7 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.known_causes import known_causes
 from sharelag.monitoring.checks.yaml_places import parse_yaml
+from sharelag.sources.files.texts import read_text
 
 Measure: TypeAlias = Literal[
     "lag", "age", "drain", "poison", "window", "imbalance", "retention", "state_topic", "cause"
@@ -219,7 +220,7 @@ def read_rules(path: Path) -> Rules:
         When it cannot be read or is not valid; with the line and column of each mistake.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(f"cannot read the rules {path} ({why}): choose a YAML file") from error

@@ -13,11 +13,13 @@ from sharelag.errors import InputError
 from sharelag.schemas.consumed import CONSUMED_TABLES
 from sharelag.sources.files.text_pieces import (
     Piece,
+    are_many,
     line_blocks,
     tables_of_parts,
     text_files,
     whole_file,
 )
+from sharelag.tables.words import counted
 from sharelag.wire.consumed import Printed, read_consumed, unread
 
 
@@ -62,6 +64,28 @@ class ConsumedLog:
     def counted(self) -> tuple[int, int]:
         """How many lines there are, and how many of them say neither of both."""
         return self._read[1]
+
+    def lacks(self, name: str = "deliveries") -> tuple[str, ...]:
+        """Return what a table lacks, in sentences: many lines that could not be read.
+
+        Raises
+        ------
+        InputError
+            There are lines, and no line could be read; of outcomes, which few consumers print, no
+            line that says that it has some.
+        """
+        rejects = self.tables["rejects"].num_rows
+        count, skipped = self.counted
+        read = count - skipped - rejects
+        if count and not read and (rejects or name == "deliveries"):
+            raise InputError(
+                f"none of {counted(count, 'line')} in {self.path} has a delivery or an outcome: "
+                "let the console consumer print.partition, print.offset and print.delivery, and "
+                "give its --separator"
+            )
+        if not are_many(rejects, read):
+            return ()
+        return (f"{counted(rejects, 'line')} that could not be read; --show rejects has them",)
 
     def summary(self) -> str:
         """Return how many lines there are, in words."""

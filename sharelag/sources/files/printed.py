@@ -29,6 +29,7 @@ from sharelag.sources.files.printed_pieces import (
     regular_records,
 )
 from sharelag.sources.files.printed_records import NotPrintedError, Printed, number, text
+from sharelag.sources.files.texts import text_of
 from sharelag.wire.fields import STATE_TOPIC
 
 _DUMP = "Dumping "
@@ -112,7 +113,7 @@ def _batch(rows: list[_Row]) -> pa.RecordBatch:
 
 
 def _plain(octets: bytes) -> str:
-    return octets.decode("utf-8-sig", errors="replace").lstrip()
+    return text_of(octets, "replace").lstrip()
 
 
 def _dump_begins(text: str) -> bool:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.sources.files.texts import read_text
 
 PRINTED_OFFSETS = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
@@ -24,7 +25,7 @@ def read_printed_offsets(path: str | Path) -> pa.Table:
         The file cannot be read, or has another line.
     """
     try:
-        text = Path(path).read_text("utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read offsets from {path}: {error}") from error
     lines = pa.array([line.strip() for line in text.splitlines() if line.strip()], pa.string())

@@ -13,13 +13,25 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.sources.files.packed_text import PackedText
+from sharelag.sources.files.texts import (
+    MARK,
+    SAMPLE,
+    UTF_8,
+    Octets,
+    Recoded,
+    encoding_in,
+    encoding_of,
+)
 from sharelag.tables.words import shell_word
 
+_MARK = MARK.encode()
 #: Bytes that are read at once.
 _AT_ONCE = 8 << 20
 _OTHERWISE_PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
 #: Bytes of a line: a request about ten thousand share partitions has a hundredth of it.
 MOST_LINE = 64 << 20
+#: Of a hundred things, those that may be unreadable in an answer that is called whole.
+MOST_REJECTS = 1
 #: Bytes that a packed file may become; a large one may become so many times its size. Requests that
 #: hardly differ become 60 times as large.
 _MOST_PACKED, _MOST_BYTES_A_BYTE = 256 << 20, 250
@@ -60,9 +72,9 @@ def whole_file(path: Path, given: Path) -> Piece:
 
 
 def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
-    """Yield a file of what was given in pieces of so many bytes; a packed one is one piece."""
+    """Yield a file of what was given in pieces of so many bytes; one packed or in UTF-16 whole."""
     whole = whole_file(path, given)
-    if path.name.endswith(".gz"):
+    if path.name.endswith(".gz") or encoding_in(path) != UTF_8:
         yield whole
         return
     length = path.stat().st_size
@@ -73,6 +85,7 @@ def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
 def line_blocks(piece: Piece) -> Iterator[Block]:
     """Yield lines of a piece of a file, and the bytes at which they begin, some megabytes at once.
 
+    Of UTF-16 the bytes are those of the same text in UTF-8.
     A line belongs to the piece in which it begins; what follows the last newline is one, too. Where
     a packed file is cut off or damaged, the last block is what was unpacked behind the last
     newline, with the reason.
@@ -87,7 +100,14 @@ def line_blocks(piece: Piece) -> Iterator[Block]:
         raise InputError(f"{piece.file} is packed: unpack it, or pack it with gzip")
     with Path(piece.file).open("rb") as opened:
         packed = PackedText(opened) if piece.file.endswith(".gz") else None
-        file = packed or opened
+        file: Octets = packed or opened
+        if piece.end is None and not piece.begin:
+            encoding = encoding_of(file.read(SAMPLE))
+            opened.seek(0)
+            packed = PackedText(opened) if packed else None
+            file = packed or opened
+            if encoding != UTF_8:
+                file = Recoded(file, encoding)
         at, rest, read = piece.begin, b"", 0
         most = _most_bytes(piece.file)
         if piece.begin:
@@ -130,6 +150,11 @@ def line_blocks(piece: Piece) -> Iterator[Block]:
                     lines, positions = lines.filter(mine), positions.filter(mine)
                 yield Block(lines, positions)
             at, rest = at + whole, data[whole:]
+
+
+def are_many(rejects: int, read: int) -> bool:
+    """Whether so much could not be read that an answer without it is not whole."""
+    return 100 * rejects > MOST_REJECTS * (rejects + read)
 
 
 def tables_of_parts(
@@ -186,4 +211,6 @@ def _lines(data: bytes, at: int) -> tuple[pa.Array, pa.Array]:
         lines = pa.array(
             [text.decode("utf-8", "replace") for text in data.split(b"\n")[: len(begins)]]
         )
+    if _MARK in data:
+        lines = pc.replace_substring_regex(lines, f"^{MARK}", "")
     return lines, pa.array(begins + at)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sharelag.errors import ConfigError
+from sharelag.sources.files.texts import read_text
 from sharelag.sources.kafka.java_settings import to_librdkafka
 from sharelag.sources.kafka.patience import Patience
 from sharelag.sources.kafka.providers import resolved
@@ -159,12 +160,18 @@ def _seconds(milliseconds: str) -> float:
     return int(milliseconds) / 1000
 
 
+def read_properties(path: Path) -> dict[str, str]:
+    """Return a file of Java properties, which is ISO 8859-1 unless it shows another encoding."""
+    import javaproperties
+
+    return dict(javaproperties.loads(read_text(path, otherwise="iso-8859-1")))
+
+
 def _read(path: Path) -> dict[str, str]:
     import javaproperties
 
     try:
-        with path.open("rb") as file:
-            return dict(javaproperties.load(file))
+        return read_properties(path)
     except OSError as error:
         raise ConfigError(f"cannot read the client properties {path}: {error.strerror}") from error
     except javaproperties.InvalidUEscapeError as error:

@@ -56,6 +56,16 @@ _NO_MEMBERS = re.compile(r"Share group '(?P<group>.*)' has no active members\.")
 _ASSIGNMENT = re.compile(r"(?:[\w.-]+:\d+(?:,\d+)*(?:;(?=.)|$))*", re.ASCII)
 #: Blanks within a line without a header: a row whose header is missing, or no group's name.
 _IS_ROW = re.compile(r"\S\s{2,}\S|\t")
+#: What others write between the lines of a command: loggers, the JVM, kubectl, a shell's prompt.
+_OTHERS = re.compile(
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|SLF4J[(:]|log4j:|(?:main )?(?:WARN|INFO|ERROR|DEBUG)\b"
+    r"|W(?:ARNING|arning): |NOTE: |Picked up \w+:|(?:OpenJDK|Java HotSpot)\b.* warning: "
+    r"|Defaulted container |Unable to use a TTY|PS \S*>|[A-Za-z]:\\\S*>"
+    r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-share)?-groups\.(?:sh|bat)\b"
+)
+#: How JSON, markup and quotations begin, and what sentences end with: unlike names of groups.
+_NO_NAME, _SENTENCE = ("{", "[", "<", '"', "'"), (".", ":", "!", "?")
+_NO_TEXT = re.compile(r"[\x00-\x1f\ufffd]")
 _LAST_INT32 = 2**31 - 1
 #: Lines that a row may have more than one.
 _MOST_LINES = 4
@@ -72,6 +82,7 @@ class Described(NamedTuple):
 
     groups: pa.Table  # GROUP_STATES
     members: pa.Table  # MEMBER_ROWS
+    others: tuple[str, ...] = ()  # lines that the command does not print
 
 
 def described_groups(text: str) -> Described:
@@ -88,7 +99,8 @@ def described_groups(text: str) -> Described:
         ``groups`` has every group of the text in one row, sorted: `GROUP_STATES`, null where the
         text does not tell. A state that share groups do not have is ``Unknown``. ``members`` is
         `MEMBER_ROWS` sorted by group and member; topic ids, subscriptions and racks are not
-        printed. Of a group that is described twice the later description counts.
+        printed. Of a group that is described twice the later description counts. ``others`` are
+        lines that loggers and shells write, and texts that cannot be the name of a group.
 
     Raises
     ------
@@ -113,12 +125,16 @@ class _Read:
     is_offsets: bool = False
     begun: list[str] = field(default_factory=list)  # of a row whose name has line feeds
     error: InputError | None = None  # of the first of these lines
+    others: list[str] = field(default_factory=list)
 
     def line(self, number: int, line: str) -> None:
         if self.error is not None:
             self._row(number, line)
             return
         if not line.strip():
+            return
+        if _OTHERS.match(line):
+            self.others.append(line)
             return
         names = _HEADING.findall(line)
         if names in _HEADERS:
@@ -157,12 +173,14 @@ class _Read:
         for name, count in Counter(name for name, _ in self.members).items():
             self.groups[name].setdefault("members", count)
         if not self.groups:
-            raise InputError(f"Kafka's command printed no group: {_NEEDED}")
+            first = f"; another line is {self.others[0][:200]!r}" if self.others else ""
+            raise InputError(f"Kafka's command printed no group{first}: {_NEEDED}")
         members = [self.members[key] for key in sorted(self.members)]
         groups = [self.groups[name] for name in sorted(self.groups)]
         return Described(
             pa.Table.from_pylist(groups, schema=GROUP_STATES),
             pa.Table.from_pylist(members, schema=MEMBER_ROWS),
+            tuple(self.others),
         )
 
     def _group(self, group: str, row: _Row) -> None:
@@ -172,7 +190,12 @@ class _Read:
         """Take a line of ``--list``, which has names and nothing else."""
         if _IS_ROW.search(line) or line.startswith(("Error", "Exception", "Caused by", "Option")):
             raise _wrong(number, line)
-        self._group(line.rstrip(" "), {"type": SHARE})
+        name = line.rstrip(" ")
+        is_sentence = ": " in name or (" " in name and name.endswith(_SENTENCE))
+        if is_sentence or name.startswith(_NO_NAME) or _NO_TEXT.search(name):
+            self.others.append(line)
+        else:
+            self._group(name, {"type": SHARE})
 
     def _row(self, number: int, line: str) -> None:
         """Take a row, which is printed in several lines where its name has line feeds."""
@@ -249,6 +272,8 @@ def of_groups(described: Described, groups: Iterable[str]) -> Described:
     wanted = pa.array(sorted(groups), pa.string())
     if not len(wanted):
         return described
-    return Described(
-        *(table.filter(pc.is_in(table.column("group_id"), wanted)) for table in described)
+    groups, members = (
+        table.filter(pc.is_in(table.column("group_id"), wanted))
+        for table in (described.groups, described.members)
     )
+    return Described(groups, members, described.others)

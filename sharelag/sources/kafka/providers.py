@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from sharelag.errors import ConfigError
+from sharelag.sources.files.texts import text_of
 
 _LIST = "config.providers"
 #: A provider, a path that need not be there, and a name: not nested, not resolved again.
@@ -119,7 +120,7 @@ def _text(path: str, parameters: _Parameters) -> str:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"{path} is larger than {_MOST_BYTES >> 20} MiB")
-        return content.decode()
+        return text_of(content)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except ValueError:

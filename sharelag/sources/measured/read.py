@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.schemas import BROKER_METRICS
+from sharelag.sources.files.texts import text_of
 from sharelag.sources.measured.texts import metrics_of
 
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
@@ -115,6 +116,6 @@ def _text(content: bytes, shown: str) -> str:
     if len(content) > MOST_BYTES:
         raise InputError(f"{shown} is larger than {MOST_BYTES >> 20} MiB: give the metrics alone")
     try:
-        return content.decode()
+        return text_of(content)
     except UnicodeDecodeError as error:
         raise InputError(f"{shown} is not text: give metrics as text, not compressed") from error

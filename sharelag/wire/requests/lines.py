@@ -7,18 +7,21 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError
 from sharelag.schemas.requests import INSTANT, LINE_REJECTS
 from sharelag.wire.json_rows import json_rows
 from sharelag.wire.requests import drafts
 from sharelag.wire.requests.of_brokers import OF_BROKERS
 from sharelag.wire.requests.of_clients import OF_CLIENTS
 from sharelag.wire.requests.part import Api, Part, struct_of
+from sharelag.wire.requests.times import LAYOUT, Times, times_of
 
-_MARK = "Completed request:"
+#: What each line of a request says.
+MARK = "Completed request:"
 _KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
-_TIME = r"^[^{]*?(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[,.]\d{3})(?P<zone>Z|[+-]\d\d:?\d\d)?"
-_JSON = r"Completed request:(?P<json>\{.*\})"
+#: A message that is a text of JSON: it ends at the first quotation mark that is not escaped.
+_ESCAPED = r'^(?P<json>\{(?:[^"\\]|\\.)*)(?P<behind>.*)'
+#: How many times a layout and a container runtime may have written it as JSON.
+_MOST_LAYERS = 3
 #: Deletes groups of any kind; share groups among them.
 DELETE_GROUPS = Api(
     "DeleteGroups",
@@ -54,6 +57,8 @@ LIST_GROUPS = Api(
 #: The kinds of requests that are read; all others are skipped.
 READ = {api.key: api for api in (*OF_CLIENTS, *OF_BROKERS, DELETE_GROUPS, LIST_GROUPS)}
 _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendTimeMs")
+#: Why a line is a reject whose layout is not one of those that are read.
+NO_TIME = f"it has no time that is understood: its layout needs {LAYOUT}"
 #: A duration in milliseconds that no request takes: 31 years.
 _LONGEST = 1e12
 _HEADER = pa.struct(
@@ -71,7 +76,7 @@ class Completed(NamedTuple):
     api: Api
     source: str
     position: pa.Array
-    completed: pa.Array  # INSTANT
+    completed: Times
     rows: pa.Table  # requestHeader, request, response, connection and durations
 
 
@@ -103,21 +108,22 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
     InputError
         There is no such time zone.
     """
-    is_request = pc.match_substring(lines, _MARK)
+    is_request = pc.match_substring(lines, MARK)
     numbers, texts = positions.filter(is_request), lines.filter(is_request)
-    keys = pc.struct_field(pc.extract_regex(texts, _KEY), "key")
-    objects = pc.struct_field(pc.extract_regex(texts, _JSON), "json")
+    before, objects, behind = _parts(texts)
+    keys = pc.struct_field(pc.extract_regex(objects, _KEY), "key")
     has_key = keys.is_valid()
     wanted = pc.is_in(keys, pa.array([str(key) for key in READ]))
-    times = _times(texts, zone)
-    whole = pc.and_(objects.is_valid(), times.is_valid())
-    rejects = [
-        _rejects(numbers, texts, times, pc.invert(has_key), source, "it has no API key"),
-        _rejects(
-            *(numbers, texts, times, pc.and_(wanted, pc.invert(whole)), source),
-            "it is cut off, or has no time",
-        ),
+    times = times_of(before, behind, zone)
+    is_cut = pc.invert(pc.ends_with(objects, "}"))
+    has_time = times.at.is_valid()
+    whole = pc.and_(has_time, pc.invert(is_cut))
+    odd = [
+        (pc.invert(has_key), "it has no API key"),
+        (pc.and_(wanted, is_cut), "it is cut off"),
+        (pc.and_(wanted, pc.and_(pc.invert(is_cut), pc.invert(has_time))), NO_TIME),
     ]
+    rejects = [_rejects(numbers, texts, times.at, which, source, why) for which, why in odd]
     requests = []
     for key, api in READ.items():
         chosen = pc.and_(pc.equal(keys, str(key)), whole).fill_null(False)
@@ -132,7 +138,9 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
             rows, good = json_rows(given, _schema(form), _is_whole)
             requests.append(Completed(form, source, asked.filter(good), when.filter(good), rows))
             bad = f"it is not the JSON of a {form.name}"
-            rejects.append(_rejects(asked, text.filter(mine), when, pc.invert(good), source, bad))
+            rejects.append(
+                _rejects(asked, text.filter(mine), when.at, pc.invert(good), source, bad)
+            )
     rejected = pa.Table.from_batches(rejects).combine_chunks().to_batches()
     found = rejected[0] if rejected else rejects[0]
     read = sum(len(one.position) for one in requests)
@@ -155,48 +163,26 @@ def _forms(api: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
     return [(form, mine) for form, mine in forms if pc.any(mine).as_py()]
 
 
-def _times(texts: pa.Array, zone: str) -> pa.Array:
-    found = pc.extract_regex(texts, _TIME)
-    at = pc.replace_substring(pc.struct_field(found, "at"), ",", ".")
-    at = pc.replace_substring(at, " ", "T")
-    own = pc.struct_field(found, "zone")
-    has_own = pc.not_equal(pc.coalesce(own, ""), "")
-    try:
-        local = pc.assume_timezone(
-            _instants(at), zone, ambiguous="earliest", nonexistent="earliest"
-        ).cast(INSTANT)
-    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise InputError(
-            f"unknown time zone {zone!r}: give a name such as Europe/Berlin, or UTC"
-        ) from error
-    if not pc.any(has_own).as_py():
-        return local
-    with_zone = _instants(pc.if_else(has_own, at, pa.scalar(None, pa.string())))
-    shift = _shift(pc.if_else(has_own, own, "Z"))
-    return pc.if_else(has_own, pc.subtract(with_zone, shift).cast(INSTANT), local)
-
-
-def _instants(at: pa.Array) -> pa.Array:
-    """Times without a zone; null for what no calendar has."""
-    try:
-        return at.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        seconds = pc.strptime(
-            pc.utf8_slice_codeunits(at, 0, 19), "%Y-%m-%dT%H:%M:%S", "us", error_is_null=True
-        )
-        millis = pc.utf8_slice_codeunits(at, 20, 23).cast(pa.int64())
-        return pc.add(seconds, pc.multiply(millis, 1000).cast(pa.duration("us")))
-
-
-def _shift(zones: pa.Array) -> pa.Array:
-    """How far zones such as ``+0200`` are ahead of UTC."""
-    found = pc.extract_regex(
-        pc.if_else(pc.equal(zones, "Z"), "+00:00", zones), r"(?P<s>[+-])(?P<h>\d\d):?(?P<m>\d\d)"
-    )
-    hours = pc.struct_field(found, "h").cast(pa.int64())
-    minutes = pc.add(pc.multiply(hours, 60), pc.struct_field(found, "m").cast(pa.int64()))
-    signed = pc.if_else(pc.equal(pc.struct_field(found, "s"), "-"), pc.negate(minutes), minutes)
-    return pc.multiply(signed, 60_000_000).cast(pa.duration("us"))
+def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Return what is before the JSON of requests, it, and what is behind it."""
+    parts = pc.split_pattern(pc.utf8_rtrim(texts, "\r\n"), MARK, max_splits=1)
+    before, said = pc.list_element(parts, 0), pc.list_element(parts, 1)
+    behind = pa.repeat(pa.scalar(""), len(texts))
+    for _ in range(_MOST_LAYERS):
+        is_escaped = pc.starts_with(said, "{\\")
+        if not pc.any(is_escaped).as_py():
+            break
+        found = pc.extract_regex(said, _ESCAPED)
+        json, rest = pc.struct_field(found, "json"), pc.struct_field(found, "behind")
+        # Of escaped quotation marks the last backslash is theirs, so they come first.
+        plain = pc.replace_substring(pc.replace_substring(json, '\\"', '"'), "\\\\", "\\")
+        said = pc.if_else(is_escaped, plain, said)
+        behind = pc.if_else(is_escaped, pc.binary_join_element_wise(rest, behind, " "), behind)
+    is_closed = pc.match_substring(said, "}")
+    ends = pc.split_pattern(pc.if_else(is_closed, said, "}"), "}", max_splits=1, reverse=True)
+    objects = pc.binary_join_element_wise(pc.list_element(ends, 0), "}", "")
+    objects = pc.if_else(is_closed, objects, said)
+    return before, objects, pc.binary_join_element_wise(pc.list_element(ends, 1), behind, " ")
 
 
 def _rejects(

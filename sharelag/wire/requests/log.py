@@ -17,6 +17,8 @@ from sharelag.wire.requests.values import column
 
 #: A connection is the broker's address, the client's, and two numbers.
 _BROKER = r"^(?P<broker>.*?:\d+)-"
+#: Bytes of a file that are a microsecond: less than a request's line.
+_LINE = 512
 
 Columns: TypeAlias = dict[str, Any]
 
@@ -29,7 +31,7 @@ class Log:
         self.is_draft = one.api is drafts.ACKNOWLEDGE
         self.request = all_of(column(one.rows, "request"))
         self.response = all_of(column(one.rows, "response"))
-        completed = one.completed.cast(pa.int64()).to_numpy()
+        completed = one.completed.at.cast(pa.int64()).to_numpy()
         spans = {
             name: pc.fill_null(column(one.rows, f"{name}TimeMs"), 0.0).to_numpy()
             for name in ("total", "requestQueue", "responseQueue", "send")
@@ -37,12 +39,16 @@ class Log:
         micros = {name: (1000 * span).astype(np.int64) for name, span in spans.items()}
         connection = column(one.rows, "connection")
         self.broker = pc.struct_field(pc.extract_regex(connection, _BROKER), "broker")
+        # Within a second that a log does not divide, its order is all that is known.
+        is_exact = one.completed.is_exact.to_numpy(zero_copy_only=False)
+        line = np.minimum(one.position.to_numpy() // _LINE, 999_999)
+        completed = completed + np.where(is_exact, 0, line)
         self.completed = completed
         self.began = completed - micros["total"]
         #: When the broker began to work on it, which is when acknowledgements count.
-        self.handled = self.began + micros["requestQueue"]
+        self.handled = np.where(is_exact, self.began + micros["requestQueue"], completed)
         #: When the answer was there, which is when records are acquired and locks begin.
-        self.answered = completed - micros["responseQueue"] - micros["send"]
+        self.answered = completed - is_exact * (micros["responseQueue"] + micros["send"])
 
     def made(
         self,

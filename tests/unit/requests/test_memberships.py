@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import sharelag
-from tests.support.request_lines import TOPIC, heartbeat, log_of, rows
+from tests.support.request_lines import TOPIC, described, heartbeat, log_of, rows
 
 SPAN = ("member_id", "since", "until", "ended_by")
 UNKNOWN_MEMBER_ID, NOT_COORDINATOR = 25, 16
@@ -93,4 +93,4 @@ def test_each_life_of_a_member_begins_without_the_one_before(tmp_path: Path) -> 
 
 
 def test_no_heartbeat_is_no_member(tmp_path: Path) -> None:
-    assert shown(tmp_path, "no request") == []
+    assert shown(tmp_path, described(0, "Empty", 1)) == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import sharelag
-from tests.support.request_lines import acknowledge, fetch, log_of, rows
+from tests.support.request_lines import acknowledge, described, fetch, log_of, rows
 
 SPAN = ("member_id", "partition", "ended_by")
 
@@ -60,4 +60,4 @@ def test_a_session_ends_when_it_is_closed_or_opened_anew(tmp_path: Path) -> None
 
 
 def test_no_session_is_no_row(tmp_path: Path) -> None:
-    assert shown(tmp_path, "no request") == []
+    assert shown(tmp_path, described(0, "Empty", 1)) == []

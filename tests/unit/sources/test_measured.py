@@ -234,7 +234,7 @@ def test_an_address_is_read_and_its_query_shown_nowhere() -> None:
         (b"a { b", "no metrics that can be read"),
         (b"", "has no metrics"),
         (b'"time","a"\n1,2,3\n', "print --report-format properties"),
-        (b"\xff\xfe", "not text"),
+        (b"\xff\xff", "not text"),
         (b"time=99999999999999999999\na:type=b:c=1\n", "no metrics that can be read"),
     ],
 )

@@ -1,0 +1,267 @@
+"""Times of request logs in the layouts of log libraries, container runtimes and collectors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import sharelag as command
+from tests.support.request_lines import acknowledge, fetch
+
+TEXTS = Path(__file__).parents[2] / "data" / "texts"
+BERLIN = timezone(timedelta(hours=1))
+#: When the requests of `FETCHES` were completed.
+FIRST = datetime(2026, 11, 21, 9, 0, 0, 123_456, UTC)
+MOMENTS = (FIRST, FIRST + timedelta(seconds=1, milliseconds=333))
+FETCHES = (fetch(0, "m1", 0, [(0, 9, 1)]), fetch(0, "m2", 0, [(10, 19, 1)]))
+SAID = [re.sub(r"^\[.*?\] DEBUG |,?\s\(kafka.*$", "", one) for one in FETCHES]
+LOCKS = [(0, 9, "m1"), (10, 19, "m2")]
+
+
+def own(at: datetime, layout: str = "%Y-%m-%d %H:%M:%S,", digits: int = 3) -> str:
+    """A time as a library of logs writes it, with so many digits of a second."""
+    return at.strftime(layout) + f"{at.microsecond:06}000"[:digits]
+
+
+def local(at: datetime) -> datetime:
+    return at.astimezone(BERLIN)
+
+
+def runtime(at: datetime) -> str:
+    """A time as kubectl and container runtimes write it."""
+    return own(at, "%Y-%m-%dT%H:%M:%S.", 9) + "Z"
+
+
+def escaped(at: datetime, said: str, **more: object) -> str:
+    return json.dumps({"level": "DEBUG", "message": said, "logger": "kafka.request.logger"} | more)
+
+
+def docker(line: str, at: datetime) -> str:
+    return json.dumps({"log": f"{line}\n", "stream": "stdout", "time": runtime(at)})
+
+
+def epoch(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+#: What the line of a request is in each layout; local times are those of Berlin.
+LAYOUTS: dict[str, Callable[[datetime, str], str]] = {
+    "log4j": lambda at, said: f"[{own(at)}] DEBUG {said} (kafka.request.logger)",
+    "log4j2 ISO8601": lambda at, said: f"{own(at, '%Y-%m-%dT%H:%M:%S,')} DEBUG {said}",
+    "log4j2 BASIC": lambda at, said: f"{own(at, '%Y%m%dT%H%M%S,')} DEBUG {said}",
+    "log4j2 COMPACT": lambda at, said: f"{own(at, '%Y%m%d%H%M%S')} DEBUG {said}",
+    "log4j2 DATE": lambda at, said: f"{own(at, '%d %b %Y %H:%M:%S,')} DEBUG {said}",
+    "slashes": lambda at, said: f"{own(at, '%Y/%m/%d %H:%M:%S.')} DEBUG {said}",
+    "German": lambda at, said: f"{own(at, '%d.%m.%Y %H:%M:%S,')} DEBUG {said}",
+    "at the end": lambda at, said: f"DEBUG {said} {own(at)}",
+    "micros": lambda at, said: f"{own(at, '%Y-%m-%dT%H:%M:%S.', 6)}Z DEBUG {said}",
+    "nanos": lambda at, said: f"{own(local(at), '%Y-%m-%dT%H:%M:%S.', 9)}+01:00 {said}",
+    "hours of a zone": lambda at, said: f"{own(local(at), '%Y-%m-%dT%H:%M:%S,')}+01 {said}",
+    "name of a zone": lambda at, said: f"[{own(local(at))} CET] DEBUG {said}",
+    "zone apart": lambda at, said: f"{own(local(at))} +0100 DEBUG {said}",
+    "region": lambda at, said: (
+        f"{own(local(at), '%Y-%m-%dT%H:%M:%S.')}+01:00[Europe/Berlin] {said}"
+    ),
+    "epoch": lambda at, said: f"{epoch(at)} DEBUG {said}",
+    "ECS": lambda at, said: escaped(
+        at, said, **{"@timestamp": own(at, "%Y-%m-%dT%H:%M:%S.") + "Z"}
+    ),
+    "logstash": lambda at, said: json.dumps(
+        {"@timestamp": own(local(at), "%Y-%m-%dT%H:%M:%S.") + "+01:00", "message": said}
+    ),
+    "JsonLayout": lambda at, said: escaped(
+        at,
+        said,
+        instant={"epochSecond": int(at.timestamp()), "nanoOfSecond": 1000 * at.microsecond},
+    ),
+    "timeMillis": lambda at, said: escaped(at, said, timeMillis=epoch(at)),
+    "kubectl": lambda at, said: f"{runtime(at)} [{own(local(at))}] DEBUG {said}",
+    "CRI": lambda at, said: f"{runtime(at)} stdout F [{own(local(at))}] DEBUG {said}",
+    "CRI of a zone": lambda at, said: (
+        f"{own(at.astimezone(timezone(timedelta(hours=-5))), '%Y-%m-%dT%H:%M:%S.', 9)}-05:00 "
+        f"stderr F [{own(local(at))}] DEBUG {said}"
+    ),
+    "docker": lambda at, said: docker(f"[{own(local(at))}] DEBUG {said}", at),
+    "docker of JSON": lambda at, said: docker(
+        escaped(at, said, timestamp=own(local(at), "%Y-%m-%dT%H:%M:%S.")), at
+    ),
+    "kubectl of JSON": lambda at, said: f"{runtime(at)} {escaped(at, said, timeMillis=epoch(at))}",
+    "journald": lambda at, said: (
+        f"{local(at):%Y-%m-%dT%H:%M:%S}+0100 host kafka[7]: [{own(local(at))}] DEBUG {said}"
+    ),
+    "stern": lambda at, said: f"broker-0 kafka {runtime(at)} {local(at):%Y-%m-%d %H:%M:%S} {said}",
+    "syslog": lambda at, said: f"<7>1 {own(at, '%Y-%m-%dT%H:%M:%S.', 6)}Z host kafka 7 - - {said}",
+}
+#: Layouts to a second.
+COARSE: dict[str, Callable[[datetime, str], str]] = {
+    "Strimzi": lambda at, said: f"{at:%Y-%m-%d %H:%M:%S} DEBUG [thread-2] logger:274 - {said}",
+    "ISO": lambda at, said: f"{at:%Y-%m-%dT%H:%M:%SZ} DEBUG {said}",
+    "offset": lambda at, said: f"{local(at):%Y-%m-%d %H:%M:%S}+01:00 DEBUG {said}",
+    "slashes": lambda at, said: f"{at:%Y/%m/%d %H:%M:%S} DEBUG {said}",
+    "web server": lambda at, said: f"[{local(at):%d/%b/%Y:%H:%M:%S} +0100] DEBUG {said}",
+    "epoch": lambda at, said: f"{int(at.timestamp())} DEBUG {said}",
+    "JSON": lambda at, said: escaped(at, said, ts=f"{at:%Y-%m-%dT%H:%M:%S}Z"),
+}
+
+
+def held(path: Path, *options: str) -> list[tuple[int, int, str, datetime]]:
+    """Locks that are held, by offset, member and moment."""
+    done = command("requests", str(path), "-o", "json", *options)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    names = ("first_offset", "last_offset", "member_id")
+    return [
+        (*(row[name] for name in names), datetime.fromisoformat(row["since"]))  # type: ignore[misc]
+        for row in found
+    ]
+
+
+def check(path: Path, within: timedelta, *options: str) -> None:
+    found = held(path, *options)
+    assert [one[:3] for one in found] == LOCKS
+    for (*_, since), moment in zip(found, MOMENTS, strict=True):
+        assert abs(since - moment) < within, (since, moment)
+
+
+def written(folder: Path, layout: Callable[[datetime, str], str]) -> Path:
+    path = folder / "kafka.log"
+    lines = [layout(at, said) for at, said in zip(MOMENTS, SAID, strict=True)]
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_times_of_a_layout_are_true_to_milliseconds(name: str, tmp_path: Path) -> None:
+    check(written(tmp_path, LAYOUTS[name]), timedelta(milliseconds=3))
+
+
+@pytest.mark.parametrize("name", COARSE)
+def test_times_of_a_layout_without_fractions_are_true_to_a_second(
+    name: str, tmp_path: Path
+) -> None:
+    check(written(tmp_path, COARSE[name]), timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("name", ["kubectl.log", "cri.log", "iso.log", "microsz.log"])
+def test_the_time_of_a_runtime_is_not_taken_for_that_of_the_log(name: str) -> None:
+    for zone in ([], ["--zone", "Europe/Berlin"]) if name[0] in "kc" else ([],):
+        check(TEXTS / name, timedelta(milliseconds=3), *zone)
+
+
+def test_the_layout_of_strimzi_shows_both_locks() -> None:
+    found = held(TEXTS / "strimzi.log")
+    assert [one[:3] for one in found] == LOCKS
+    assert [since.replace(microsecond=0) for *_, since in found] == [
+        datetime(2026, 11, 21, 10, 0, second, tzinfo=UTC) for second in range(2)
+    ]
+
+
+def test_within_a_second_the_order_of_the_log_counts(tmp_path: Path) -> None:
+    """What was acknowledged in the second in which it was acquired is no longer held."""
+    lines = [
+        *(fetch(n, f"m{n}", 0, [(n, n, 1)]) for n in range(20)),
+        *(acknowledge(100 + n, f"m{n}", 1, [(n, n, [1])]) for n in range(19)),
+    ]
+    path = tmp_path / "kafka.log"
+    path.write_text("\n".join(re.sub(r",\d{3}\]", "]", line) for line in lines))
+    assert [one[:3] for one in held(path)] == [(19, 19, "m19")]
+    done = command("requests", str(path), "--show", "holds", "-o", "json")
+    ended = [json.loads(line)["ended_by"] for line in done.stdout.splitlines()]
+    assert ended == ["accept"] * 19 + [None]
+
+
+def test_names_in_json_of_json_are_those_of_the_request(tmp_path: Path) -> None:
+    name = 'a "quoted" \\ name: {\u00fc}'
+    line = re.sub(r"^\[.*?\] DEBUG |,?\s\(kafka.*$", "", fetch(0, name, 0, [(0, 9, 1)]))
+    path = tmp_path / "docker.log"
+    path.write_text(docker(escaped(FIRST, line, timeMillis=epoch(FIRST)), FIRST))
+    assert [one[:3] for one in held(path)] == [(0, 9, name)]
+
+
+#: Layouts without a date, or without any time: nothing tells when a request was completed.
+UNREADABLE = {
+    "ABSOLUTE": "10:00:00,123 DEBUG ",
+    "relative": "12345 [main] DEBUG ",
+    "none": "DEBUG ",
+    "days and months": "11/12/26 10:00 DEBUG ",
+    "hostile": "\x1b[31mtoday\x1b[0m ",
+}
+
+
+@pytest.mark.parametrize("show", ["held", "holds", "findings", "acquisitions", "errors"])
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_log_of_which_nothing_is_understood_is_an_error(
+    name: str, show: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "kafka.log"
+    path.write_text("".join(f"{UNREADABLE[name]}{said}\n" for said in SAID))
+    done = command("requests", str(path), "--show", show)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "none of 2 requests" in done.stderr
+    assert "%d{yyyy-MM-dd HH:mm:ss,SSS}" in done.stderr
+    assert "Completed request:{" in done.stderr
+    assert "\x1b" not in done.stderr
+    rejects = command("requests", str(path), "--show", "rejects", "-o", "json")
+    assert (rejects.returncode, len(rejects.stdout.splitlines())) == (0, 2)
+    beside = command("lag", "--capture", "chapters", "--requests", str(path))
+    assert (beside.returncode, beside.stdout) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[2026-11-23 00:00:00,000] INFO Kafka version: 4.4.0\n",
+        FETCHES[0].replace('"requestApiKey":78', '"requestApiKey":0') + "\n",
+    ],
+)
+def test_a_log_without_requests_of_share_groups_is_an_error(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text(text)
+    done = command("requests", str(path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "is a request about share groups: give what kafka.request.logger" in done.stderr
+
+
+@pytest.mark.parametrize("command_", [["requests"], ["lag", "--capture", "chapters", "--requests"]])
+def test_an_answer_that_lacks_many_lines_says_so(command_: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "kafka.log"
+    good = [fetch(n, "m", n, [(n, n, 1)]) for n in range(200)]
+
+    def read(bad: int) -> tuple[int, set[bool | None], str]:
+        path.write_text("\n".join([*good, *[f"10:00 DEBUG {SAID[0]}"] * bad]))
+        done = command(*command_, str(path), "-o", "json")
+        marks = {json.loads(line).get("complete") for line in done.stdout.splitlines()}
+        return done.returncode, marks, done.stderr
+
+    assert read(2)[:2] == (0, {None})
+    status, marks, said = read(5)
+    assert (status, marks) == (3, {False})
+    assert "this answer is not complete: it lacks 5 of 205 requests in the log" in said
+    shown = command(*command_, str(path))
+    assert "INCOMPLETE: not known: 5 of 205 requests" in shown.stdout
+
+
+def test_where_lines_are_missing_nothing_is_said_to_be_fine(tmp_path: Path) -> None:
+    path = tmp_path / "kafka.log"
+    path.write_text(f"{acknowledge(0, 'm', 0, [])}\nDEBUG {SAID[0]}\n")
+    for show, said in (("held", "nobody holds"), ("findings", "found nothing wrong")):
+        done = command("requests", str(path), "--show", show)
+        assert done.returncode == 3
+        assert said not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_logs_that_powershell_wrote_are_read(encoding: str, packed: bool, tmp_path: Path) -> None:
+    plain = written(tmp_path, LAYOUTS["log4j"])
+    octets = plain.read_text("utf-8").replace("\n", "\r\n").encode(encoding)
+    path = tmp_path / ("w.log.gz" if packed else "w.log")
+    path.write_bytes(gzip.compress(octets) if packed else octets)
+    check(path, timedelta(milliseconds=3))

@@ -1,0 +1,217 @@
+"""Texts that Windows wrote are read like others: by every reader of files that people give."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sharelag.monitoring.checks.rules import read_rules
+from sharelag.sources.files.consumed import ConsumedLog
+from sharelag.sources.files.printed_offsets import read_printed_offsets
+from sharelag.sources.files.text_pieces import line_blocks, pieces_of
+from sharelag.sources.kafka.config import client_config
+from sharelag.sources.measured.read import read_metrics
+from sharelag.whatif import named, to_json
+from tests.support.command import sharelag as command
+
+TEXTS = Path(__file__).parents[2] / "data" / "texts"
+ROOT = Path(__file__).parents[3]
+LIST = "billing\norders-eu\n"
+STATES = """
+GROUP           COORDINATOR (ID)          STATE           #MEMBERS
+billing         localhost:9092  (1)       Stable          2
+b\u00fccher          localhost:9092  (1)       Empty           0
+"""
+MEMBERS = """
+GROUP           CONSUMER-ID            HOST            CLIENT-ID       #PARTITIONS  MEMBER-EPOCH  ASSIGNMENT
+billing         2FsTHSlGR563E5x9o6RlMQ /127.0.0.1      idle            2            5             o:0,1
+"""
+OFFSETS = """
+GROUP           TOPIC           PARTITION  START-OFFSET  LAG
+billing         o               0          2             7
+billing         o               1          -             -
+"""
+TYPES = "GROUP                TYPE                 PROTOCOL\nbilling              Share                share\n"
+#: How Windows writes a text; the beginning of a line is where programs that join files leave marks.
+ENCODINGS: dict[str, Callable[[str], bytes]] = {
+    "lines of Windows": lambda text: text.replace("\n", "\r\n").encode(),
+    "UTF-8 with a mark": lambda text: text.replace("\n", "\r\n").encode("utf-8-sig"),
+    "UTF-16 LE": lambda text: codecs.BOM_UTF16_LE + text.replace("\n", "\r\n").encode("utf-16-le"),
+    "UTF-16 BE": lambda text: codecs.BOM_UTF16_BE + text.replace("\n", "\r\n").encode("utf-16-be"),
+    "UTF-16 LE, no mark": lambda text: text.replace("\n", "\r\n").encode("utf-16-le"),
+    "UTF-16 BE, no mark": lambda text: text.encode("utf-16-be"),
+    "UTF-32": lambda text: codecs.BOM_UTF32_LE + text.encode("utf-32-le"),
+    "joined": lambda text: "".join(f"\ufeff{line}" for line in text.splitlines(True)).encode(),
+}
+encodings = pytest.mark.parametrize("encoding", ENCODINGS)
+
+
+def rewritten(folder: Path, text: str, encoding: str, name: str = "w.txt") -> Path:
+    path = folder / name
+    path.write_bytes(ENCODINGS[encoding](text))
+    return path
+
+
+def told(*arguments: str) -> list[dict[str, object]]:
+    done = command(*arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("text", [LIST, STATES, MEMBERS, OFFSETS, TYPES, STATES + MEMBERS])
+@encodings
+def test_what_kafkas_command_printed_is_the_same_in_every_encoding(
+    text: str, encoding: str, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain.txt"
+    plain.write_text(text, "utf-8")
+    path = rewritten(tmp_path, text, encoding)
+    for name in ("groups", "members"):
+        rows = told(name, "--kafka-output", str(path))
+        assert rows == told(name, "--kafka-output", str(plain))
+    assert {row["group_id"] for row in told("groups", "--kafka-output", str(path))} >= {"billing"}
+
+
+@pytest.mark.parametrize("kind", ["", ".bom", ".u16"])
+def test_what_powershell_redirected(kind: str) -> None:
+    listed = told("groups", "--kafka-output", str(TEXTS / f"list{kind}.txt"))
+    assert [row["group_id"] for row in listed] == ["billing", "orders-eu"]
+    (row,) = told("groups", "--kafka-output", str(TEXTS / f"state{kind}.txt"))
+    assert (row["group_id"], row["state"], row["members"]) == ("billing", "Stable", 2)
+    offsets = [row["offset"] for row in told("consumed", str(TEXTS / f"kcons{kind}.txt"))]
+    assert offsets == [12, 13]
+    if kind != ".bom":
+        raw = str(TEXTS / f"rec{kind}.json")
+        (window,) = told("windows", "--engine", "local", "--raw", raw)
+        assert (window["group_id"], window["partition"]) == ("poison", 1)
+
+
+@encodings
+def test_what_consumers_printed(encoding: str, tmp_path: Path) -> None:
+    lines = [f"Partition:0\tOffset:{n}\tDelivery:1\tv\u00e4lue {n}\n" for n in range(300)]
+    path = rewritten(tmp_path, "".join(lines), encoding)
+    found = ConsumedLog(path).tables["deliveries"].column("offset").to_pylist()
+    assert found == list(range(300))
+    pieces = list(pieces_of(path, 1_000, path))
+    blocks = [block for piece in pieces for block in line_blocks(piece)]
+    assert sum(len(block.lines) for block in blocks) == 300
+
+
+@encodings
+def test_records_that_were_printed(encoding: str, tmp_path: Path) -> None:
+    text = (TEXTS / "rec.json").read_text("utf-8")
+    raw = str(rewritten(tmp_path, text, encoding, "rec.json"))
+    same = str(TEXTS / "rec.json")
+    assert told("windows", "--engine", "local", "--raw", raw) == told(
+        "windows", "--engine", "local", "--raw", same
+    )
+
+
+@encodings
+def test_described_offsets_beside_a_capture(encoding: str, tmp_path: Path) -> None:
+    text = OFFSETS.replace("billing", "crowd  ")
+    plain = tmp_path / "plain.txt"
+    plain.write_text(text)
+    answers = [
+        command("reconcile", "--capture", "chapters", "--described", str(path), "-o", "json")
+        for path in (plain, rewritten(tmp_path, text, encoding))
+    ]
+    assert answers[0].returncode == 0, answers[0].stderr
+    assert answers[0].stdout == answers[1].stdout
+
+
+@encodings
+def test_settings_rules_scenarios_metrics_and_offsets(encoding: str, tmp_path: Path) -> None:
+    rules = ROOT / "data" / "examples" / "rules.yaml"
+    assert read_rules(rewritten(tmp_path, rules.read_text("utf-8"), encoding)) == read_rules(rules)
+    config = "security.protocol=PLAINTEXT\nclient.id=desk\n"
+    settings = client_config("b:1", rewritten(tmp_path, config, encoding))
+    assert settings.settings["client.id"] == "desk"
+    consumer = rewritten(tmp_path, "group.id=x\nbootstrap.servers=b:1\n", encoding)
+    assert told("settings", "--consumer-config", str(consumer)) == []
+    offsets = read_printed_offsets(rewritten(tmp_path, "orders:0:5\norders:1:7\n", encoding))
+    assert offsets.column("offset").to_pylist() == [5, 7]
+    scenario = rewritten(tmp_path, to_json(named("walk")), encoding, "s.json")
+    assert command("simulate", "--scenario", str(scenario), "--show-scenario").returncode == 0
+    for metrics in sorted((TEXTS.parent / "metrics").glob("*.prom"))[:1]:
+        path = rewritten(tmp_path, metrics.read_text("utf-8"), encoding)
+        assert read_metrics([str(path)]).num_rows == read_metrics([str(metrics)]).num_rows
+
+
+def test_properties_stay_iso_8859_1_as_java_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_bytes("client.id=b\u00fccher\n".encode("iso-8859-1"))
+    assert client_config("b:1", path).settings["client.id"] == "b\u00fccher"
+
+
+#: What stands beside the output of a command where both streams, or a session, were kept.
+BESIDE = [
+    "SLF4J: Class path contains multiple SLF4J bindings.",
+    "[2026-11-21 10:00:00,123] WARN The configuration is not known (o.a.k.c.admin)",
+    "2026-11-21T10:00:00.123Z INFO Kafka version: 4.4.0",
+    "Picked up JAVA_TOOL_OPTIONS: -Xmx1g",
+    "OpenJDK 64-Bit Server VM warning: Sharing is only supported for boot loader classes",
+    'Defaulted container "kafka" out of: kafka, init (init)',
+    "PS C:\\kafka> .\\bin\\windows\\kafka-share-groups.bat --bootstrap-server b:1 --list",
+    "$ kafka-share-groups.sh --bootstrap-server b:1 --list",
+    "C:\\kafka>bin\\windows\\kafka-groups.bat --list",
+]
+
+
+@pytest.mark.parametrize("line", BESIDE)
+@pytest.mark.parametrize("text", [LIST, STATES, OFFSETS])
+def test_a_line_of_another_program_is_no_group_and_counted(
+    line: str, text: str, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain.txt"
+    plain.write_text(text, "utf-8")
+    path = tmp_path / "both.txt"
+    path.write_text(f"{line}\n{text}{line}\n", "utf-8")
+    names = [row["group_id"] for row in told("groups", "--kafka-output", str(path))]
+    assert names == [row["group_id"] for row in told("groups", "--kafka-output", str(plain))]
+    said = command("groups", "--kafka-output", str(path)).stderr
+    assert "2 lines that the command does not print, such as " in said
+    assert line[:10].replace("\\", "\\\\") in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"name":"startup_complete"}',
+        "There are no groups.",
+        "<html>",
+        "billing\0",
+        "Timed out: nothing",
+        "gr\ufffdn",
+        "[main] thread",
+    ],
+)
+def test_what_cannot_be_a_name_is_no_group(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"billing\n{line}\n", "utf-8")
+    (row,) = told("groups", "--kafka-output", str(path))
+    assert row["group_id"] == "billing"
+    done = command("groups", "--kafka-output", str(path))
+    assert "1 line that the command does not print" in done.stderr
+    path.write_text(f"{line}\n", "utf-8")
+    alone = command("groups", "--kafka-output", str(path))
+    assert (alone.returncode, alone.stdout, alone.stderr.count("\n")) == (1, "", 1)
+    assert "\0" not in alone.stderr
+
+
+def test_deliveries_that_could_not_be_read_are_not_none(tmp_path: Path) -> None:
+    path = tmp_path / "console.txt"
+    good = "".join(f"Partition:0\tOffset:{n}\tDelivery:1\tv\n" for n in range(10))
+    path.write_text(good + "Partition:0\tOffset:99999999999999999999\tDelivery:1\tv\n")
+    done = command("consumed", str(path), "-o", "json")
+    assert done.returncode == 3
+    assert {json.loads(line)["complete"] for line in done.stdout.splitlines()} == {False}
+    path.write_text(good.replace("\t", "|"))
+    other = command("consumed", str(path))
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "--separator" in other.stderr
+    assert command("consumed", str(path), "--separator", "|").returncode == 0
