@@ -154,7 +154,7 @@ def _python(source: str) -> str:
     """Return the source of a cell as Python, without the magics of IPython."""
     from IPython.core.inputtransformer2 import TransformerManager
 
-    return str(TransformerManager().transform_cell(source))
+    return str(TransformerManager().transform_cell(source))  # type: ignore[no-untyped-call]
 
 
 def _literal(value: ast.expr | None) -> Any:
