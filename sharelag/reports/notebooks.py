@@ -68,13 +68,17 @@ def declared(path: Path) -> dict[str, Any]:
     InputError
         It is not a notebook, or has no such cell in Python.
     """
-    cells = [cell for cell in _read(path).cells if "parameters" in cell.metadata.get("tags", [])]
+    cells = [
+        cell for cell in _read(path).cells if "parameters" in (cell.metadata.get("tags") or [])
+    ]
     if not cells:
         raise InputError(
             f"{path} has no cell with the tag parameters: tag the cell that assigns them"
         )
     try:
-        assigned = [node for cell in cells for node in ast.walk(ast.parse(_python(cell.source)))]
+        assigned = [
+            node for cell in cells for node in ast.walk(ast.parse(_python(str(cell.source))))
+        ]
     except (SyntaxError, ValueError) as error:
         raise InputError(
             f"the cell with the tag parameters of {path} is not Python ({error}): correct it"

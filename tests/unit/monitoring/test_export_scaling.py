@@ -124,6 +124,11 @@ def test_a_group_without_members_is_not_held_at_zero(tmp_path: Path) -> None:
     for name in ("sum_lag", "sum_lag_excluding_stuck", "max_lag", "imbalance_ratio"):
         assert fraud not in found.get(f"kafka_share_group_{name}", {})
     assert found["kafka_share_group_unknown_lags"][fraud] == 1
+    words = ("--segments", str(NOT_STARTED), "--group", "fraud", "--engine", "local")
+    told = sharelag("lag", *words, "--by", "group", "-o", "json")
+    row = json.loads(told.stdout)
+    assert (row["lag"], row["max_lag"], row["unknown_lags"]) == (None, None, 1)
+    assert "lag - (+1 unknown)" in told.stderr
 
 
 # ---- files

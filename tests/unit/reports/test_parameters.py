@@ -145,6 +145,33 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         assert "hunter22" not in str(raised.value)
 
 
+@pytest.mark.parametrize("text", ["[]", "null", "3", '"x"', '{"a": [1,', "\x00"])
+def test_a_previous_verdict_that_is_none_is_named(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "verdict.json"
+    file.write_text(text)
+    given = ("--capture", str(CAPTURE), "--engine", "local", "-p", "previous", str(file))
+    done = sharelag("report", "daily", *given, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert f"{file} is not the verdict of an earlier report" in said
+    assert "report it" not in said
+
+
+@pytest.mark.parametrize(
+    "cell", ['{"tags": null}, "source": "x=1"', '{"tags": ["parameters"]}, "source": 5']
+)
+def test_a_notebook_of_odd_cells_is_no_defect_of_ours(cell: str, tmp_path: Path) -> None:
+    file = tmp_path / "odd.ipynb"
+    file.write_text(
+        f'{{"cells": [{{"cell_type": "code", "outputs": [], "metadata": {cell}}}],'
+        '"nbformat": 4, "nbformat_minor": 5, "metadata": {}}'
+    )
+    done = sharelag("report", str(file), "-p", "x", "2", "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "odd" in done.stderr
+    assert "report it" not in done.stderr
+
+
 # ---- a notebook of one's own ---------------------------------------------------------------------
 
 #: As people got it from papermill, whose parameters may have annotations.
