@@ -320,7 +320,7 @@ def _given(
 ) -> dict[str, Any]:
     """The parameters of the file and of the command line, whose values are read as YAML.
 
-    What is typed for one of ``texts`` is no number, truth value or null: NO is a country.
+    What is typed for one of ``texts`` stays a text, whatever YAML makes of it: NO is a country.
     """
     from sharelag.errors import InputError
     from sharelag.monitoring.checks.yaml_places import parse_yaml

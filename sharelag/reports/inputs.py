@@ -185,7 +185,7 @@ def _previous(path: str | None) -> dict[str, Any] | None:
     try:
         previous: dict[str, Any] = json.loads(Path(path).read_text("utf-8"))
         if not isinstance(previous, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} is not the verdict of an earlier report ({error}): remove previous"
