@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -136,8 +137,7 @@ def make(
     from sharelag.reports import report as run
     from sharelag.reports.execute import execute
 
-    parameters = _parameters(file, pairs, options, engine)
-    _require_valid(name, parameters, options)
+    parameters = _valid_parameters(name, file, pairs, options, engine)
     if "engine" in notebooks.declared(notebooks.notebook(name)):
         parameters.setdefault("engine", engine)
     made = run(
@@ -240,7 +240,7 @@ def schedule_(
             "--command-property would be visible in the definition: use --command-config FILE."
         )
     path = notebooks.notebook(name)
-    parameters = notebooks.checked(path, _parameters(file, pairs, options, engine))
+    parameters = notebooks.checked(path, _parameters(path, file, pairs, options, engine))
     notebooks.require_units(path, parameters)
     # A scheduler does not have the environment of this shell, which may name a cluster.
     inputs = {"bootstrap_server", "command_config", "capture", "raw", "segments"}
@@ -254,19 +254,29 @@ def schedule_(
         tell(words)
 
 
-def _require_valid(name: str, parameters: dict[str, Any], options: dict[str, Any]) -> None:
-    """Look at the parameters and the input before a kernel and Spark are started for nothing."""
+def _valid_parameters(
+    name: str,
+    file: Path | None,
+    pairs: tuple[tuple[str, str], ...],
+    options: dict[str, Any],
+    engine: str,
+) -> dict[str, Any]:
+    """The parameters, checked with the input before a kernel and Spark start for nothing."""
     from sharelag.errors import ShareLagError
     from sharelag.reports import inputs, notebooks
 
     try:
         path = notebooks.notebook(name)
+        parameters = _parameters(path, file, pairs, options, engine)
         given = notebooks.checked(path, parameters)
         notebooks.require_units(path, parameters)
-        if set(declared := notebooks.declared(path)) >= inputs.PLACES:
-            inputs.require_valid(declared | given, properties_of(options), flag)
+        declared = notebooks.declared(path)
+        known = {name: value for name, value in declared.items() if value is not ...} | given
+        if set(known) >= inputs.PLACES:
+            inputs.require_valid(known, properties_of(options), flag)
     except ShareLagError as error:
         raise click.UsageError(f"{error}.") from None
+    return parameters
 
 
 def _said(options: dict[str, Any]) -> list[str]:
@@ -292,16 +302,26 @@ def _word(value: Any) -> str:
 
 
 def _parameters(
-    file: Path | None, pairs: tuple[tuple[str, str], ...], options: dict[str, Any], engine: str
+    path: Path,
+    file: Path | None,
+    pairs: tuple[tuple[str, str], ...],
+    options: dict[str, Any],
+    engine: str,
 ) -> dict[str, Any]:
     """The parameters of a notebook, with absolute paths."""
     from sharelag.reports.job import absolute
+    from sharelag.reports.notebooks import texts
 
-    return absolute(_given(file, pairs) | _of_options(options, engine))
+    return absolute(_given(file, pairs, texts(path)) | _of_options(options, engine))
 
 
-def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """The parameters of the file and of the command line, whose values are read as YAML."""
+def _given(
+    file: Path | None, pairs: tuple[tuple[str, str], ...], texts: Collection[str] = ()
+) -> dict[str, Any]:
+    """The parameters of the file and of the command line, whose values are read as YAML.
+
+    What is typed for one of ``texts`` stays a text, whatever YAML makes of it: NO is a country.
+    """
     from sharelag.errors import InputError
     from sharelag.monitoring.checks.yaml_places import parse_yaml
     from sharelag.reports.job import from_word
@@ -320,8 +340,10 @@ def _given(file: Path | None, pairs: tuple[tuple[str, str], ...]) -> dict[str, A
             ) from None
         if not isinstance(given, dict):
             raise InputError(f"{file} is not a YAML mapping: write one `name: value` per line")
+    typed = {name: (from_word(text), text) for name, text in pairs}
     return {str(name): value for name, value in given.items()} | {
-        name: from_word(text) for name, text in pairs
+        name: text if name in texts and not isinstance(value, str | list) else value
+        for name, (value, text) in typed.items()
     }
 
 

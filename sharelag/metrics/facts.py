@@ -24,6 +24,7 @@ from sharelag.model import DeliveryState, milliseconds
 from sharelag.model.settings import each_in_force
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.tables.reasons import NO_START_OFFSET
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -170,6 +171,18 @@ class Facts:
         return self._of_group({group: times.get(group, np.nan) for group in self._names})
 
     # ---- the log
+
+    @cached_property
+    def waiting(self) -> Floats:
+        """Records of a share partition that was never fetched; NaN where that is not known.
+
+        A group whose ``share.auto.offset.reset`` is not earliest may skip what is there.
+        """
+        reason = flat(self.evidence.lag.column("lag_reason")).fill_null("")
+        is_new = np.asarray(pc.equal(reason, NO_START_OFFSET).to_numpy(zero_copy_only=False), bool)
+        there = np.maximum(self.lag("end_offset") - self.lag("log_start_offset"), 0)
+        from_earliest = self.setting_text("share.auto.offset.reset") == "earliest"
+        return np.where(is_new & ((there == 0) | from_earliest), there, np.nan)
 
     @cached_property
     def stable_end(self) -> Floats:

@@ -206,7 +206,9 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is null if no lag is known.
+        `sharelag.schemas.ROLLUP`, sorted by its keys. ``lag`` is that of the known ones, and null
+        with ``max_lag`` where they have none and others are unknown: that nothing waits is not
+        known then.
     """
     keys = rollup_keys(by)
     table = as_table(lag).append_column(
@@ -217,6 +219,9 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     ]
     grouped = table.group_by(keys).aggregate([("partition", "count"), *wanted])
     columns = {name: grouped.column(f"{column}_{how}") for name, column, how in ROLLUP_SUMS}
+    is_known = pc.or_(pc.greater(columns["lag"], 0), pc.equal(columns["unknown_lags"], 0))
+    for name in ("lag", "max_lag"):
+        columns[name] = pc.if_else(is_known, columns[name], None)
     columns |= {key: grouped.column(key) for key in keys} | {
         "partitions": grouped.column("partition_count")
     }

@@ -103,6 +103,9 @@ def rollup(lag: Tabular, by: str) -> DataFrame:
     counted = lag.withColumn("unknown_lags", F.col("lag").isNull().cast("long"))
     sums = [getattr(F, how)(F.col(column)).alias(name) for name, column, how in ROLLUP_SUMS]
     rolled = counted.groupBy(*keys).agg(F.count("partition").alias("partitions"), *sums)
+    is_known = (F.col("lag") > 0) | (F.col("unknown_lags") == 0)
+    lags = {name: F.when(is_known, F.col(name)) for name in ("lag", "max_lag")}
+    rolled = rolled.withColumns(lags)
     wanted = schemas.spark_schema(schemas.ROLLUP).fields
     columns = [
         F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name)

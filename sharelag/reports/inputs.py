@@ -185,6 +185,8 @@ def _previous(path: str | None) -> dict[str, Any] | None:
         return None
     try:
         previous: dict[str, Any] = json.loads(read_text(path))
+        if not isinstance(previous, dict):
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path} is not the verdict of an earlier report ({error}): remove previous"

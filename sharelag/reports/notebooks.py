@@ -55,29 +55,47 @@ def notebook(name: str) -> Path:
 def declared(path: Path) -> dict[str, Any]:
     """Read the parameters of a notebook, with defaults, from its cell tagged ``parameters``.
 
+    Papermill's own inference has no values, and omits what has another ``=`` on its line; what it
+    finds is here, too.
+
+    Returns
+    -------
+    dict of str to Any
+        A default that only running the cell would show is ``...``.
+
     Raises
     ------
     InputError
-        It is not a notebook, or has no such cell of plain assignments.
+        It is not a notebook, or has no such cell in Python.
     """
-    cells = [cell for cell in _read(path).cells if "parameters" in cell.metadata.get("tags", [])]
+    cells = [
+        cell for cell in _read(path).cells if "parameters" in (cell.metadata.get("tags") or [])
+    ]
     if not cells:
         raise InputError(
             f"{path} has no cell with the tag parameters: tag the cell that assigns them"
         )
     try:
-        assigned = [node for cell in cells for node in ast.parse(cell.source).body]
-        return {
-            target.id: ast.literal_eval(node.value)
-            for node in assigned
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
+        assigned = [
+            node for cell in cells for node in ast.walk(ast.parse(_python(str(cell.source))))
+        ]
     except (SyntaxError, ValueError) as error:
         raise InputError(
-            f"the parameters of {path} must be literals ({error}): assign numbers, strings or lists"
+            f"the cell with the tag parameters of {path} is not Python ({error}): correct it"
         ) from None
+    return {
+        target.id: _literal(node.value)
+        for node in assigned
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+
+
+def texts(path: Path) -> frozenset[str]:
+    """Return the parameters of a notebook whose defaults are texts, and not durations."""
+    known = declared(path).items()
+    return frozenset(n for n, value in known if isinstance(value, str) and not _is_duration(value))
 
 
 def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,8 +115,10 @@ def checked(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
                 "others in the environment"
             )
         if name not in known:
+            those = f"choose from {', '.join(known)}"
             raise InputError(
-                f"report {path.stem} has no parameter {name!r}: choose from {', '.join(known)}"
+                f"report {path.stem} has no parameter {name!r}: "
+                f"{those if known else 'its cell tagged parameters assigns none'}"
             )
     given = {name: _as_json(name, value) for name, value in parameters.items()}
     for name, value in given.items():
@@ -132,6 +152,19 @@ def _is_duration(value: Any) -> bool:
     with suppress(InputError):
         return isinstance(value, str) and parse_duration(value) >= timedelta()
     return False
+
+
+def _python(source: str) -> str:
+    """Return the source of a cell as Python, without the magics of IPython."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return str(TransformerManager().transform_cell(source))  # type: ignore[no-untyped-call]
+
+
+def _literal(value: ast.expr | None) -> Any:
+    with suppress(ValueError, TypeError):
+        return ast.literal_eval(value) if value else ...
+    return ...
 
 
 def _as_json(name: str, value: Any) -> Any:

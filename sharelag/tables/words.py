@@ -43,8 +43,11 @@ def counted(count: int, name: str) -> str:
 
 
 def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
-    """The lag of many share partitions, and of how many it is not known."""
-    known = MISSING if lag is None else number(lag, thousands)
+    """The lag of many share partitions, and of how many it is not known.
+
+    Beside unknown lags, a sum of 0 would read as if nothing waited.
+    """
+    known = MISSING if lag is None or (unknown and not lag) else number(lag, thousands)
     return f"{known} (+{number(unknown, thousands)} unknown)" if unknown else known
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from sharelag.errors import ConfigError
+from sharelag.sources.kafka.config import client_config
 from sharelag.sources.kafka.providers import resolved
 from tests.support.kafka import oracles
+from tests.support.kafka.cloud_files import TAKEN
 
 OF_KAFKA = "org.apache.kafka.common.config.provider"
 PROVIDERS = {
@@ -71,3 +73,14 @@ def test_references_are_resolved_as_kafka_does(
             assert ours == kafkas.get("client.id"), (kafkas, given)
             seen["equal"] += 1
     assert min(seen.values()) > len(questions) // 10
+
+
+def test_files_that_are_taken_here_are_taken_by_kafkas_commands(tmp_path: Path) -> None:
+    import javaproperties
+
+    with oracles.client_settings() as oracle:
+        for name, text in TAKEN.items():
+            given = {"bootstrap.servers": "127.0.0.1:1"} | dict(javaproperties.loads(text))
+            assert "error" not in oracle.ask({"properties": given}), name
+            (tmp_path / "client.properties").write_text(text, encoding="utf-8")
+            assert client_config("127.0.0.1:1", tmp_path / "client.properties")

@@ -233,6 +233,25 @@ def test_without_the_groups_records_there_is_all_that_needs_no_members(
     assert "--operation Read --operation Describe --topic __consumer_offsets" in line
 
 
+def test_settings_of_other_programs_are_ignored_as_kafkas_command_does(
+    secured: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = _file(tmp_path, "admin", USERS["admin"])
+    more = "schema.registry.url=https://x.example.com\nbasic.auth.user.info=K:hunter2\n"
+    file.write_text(file.read_text() + more + "ssl.truststore.location=/no/such.jks\n")
+    servers = ("--bootstrap-server", secured.secure_bootstrap_servers)
+    listed = secured.run_tool(
+        "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+        *(*servers, "--command-config", str(file), "--list"),
+    )
+    assert "billing" in listed.stdout, listed.stderr
+    done = _lag(secured, file, "-o", "csv")
+    assert "billing" in done.stdout
+    (note,) = (one.getMessage() for one in caplog.records if "ignored" in one.getMessage())
+    assert note.endswith("as Kafka's commands do: basic.auth.user.info, schema.registry.url")
+    assert "hunter2" not in done.stderr
+
+
 def test_the_grant_that_is_named_is_enough(secured: KafkaBroker, tmp_path: Path) -> None:
     # admin is a super user; whoever gets the two operations on the topic sees the group, though not
     # its topic.

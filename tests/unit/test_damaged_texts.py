@@ -212,12 +212,14 @@ def test_damaged_texts_are_read_or_refused(
 # ---- what this found -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["client.id=a\\u0000b", "client.id=\\ud800", "ssl.\\ud800=x"])
+@pytest.mark.parametrize("text", ["client.id=a\\u0000b", "client.id=\\ud800"])
 def test_settings_that_are_not_text_are_refused(text: str, tmp_path: Path) -> None:
-    """Half a character in a name was a segmentation fault of librdkafka."""
+    """Half a character in a name was a segmentation fault of librdkafka; names are ignored."""
     (tmp_path / "client.properties").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"not text|does not begin with the name"):
+    with pytest.raises(ConfigError, match="not text"):
         client_config("b:1", tmp_path / "client.properties")
+    (tmp_path / "client.properties").write_text("ssl.\\ud800=x", encoding="utf-8")
+    assert client_config("b:1", tmp_path / "client.properties").is_public
 
 
 def test_numbers_of_thousands_of_digits_are_refused() -> None:

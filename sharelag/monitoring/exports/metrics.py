@@ -153,13 +153,20 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
     }
     words = "The largest lag of a share partition."
     values = np.array(
-        [math.nan if greatest[group] is None else greatest[group] for group in groups], float
+        [
+            math.nan if numbers["lag"] is None or greatest[group] is None else greatest[group]
+            for group, numbers in groups.items()
+        ],
+        float,
     )
     yield _gauge("kafka_share_group_max_lag", words, ["group"], labels, values, everyone)
     even = {
         row["group_id"]: row["max_mean"]
         for row in imbalance_arrow(evidence.lag, by="partition").to_pylist()
-        if row["topic_id"] is None and row["measure"] == "lag" and row["max_mean"] is not None
+        if row["topic_id"] is None
+        and row["measure"] == "lag"
+        and row["max_mean"] is not None
+        and not row["unknown"]
     }
     words = "The largest lag of a share partition divided by the group's mean: 1 is even."
     values = np.array([even.get(group, math.nan) for group in groups], float)

@@ -14,7 +14,6 @@ from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.facts import Facts, Floats
 from sharelag.model import iso
-from sharelag.tables.reasons import NO_END_OFFSET
 
 #: Causes that more members do not resolve.
 STUCK = frozenset(
@@ -54,24 +53,19 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     -------
     dict of str to dict
         ``lag``, ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished
-        record), ``members``, ``unknown_lags`` and ``as_of``. An unknown number is None: an
-        autoscaler then holds still, as it would not at 0. Share partitions that were never fetched
-        have no lag, in Kafka's own command neither, and are left out of the sum; if an end offset
-        could not be read there is no sum.
+        record), ``members``, ``unknown_lags`` and ``as_of``. An unknown number is None, and so is
+        a sum with an unknown part: an autoscaler then holds still, as it would not at 0. Share
+        partitions that were never fetched have no lag, in Kafka's own command neither; here they
+        count with the records that wait there, where that is known.
     """
     facts = Facts.of(evidence, patience)
     groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
-    lag, held = facts.lag("lag"), stuck(facts)
-    unread = np.array(
-        [reason == NO_END_OFFSET for reason in evidence.lag.column("lag_reason").to_pylist()], bool
-    )
-    known, unknown, unreadable = (
-        np.bincount(of, one) for one in (~np.isnan(lag), np.isnan(lag), unread)
-    )
+    lag = np.where(np.isnan(facts.lag("lag")), facts.waiting, facts.lag("lag"))
+    unknown = np.bincount(of, np.isnan(facts.lag("lag")))
+    is_known = np.bincount(of, np.isnan(lag)) == 0
     sums = np.bincount(of, np.nan_to_num(lag))
-    left = np.bincount(of, np.nan_to_num(lag) - held)
+    left = sums - np.bincount(of, stuck(facts))
     age, members = _ages(facts, of), facts.members[first]
-    is_known = (known > 0) & (unreadable == 0)
     return {
         str(group): {
             "group": str(group),
@@ -97,8 +91,8 @@ def consumers(numbers: Mapping[str, Any], target: float) -> int | None:
 
 
 def _ages(facts: Facts, of: NDArray[np.int64]) -> Floats:
-    """Return each group's greatest age where lag is known; NaN where one of those is unknown."""
-    age = np.where(np.isnan(facts.lag("effective_lag")), -np.inf, facts.progress("age_ms"))
+    """Return each group's greatest age; NaN where one is unknown that may be greater."""
+    age = np.where(facts.waiting == 0, -np.inf, facts.progress("age_ms"))
     greatest = np.full(int(of.max(initial=-1)) + 1, -np.inf)
     np.maximum.at(greatest, of, np.where(np.isnan(age), np.inf, age))
     return np.where(np.isinf(greatest), np.nan, greatest)

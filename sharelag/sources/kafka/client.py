@@ -149,7 +149,7 @@ class Connection:
             heard = [e for e in self._heard if is_refusal(e) or e.code() == KafkaError._RESOLVE]
             if not heard and found.code() in UNREACHABLE:  # what was heard says why
                 raise self._unanswered(what, found) from error
-            raise explain((heard or [found])[0], what, self.config) from error
+            raise explain(refused(heard) or latest(heard) or found, what, self.config) from error
 
     def topic_names(self) -> list[str]:
         """Return all topics that we are authorized to describe, sorted.
@@ -276,8 +276,8 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
                 raise
             if reached:
                 raise reached[-1] from None
-            if config.patience.known:
-                raise unanswered(config, "the offsets of a topic") from None
+            if (known := config.patience.known) is not None:
+                raise unanswered(config, "the offsets of a topic", latest(known.heard)) from None
             raise
         finally:
             # Logging in may take longer than an attempt, where brokers or this machine are busy.

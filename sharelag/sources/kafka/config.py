@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sharelag.errors import ConfigError
+from sharelag.errors import ConfigError, listed
 from sharelag.sources.files.texts import read_text
 from sharelag.sources.kafka.java_settings import to_librdkafka
 from sharelag.sources.kafka.patience import Patience
 from sharelag.sources.kafka.providers import resolved
+from sharelag.tables.words import counted
 
+_LOG = logging.getLogger(__name__)
 #: Settings that are safe to print; all others are masked, so that unknown secrets do not leak.
 _PUBLIC = frozenset(
     [
@@ -32,7 +35,9 @@ _PUBLIC = frozenset(
 _CONNECTING = ("client.", "security.", "sasl.", "ssl.")
 _MASK = "********"
 #: What a setting's name looks like; anything else may be the rest of a broken line.
-_NAME = re.compile(r"[a-zA-Z_]+|\w+([.-][\w-]+)+", re.ASCII)
+_NAME = re.compile(r"[a-z_]+|[a-z0-9_]+([.-][a-z0-9_-]+)+")
+_BROKEN = "part of a password, on a line that is broken in two"
+_UNKNOWN = re.compile('No such configuration property: "(.+)"')
 #: Java's request timeout, which librdkafka does not have.
 _TIMEOUT = "default.api.timeout.ms"
 
@@ -113,8 +118,9 @@ def client_config(
     Raises
     ------
     ConfigError
-        When the file cannot be read, a setting is unknown, or in a form that our client cannot use
-        (JKS); the message says what to write instead.
+        When the file cannot be read, a setting has a wrong value, or decides how to connect in a
+        form that our client cannot use (JKS); the message says what to write instead. Settings that
+        no Kafka client knows are ignored with a warning, as Kafka's commands do.
     """
     properties = _read(command_config) if command_config else {}
     properties = resolved(properties | dict(command_properties or {}))
@@ -133,9 +139,14 @@ def client_config(
             raise ConfigError(
                 f"invalid broker address {address!r}: give HOST:PORT, such as localhost:9092"
             )
-    _require_texts(properties)
-    settings = {"client.id": "sharelag"} | to_librdkafka(properties)
-    _require_known(settings)
+    named = {name: value for name, value in properties.items() if _NAME.fullmatch(name)}
+    _require_texts(named)
+    odd = len(properties) - len(named)
+    try:
+        settings, unknown = _known({"client.id": "sharelag"} | to_librdkafka(named))
+    except ConfigError as error:
+        raise ConfigError(f"{error}; look for {_BROKEN}" if odd else str(error)) from None
+    _note_ignored(unknown, odd)
     java = properties | {"bootstrap.servers": servers}
     return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, command_config, java)
 
@@ -179,40 +190,56 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _require_texts(properties: Mapping[str, str]) -> None:
-    """Refuse what is not the name of a setting, and values that librdkafka's C would crash on."""
+    """Refuse values that librdkafka's C would crash on."""
     for name, value in properties.items():
-        if not _NAME.fullmatch(name):
-            raise ConfigError(
-                "--command-config has a line that does not begin with the name of a setting (it is "
-                "not shown here, as it may be part of a password): look for a line that is broken "
-                "in two"
-            )
         if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
             raise ConfigError(
                 rf"{name} has a character that is not text: remove \u0000 and \uD800 to \uDFFF"
             )
 
 
-def _require_known(settings: Mapping[str, str]) -> None:
-    """Let librdkafka check the settings: it has more than 150, and more with each version."""
+def _known(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the settings that librdkafka knows, checked by it, and the names of the others.
+
+    It has more than 150, and more with each version.
+    """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    # Without address and credentials: TLS files are opened, but no token is fetched.
-    requested = {
-        name: value
-        for name, value in settings.items()
-        if name not in ("sasl.mechanism", "bootstrap.servers")
-    }
-    if "security.protocol" in requested:
-        requested["security.protocol"] = requested["security.protocol"].removeprefix("SASL_")
-    try:
-        AdminClient(requested | {"log_level": 0})
-    except KafkaException as error:
-        why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
+    known, unknown = dict(settings), list[str]()
+    while True:
+        # Without address and credentials: TLS files are opened, but no token is fetched.
+        requested = {
+            name: value
+            for name, value in known.items()
+            if name not in ("sasl.mechanism", "bootstrap.servers")
+        }
+        if "security.protocol" in requested:
+            requested["security.protocol"] = requested["security.protocol"].removeprefix("SASL_")
+        try:
+            AdminClient(requested | {"log_level": 0})
+            return known, unknown
+        except KafkaException as error:
+            why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
+        if (found := _UNKNOWN.fullmatch(why)) and found[1] in known:
+            unknown.append(found[1])
+            del known[found[1]]
+            continue
         # A value may be a password that somebody wrote into the wrong line.
         why = re.sub('^Invalid value ".*" for', "Invalid value for", why, flags=re.DOTALL)
         why = why.replace("configuration property", "client setting")
-        raise ConfigError(
-            f"{why}: check its spelling and value in --command-config, or remove it"
-        ) from None
+        raise ConfigError(f"{why}: check its spelling and value in --command-config, or remove it")
+
+
+def _note_ignored(unknown: Sequence[str], hidden: int) -> None:
+    """Warn of settings that are ignored; what may be part of a password is not shown."""
+    shown = sorted(name for name in unknown if "." in name)
+    hidden += len(unknown) - len(shown)
+    parts = [listed(shown)] if shown else []
+    if hidden:
+        parts.append(f"{counted(hidden, 'line')} not shown here, which may be {_BROKEN}")
+    if parts:
+        _LOG.warning(
+            "client settings that no Kafka client knows are ignored, as Kafka's commands do: %s",
+            " and ".join(parts),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,12 +29,18 @@ _NO_TOPIC = {
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 }
+#: How the client library begins what it says of a broker that metadata name, with its id.
+_NAMED = re.compile(r"(?:\w+://)?(\S+:\d+)/(\d+): ")
 
 
 def latest(heard: Sequence[KafkaError]) -> KafkaError | None:
-    """Return the last error that says why, which "all brokers are down" does not."""
+    """Return the last error that says why, which "all brokers are down" does not.
+
+    That a broker cannot be reached which another one named says more than that one is silent.
+    """
     why = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
-    return (why or [*heard] or [None])[-1]
+    named = [error for error in why if _NAMED.match(error.str())]
+    return (named or why or [*heard] or [None])[-1]
 
 
 def refused(heard: Iterable[KafkaError]) -> KafkaError | None:
@@ -115,6 +122,8 @@ def unreachable(config: ClientConfig, error: KafkaError | None = None) -> Broker
     """Return the error for brokers that do not answer, or whose certificate is not trusted."""
     if error and (reason := untrusted(config, error)):
         return BrokerUnreachableError(reason)
+    if advertised := _advertised(config, error):
+        return BrokerUnreachableError(advertised)
     why = f" ({error.str()})" if error else ""
     code = error.code() if error and error.code() in UNREACHABLE else KafkaError._TIMED_OUT
     advice = ERRORS[code].advice
@@ -124,8 +133,24 @@ def unreachable(config: ClientConfig, error: KafkaError | None = None) -> Broker
     )
 
 
+def _advertised(config: ClientConfig, error: KafkaError | None) -> str | None:
+    """Say which broker was named by one that answered, where an error is about its address."""
+    found = _NAMED.match(error.str()) if error else None
+    asked = {address.strip().rpartition("//")[2] for address in config.bootstrap_servers.split(",")}
+    if error is None or found is None or found[1] in asked:
+        return None
+    return (
+        f"{config.bootstrap_servers} answered and named broker {found[2]} at {found[1]}, which was "
+        f"not reached from here within {config.timeout:g} s ({error.str()}): let "
+        "advertised.listeners of that broker name an address that this machine reaches, or start "
+        "the broker if it is down; --timeout waits longer"
+    )
+
+
 def unanswered(config: ClientConfig, what: str, error: KafkaError | None = None) -> NoLeaderError:
     """Return the error for a request that was not answered, while other ones were."""
+    if advertised := _advertised(config, error):
+        return NoLeaderError(advertised)
     why = f" ({error.str()})" if error else ""
     return NoLeaderError(
         f"the request for {what} was not answered at {config.bootstrap_servers} within "

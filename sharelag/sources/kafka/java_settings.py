@@ -1,6 +1,7 @@
 """Translate Java client settings, as in the properties files of Kafka's commands, to librdkafka's.
 
 Names that are neither in a table here nor ignored are passed to librdkafka, which checks them.
+What the security protocol does not use is ignored, as Java never looks at it.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ _LIMITS = {
 #: Leading and trailing blanks are significant; Java trims every other value.
 _VERBATIM = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.secret")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _JWT_RETRIEVERS = (
     "",
     "DefaultJwtRetriever",
@@ -163,6 +165,9 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     left = {
         name: value if name in _VERBATIM else value.strip() for name, value in properties.items()
     }
+    protocol = left.get("security.protocol", "").upper()
+    unused = [part for part in ("SASL", "SSL") if protocol in _PROTOCOLS and part not in protocol]
+    left = {n: v for n, v in left.items() if n.partition(".")[0].upper() not in unused}
     _refuse(left)
     done: dict[str, str] = {}
     for translate in (_sasl, _truststore, _keystore, _endpoint_identification):

@@ -25,6 +25,22 @@ _PACE = {
     "fetch.wait.max.ms": 50,
     "queued.min.messages": 200_000,
 }
+#: How long a connection may take until the client says that it failed.
+_SETUP = "socket.connection.setup.timeout.ms"
+
+
+class _Log:
+    """A logger that also notes whose silence is an error, which the client library only logs."""
+
+    def __init__(self, heard: list[KafkaError]) -> None:
+        self._heard = heard
+
+    def log(self, level: int, text: str, *args: object) -> None:
+        """Log a line; its last part begins with the thread that says it."""
+        said = str(args[-1]).partition("]: ")[2] if args else ""
+        if "Connection setup timed out" in said:
+            self._heard.append(KafkaError(KafkaError._TRANSPORT, said))
+        _LOG.log(level, text, *args)
 
 
 class Asked:
@@ -33,7 +49,11 @@ class Asked:
     def __init__(self, config: ClientConfig) -> None:
         self.heard: list[KafkaError] = []
         self.is_answered = False
-        self.admin: AdminClient = _make(AdminClient, config, {"error_cb": self.heard.append})
+        settings: dict[str, Any] = {"error_cb": self.heard.append, "logger": _Log(self.heard)}
+        if _SETUP not in config.settings:
+            # So that what is silent, as behind a firewall, is heard of within the timeout.
+            settings[_SETUP] = int(min(max(config.timeout * 600, 1_000), 30_000))
+        self.admin: AdminClient = _make(AdminClient, config, settings)
 
 
 def consumer(config: ClientConfig, **settings: Any) -> Consumer:
@@ -76,7 +96,7 @@ def is_of_group(error: KafkaError) -> bool:
 
 def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:
     try:
-        return kind({**config.librdkafka(), **settings, "logger": _LOG})
+        return kind({"logger": _LOG, **config.librdkafka(), **settings})
     except KafkaException as error:
         raise ConfigError(
             f"the Kafka client rejected the settings: {error.args[0].str()}"

@@ -151,7 +151,7 @@ def test_a_type_is_pinned_by_a_command_that_kafkas_tool_can_read() -> None:
     assert commands(*draft) == [["kafka-configs.sh", *server, *pinned, "group.type=share"]]
     assert "as KIP-932 proposed: kafka-configs.sh" in sharelag("settings", *draft).stderr
     assert commands(*draft[:4]) == []  # no release has the setting
-    assert rows(*draft[:4])[0]["problem"] == "Kafka 4.3.1 has no such setting"
+    assert rows(*draft[:4])[0]["problem"] == "Kafka 4.4 has no such setting"
 
 
 def test_commands_are_of_groups_and_of_what_kafka_accepts() -> None:

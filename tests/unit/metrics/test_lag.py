@@ -234,11 +234,17 @@ def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
             share("g", 1),
             share("g", 2, lag=3, unread=1),
             share("h", 0),
+            share("k", 0, lag=0),
+            share("k", 1),
+            share("z", 0, lag=0),
         ],
         schema=schemas.LAG,
     )
     for by in ("group", "topic"):
-        first, second = rollup_arrow(table, by).to_pylist()
+        first, second, third, last = rollup_arrow(table, by).to_pylist()
+        # Of 0 and something unknown it is not known that nothing waits.
+        assert (third["lag"], third["max_lag"], third["unknown_lags"]) == (None, None, 1)
+        assert (last["lag"], last["max_lag"], last["unknown_lags"]) == (0, 0, 0)
         assert (first["partitions"], first["unknown_lags"], first["lag"], first["max_lag"]) == (
             3,
             1,

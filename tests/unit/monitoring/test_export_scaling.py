@@ -31,6 +31,8 @@ from tests.support.exports import EXAMPLES, SCENARIOS, labels, samples
 from tests.support.scrapes import ask, gathered
 from tests.support.written_input import Write, WrittenInput
 
+NOT_STARTED = Path(__file__).parents[2] / "data" / "not-started-beside-finished"
+
 # ---- scaling
 
 
@@ -74,7 +76,59 @@ def test_what_more_consumers_would_not_finish_is_left_out() -> None:
         investigate.gather(CaptureInput(SCENARIOS / "not_started"), "local")
     ).values()
     assert result["age_seconds"] is None
-    assert (result["lag"], result["lag_excluding_stuck"], result["unknown_lags"]) == (None, None, 4)
+    # Its share.auto.offset.reset is earliest, so that all that is there waits.
+    assert (result["lag"], result["lag_excluding_stuck"], result["unknown_lags"]) == (192, 192, 4)
+
+
+#: A share partition that was never fetched, and one that is finished, of 7,200 records each.
+NEW, DONE = Write(600, -1), Write(600, 7200, partition=1)
+RESET = "share.auto.offset.reset"
+
+
+@pytest.mark.parametrize(
+    ("group", "lag"),
+    [
+        (WrittenInput([NEW, DONE], partitions_of_topic=2), None),
+        (WrittenInput([NEW]), None),
+        (WrittenInput([NEW, DONE], 1, 2, group_settings={RESET: "latest"}), None),
+        (WrittenInput([NEW, DONE], 1, 2, group_settings={RESET: "by_duration:PT1H"}), None),
+        (WrittenInput([NEW, DONE], 1, 2, group_settings={RESET: "earliest"}), 7200),
+        (WrittenInput([NEW], 1, 1, group_settings={RESET: "earliest"}), 7200),
+        (WrittenInput([NEW], 1, 1, frozenset({0}), group_settings={RESET: "earliest"}), None),
+        (WrittenInput([NEW, DONE], 1, 2, frozenset({1}), group_settings={RESET: "earliest"}), None),
+        (WrittenInput([Write(600, 0, count=-1), DONE], partitions_of_topic=2), None),
+        (WrittenInput([Write(600, 7300), DONE], partitions_of_topic=2), None),
+        (WrittenInput([NEW, Write(600, 0, partition=1)], 0, 2), 0),  # nothing ever came
+    ],
+)
+def test_a_sum_with_an_unknown_part_is_unknown(group: WrittenInput, lag: int | None) -> None:
+    now = gathered(group)
+    numbers = json.loads(ask(application(lambda: now), "/keda/billing", query="target=100")[2])
+    assert (numbers["lag"], numbers["lag_excluding_stuck"]) == (lag, lag)
+    assert numbers["consumers"] == (None if lag is None else lag / 100)
+    assert numbers["age_seconds"] == (0 if lag == 0 else None)
+    found = samples(ask(application(lambda: now), "/metrics")[2].decode(), text_families)
+    sums = {} if lag is None else {labels(group="billing"): lag}
+    assert found.get("kafka_share_group_sum_lag", {}) == sums
+
+
+def test_a_group_without_members_is_not_held_at_zero(tmp_path: Path) -> None:
+    """A recorded log: one share partition is finished, 5 records of the other were never fetched."""
+    file = tmp_path / "sharelag.prom"
+    answer = sharelag(
+        "export", "prometheus", "--textfile", str(file), "--segments", str(NOT_STARTED)
+    )
+    assert answer.returncode == 0, answer.stderr
+    found = samples(file.read_text(), text_families)
+    fraud = labels(group="fraud")
+    for name in ("sum_lag", "sum_lag_excluding_stuck", "max_lag", "imbalance_ratio"):
+        assert fraud not in found.get(f"kafka_share_group_{name}", {})
+    assert found["kafka_share_group_unknown_lags"][fraud] == 1
+    words = ("--segments", str(NOT_STARTED), "--group", "fraud", "--engine", "local")
+    told = sharelag("lag", *words, "--by", "group", "-o", "json")
+    row = json.loads(told.stdout)
+    assert (row["lag"], row["max_lag"], row["unknown_lags"]) == (None, None, 1)
+    assert "lag - (+1 unknown)" in told.stderr
 
 
 # ---- files

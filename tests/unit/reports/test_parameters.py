@@ -7,7 +7,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import nbformat
+import papermill
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from sharelag.errors import InputError
 from sharelag.reports import notebooks, report
@@ -140,3 +143,103 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="is not valid YAML") as raised:
             _given(tmp_path / "p.yaml", ())
         assert "hunter22" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", '"x"', '{"a": [1,', "\x00"])
+def test_a_previous_verdict_that_is_none_is_named(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "verdict.json"
+    file.write_text(text)
+    given = ("--capture", str(CAPTURE), "--engine", "local", "-p", "previous", str(file))
+    done = sharelag("report", "daily", *given, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert f"{file} is not the verdict of an earlier report" in said
+    assert "report it" not in said
+
+
+@pytest.mark.parametrize(
+    "cell", ['{"tags": null}, "source": "x=1"', '{"tags": ["parameters"]}, "source": 5']
+)
+def test_a_notebook_of_odd_cells_is_no_defect_of_ours(cell: str, tmp_path: Path) -> None:
+    file = tmp_path / "odd.ipynb"
+    file.write_text(
+        f'{{"cells": [{{"cell_type": "code", "outputs": [], "metadata": {cell}}}],'
+        '"nbformat": 4, "nbformat_minor": 5, "metadata": {}}'
+    )
+    done = sharelag("report", str(file), "-p", "x", "2", "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "odd" in done.stderr
+    assert "report it" not in done.stderr
+
+
+# ---- a notebook of one's own ---------------------------------------------------------------------
+
+#: As people got it from papermill, whose parameters may have annotations.
+ANNOTATED = """tenant: str = "x"
+country: str = "x"
+window: str = "x"
+filter: str = "a=b"
+release: str = "1.0"
+"""
+SOURCES = {
+    "annotated": (ANNOTATED, {"tenant", "country", "window", "filter", "release"}),
+    "commented": ("n: int = 3  # how many\nrate = 0.5  # type: float a rate", {"n", "rate"}),
+    "over lines": ("names = [\n    'a',  # first\n    'b, c',\n]\nx = 1", {"names", "x"}),
+    "optional": (
+        "from typing import Optional\nwho: Optional[str] = None\nm: dict[str, int] | None = None",
+        {"who", "m"},
+    ),
+    "quoted types": ("n: 'int' = 3\nd: \"dict[str, list[int]]\" = {'a': [1, 2]}", {"n", "d"}),
+    "computed": ("import os\nday = 24 * 3600\nhome = os.environ.get('HOME', '')", {"day", "home"}),
+    "with magics": ("%load_ext autoreload\nn = 1\n!true", {"n"}),
+    "in a block": ("if True:\n    n = 1\nelse:\n    n = 2", {"n"}),
+    "bare": ("tenant: str\nn: int = -1", {"tenant", "n"}),
+    "of two targets": ("a = b = 'x'", {"a", "b"}),
+}
+
+
+def own(folder: Path, source: str, shows: str = "") -> Path:
+    """Write a notebook whose parameters are assigned by this source."""
+    cells = [new_code_cell(source, metadata={"tags": ["parameters"]}), new_code_cell(shows)]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    path = folder / "mine.ipynb"
+    nbformat.write(new_notebook(cells=cells, metadata=kernel), path)
+    return path
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_parameters_are_those_of_papermill(name: str, tmp_path: Path) -> None:
+    source, expected = SOURCES[name]
+    path = own(tmp_path, source)
+    assert set(notebooks.declared(path)) == expected
+    assert set(papermill.inspect_notebook(path)) <= expected
+    for one in expected:
+        same = notebooks.declared(path)[one]
+        given = 7 if isinstance(same, int) else 0.25 if isinstance(same, float) else ["other"]
+        assert notebooks.checked(path, {one: given}) == {one: given}
+    with pytest.raises(InputError, match="has no parameter 'none': choose from"):
+        notebooks.checked(path, {"none": 1})
+
+
+def test_what_is_typed_for_a_text_stays_a_text(tmp_path: Path) -> None:
+    shows = "print(repr((tenant, country, window, filter, release)))"
+    path, out = own(tmp_path, ANNOTATED, shows), tmp_path / "out"
+    pairs = {"tenant": "abc", "country": "NO", "window": "1:30", "filter": "c=d", "release": "1.10"}
+    typed = [word for name, text in pairs.items() for word in ("-p", name, text)]
+    done = sharelag("report", str(path), *typed, "--no-figures", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    (ran,) = out.rglob("notebook.ipynb")
+    assert "('abc', 'NO', '1:30', 'c=d', '1.10')" in ran.read_text()
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("n = (", "is not Python"),
+        ("pass", "has no parameter 'n': its cell tagged parameters assigns none"),
+    ],
+)
+def test_a_notebook_without_what_was_given(source: str, says: str, tmp_path: Path) -> None:
+    done = sharelag("report", str(own(tmp_path, source)), "-p", "n", "1", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split())

@@ -1,0 +1,108 @@
+"""A broker that answers and names an address that cannot be reached: the cause is named."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+import sharelag as package
+from sharelag.errors import ClusterError
+from tests.support.command import sharelag
+from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.broker_properties import SECURE
+
+#: What each listener names beside itself, by how that cannot be reached.
+SHAPES = ("CLOSED", "UNRESOLVED", "SILENT", "BY_NAME", SECURE)
+COMMANDS = {
+    "lag": ["lag"],
+    "windows": ["windows"],
+    "groups": ["groups"],
+    "brokers": ["brokers"],
+    "doctor": ["doctor"],
+    "settings": ["settings", "--group", "g"],
+    "explain": ["explain", "--engine", "local"],
+    "capture": ["capture", "FOLDER"],
+}
+
+
+@pytest.fixture(scope="module")
+def named() -> Iterator[dict[str, tuple[str, str]]]:
+    """By shape, the address that answers, and the one that it names."""
+    with ExitStack() as stack:
+        closed, silent, other = (stack.enter_context(socket.socket()) for _ in range(3))
+        for one in (closed, silent, other):
+            one.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        for _ in range(3):  # the queue of its connections is full
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(silent.getsockname())
+        ports = [one.getsockname()[1] for one in (closed, silent, other)]
+        others = dict.fromkeys([name for name in SHAPES if name != SECURE], "PLAINTEXT")
+        broker = KafkaBroker(extra_listeners=others, secure=True)
+        away = {
+            "CLOSED": f"127.0.0.1:{ports[0]}",
+            "UNRESOLVED": "kafka.invalid:29092",
+            "SILENT": f"127.0.0.1:{ports[1]}",
+            "BY_NAME": f"localhost:{ports[0]}",
+            SECURE: f"127.0.0.1:{ports[2]}",
+        }
+        file = broker.log_dir.parent / "server.properties"
+        before, line, after = re.split(r"(?m)^(advertised.listeners=.*)$", file.read_text())
+        for name, address in away.items():
+            line = line.replace(f"{name}://{broker.address(name)}", f"{name}://{address}")
+        file.write_text(before + line + after)
+        with broker:
+            yield {name: (broker.address(name), address) for name, address in away.items()}
+
+
+def said(text: str, asked: str, named: str) -> bool:
+    """Whether a text names what was asked, what was named, and the setting that decides."""
+    cause = f"{asked} answered and named broker 1 at {named}, which was not reached from here"
+    return cause in text and "advertised.listeners" in text and "no broker answered" not in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_names_the_cause(
+    name: str, named: dict[str, tuple[str, str]], tmp_path: Path
+) -> None:
+    words = [str(tmp_path / "capture") if word == "FOLDER" else word for word in COMMANDS[name]]
+    done = sharelag(*words, "--bootstrap-server", named["CLOSED"][0], "--timeout", "2s")
+    assert done.returncode in (1, 3)
+    assert said(done.stdout + done.stderr, *named["CLOSED"]), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_however_the_named_address_cannot_be_reached(
+    shape: str, named: dict[str, tuple[str, str]], tmp_path: Path
+) -> None:
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    secure = {
+        "security.protocol": SECURE,
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{login} username="admin" password="{USERS["admin"]}";',
+    }
+    bench = package.open(
+        named[shape][0],
+        properties=secure if shape == SECURE else {},
+        engine="local",
+        timeout=4.0,
+    )
+    with pytest.raises(ClusterError) as raised:
+        bench.lag()
+    assert said(str(raised.value), *named[shape]), str(raised.value)
+    assert USERS["admin"] not in str(raised.value)
+
+
+def test_one_of_two_addresses_answers(named: dict[str, tuple[str, str]]) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        both = f"127.0.0.1:{nobody.getsockname()[1]},{named['CLOSED'][0]}"
+        done = sharelag("lag", "--bootstrap-server", both, "--timeout", "3s")
+    assert said(done.stderr, both, named["CLOSED"][1]), done.stderr
