@@ -155,7 +155,7 @@ def test_tasks_that_scan_whole_partitions_exchange_nothing(
     offsets = sharelag.offsets(connector, broker.bootstrap_servers)
     whole = _raw(connector, broker).where("offset >= 0")
     split = connector.read.format("kafka").options(
-        **{"kafka.bootstrap.servers": broker.bootstrap_servers, "minPartitions": "400"},
+        **{"kafka.bootstrap.servers": broker.bootstrap_servers, "minPartitions": "24"},
         subscribe=f"{STATE_TOPIC},{GROUP_TOPIC}",
         startingOffsets="earliest",
     )

@@ -246,7 +246,6 @@ _REFUSED = [
         {"subscribe": "TOPIC", "kafka.sasl.jaas.config": "hunter2"},
         "sasl.jaas.config cannot be parsed",
     ),
-    ({"subscribe": "TOPIC", "kafka.no.such.setting": "1"}, "no.such.setting"),
     ({"subscribe": "TOPIC", "kafka.isolation.level": "read_committed"}, "read_uncommitted"),
     (
         {
@@ -268,6 +267,15 @@ def test_what_cannot_be_read_says_so(
         _task_offsets(broker, **given)
     assert words in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
+
+
+def test_a_setting_that_no_client_knows_is_ignored_with_a_note(
+    broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"subscribe": topic, "kafka.no.such.setting": "hunter2"}
+    assert _task_offsets(broker, **given) == _task_offsets(broker, subscribe=topic)
+    assert "no.such.setting" in caplog.text
+    assert "hunter2" not in caplog.text
 
 
 @pytest.mark.parametrize("words", ["lack partition 1", "sasl.jaas.config cannot be parsed"])
