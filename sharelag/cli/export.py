@@ -193,7 +193,7 @@ def _token_in(file: Path, other: str | None) -> str:
     """The token that a file holds, without the line feed at its end."""
     if other is not None:
         raise click.UsageError("use either --token (or SHARELAG_TOKEN) or --token-file, not both.")
-    from sharelag.sources.files.texts import read_text
+    from sharelag.sources.texts import read_text
 
     try:
         token = read_text(file).strip()

@@ -136,8 +136,8 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
 def _printed(file: Any, options: dict[str, Any]) -> Any:
     """Read what Kafka's command printed of the chosen groups."""
     from sharelag.errors import InputError, unknown_group
-    from sharelag.sources.files.texts import text_of
     from sharelag.sources.kafka.described_groups import described_groups, of_groups
+    from sharelag.sources.texts import text_of
 
     if ignored := given_options(_OF_INPUT):
         raise click.UsageError(f"{flags(ignored)} with --kafka-output: remove one of them.")

@@ -49,7 +49,7 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     NAIVE is end - start, EFFECTIVE counts unfinished offsets of the state batches, TRUE counts
     records that exist and are not aborted.
     """
-    from sharelag.sources.files.texts import text_of
+    from sharelag.sources.texts import text_of
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate

@@ -325,7 +325,7 @@ def _given(
     from sharelag.errors import InputError
     from sharelag.monitoring.checks.yaml_places import parse_yaml
     from sharelag.reports.job import from_word
-    from sharelag.sources.files.texts import read_text
+    from sharelag.sources.texts import read_text
 
     given: Any = {}
     if file is not None:

@@ -264,7 +264,7 @@ def _is_file(name: str) -> bool:
 
 def _from_file(name: str) -> Scenario:
     from sharelag.errors import InputError
-    from sharelag.sources.files.texts import read_text
+    from sharelag.sources.texts import read_text
     from sharelag.whatif.scenario_json import from_json
 
     try:

@@ -171,28 +171,16 @@ def _judged(both: pa.Table, now: int) -> pa.Table:
     # An offset that the start offset has passed is finished, whatever its last known state.
     is_going = pc.and_(is_going, pc.invert(is_past))
     is_done = pc.or_(is_done, pc.and_(pc.is_valid(column["delivery_state"]), is_past))
-    cases = [
-        column["marker"].fill_null(False),
-        pc.and_(is_done, pc.equal(letters, 0)),
-        pc.and_(is_done, pc.equal(letters, 1)),
-        pc.and_(is_going, is_stuck),
-        is_going,
-        pc.greater(letters, 1),
-        is_past,
-    ]
-    status = pc.case_when(
-        pc.make_struct(*cases),
-        *(
-            "marker",
-            "missing",
-            "written",
-            "stuck",
-            "archiving",
-            "duplicate",
-            "passed",
-            "unexpected",
-        ),
-    )
+    cases = {  # the first that holds
+        "marker": column["marker"].fill_null(False),
+        "missing": pc.and_(is_done, pc.equal(letters, 0)),
+        "written": pc.and_(is_done, pc.equal(letters, 1)),
+        "stuck": pc.and_(is_going, is_stuck),
+        "archiving": is_going,
+        "duplicate": pc.greater(letters, 1),
+        "passed": is_past,
+    }
+    status = pc.case_when(pc.make_struct(*cases.values()), *cases, "unexpected")
     count = pc.coalesce(column["delivery_count"], column["told_count"])
     is_limit = pc.greater_equal(count, column["delivery_limit"])
     inferred = pc.if_else(is_limit, LIMIT, EITHER)

@@ -30,7 +30,7 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def has_reached(version: str | None, release: str) -> bool:
-    """Whether a version belongs to a release or a later one; None is the newest."""
+    """Whether a version belongs to a release or to a later one; None stands for the newest."""
     return version_of(version or NEWEST)[:2] >= version_of(release)
 
 

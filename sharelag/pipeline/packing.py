@@ -59,17 +59,12 @@ def unpack_table(found: schemas.Arrow, name: str, schema: pa.Schema) -> pa.Table
     """Return a table of `FOUND`."""
     rows = found.filter(pc.equal(found.column("name"), name)).column("rows")
     return pa.concat_tables(
-        [schema.empty_table(), *(read_table(one.as_buffer(), schema) for one in rows)]
+        [schema.empty_table(), *(read_tables(one.as_buffer(), schema) for one in rows)]
     )
 
 
-def read_table(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """Return the table of one row of `FOUND`."""
-    return pa.ipc.open_stream(rows).read_all().cast(schema, safe=False)
-
-
 def read_tables(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """Return the tables of several rows of `FOUND`, one after the other, as one table."""
+    """Return the tables of rows of `FOUND` that stand one after the other, as one table."""
     source, found = pa.BufferReader(rows), [schema.empty_table()]
     while source.tell() < source.size():
         found.append(pa.ipc.open_stream(source).read_all().cast(schema, safe=False))

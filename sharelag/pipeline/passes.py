@@ -175,7 +175,7 @@ class Passes(OnSpark):
 
     @property
     def _members_come_along(self) -> bool:
-        """Whether members can be found in the same pass, up to the same moment: it is a time."""
+        """Whether the moment is a time, so that one pass finds states and members up to it."""
         is_time = self.as_of is None or isinstance(self.as_of, datetime)
         return is_time and GROUP_TOPIC in self._whole_records.topics
 

@@ -88,7 +88,7 @@ def combine(
 
 
 def joins_neighbours(kafka_version: str | None) -> bool:
-    """Whether the coordinator of a version joins equal neighbours; None is the newest."""
+    """Whether a version's coordinator joins equal neighbours; None stands for the newest."""
     return has_reached(kafka_version, "4.4")
 
 

@@ -19,9 +19,9 @@ from sharelag.monitoring.check import CHECKED, check_reading
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import parse_since, parse_time
 from sharelag.reports.secrets import PROPERTIES
-from sharelag.sources.files.texts import read_text
 from sharelag.sources.inputs import CaptureInput, Input
 from sharelag.sources.open import named_input, require_there
+from sharelag.sources.texts import read_text
 from sharelag.wire.generations import require_generation
 from sharelag.workbench import Workbench, open_workbench
 from sharelag.workbench.engine import without_records

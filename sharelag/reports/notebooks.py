@@ -158,6 +158,7 @@ def _python(source: str) -> str:
     """Return the source of a cell as Python, without the magics of IPython."""
     from IPython.core.inputtransformer2 import TransformerManager
 
+    # IPython has no types here.
     return str(TransformerManager().transform_cell(source))  # type: ignore[no-untyped-call]
 
 

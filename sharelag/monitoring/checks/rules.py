@@ -39,7 +39,7 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.known_causes import known_causes
 from sharelag.monitoring.checks.yaml_places import parse_yaml
-from sharelag.sources.files.texts import read_text
+from sharelag.sources.texts import read_text
 
 Measure: TypeAlias = Literal[
     "lag", "age", "drain", "poison", "window", "imbalance", "retention", "state_topic", "cause"

@@ -244,7 +244,7 @@ class _Topic:
         return spark.readStream.format(FORMAT).options(**options).load()
 
     def is_read(self, _: StreamingQuery) -> bool:
-        """Whether the topic has no record: micro-batches begin with the first one."""
+        """Whether the topic is empty: its first record begins the first micro-batch."""
         ranges = kafka.offset_ranges(self.config.renewed(), self.records)
         return all(first == end for first, end in ranges.values())
 

@@ -29,7 +29,7 @@ from sharelag.sources.files.printed_pieces import (
     regular_records,
 )
 from sharelag.sources.files.printed_records import NotPrintedError, Printed, number, text
-from sharelag.sources.files.texts import text_of
+from sharelag.sources.texts import text_of
 from sharelag.wire.fields import STATE_TOPIC
 
 _DUMP = "Dumping "

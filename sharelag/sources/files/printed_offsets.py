@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.sources.files.texts import read_text
+from sharelag.sources.texts import read_text
 
 PRINTED_OFFSETS = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.sources.files.packed_text import PackedText
-from sharelag.sources.files.texts import (
+from sharelag.sources.texts import (
     MARK,
     SAMPLE,
     UTF_8,
@@ -99,15 +99,15 @@ def line_blocks(piece: Piece) -> Iterator[Block]:
     if piece.file.endswith(_OTHERWISE_PACKED):
         raise InputError(f"{piece.file} is packed: unpack it, or pack it with gzip")
     with Path(piece.file).open("rb") as opened:
-        packed = PackedText(opened) if piece.file.endswith(".gz") else None
-        file: Octets = packed or opened
+        is_packed, encoding = piece.file.endswith(".gz"), UTF_8
         if piece.end is None and not piece.begin:
-            encoding = encoding_of(file.read(SAMPLE))
+            begin = PackedText(opened) if is_packed else opened
+            encoding = encoding_of(begin.read(SAMPLE))
             opened.seek(0)
-            packed = PackedText(opened) if packed else None
-            file = packed or opened
-            if encoding != UTF_8:
-                file = Recoded(file, encoding)
+        packed = PackedText(opened) if is_packed else None
+        file: Octets = packed or opened
+        if encoding != UTF_8:
+            file = Recoded(file, encoding)
         at, rest, read = piece.begin, b"", 0
         most = _most_bytes(piece.file)
         if piece.begin:
@@ -153,7 +153,7 @@ def line_blocks(piece: Piece) -> Iterator[Block]:
 
 
 def are_many(rejects: int, read: int) -> bool:
-    """Whether so much could not be read that an answer without it is not whole."""
+    """Whether an answer is partial without what could not be read: too much was rejected."""
     return 100 * rejects > MOST_REJECTS * (rejects + read)
 
 

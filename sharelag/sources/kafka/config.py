@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from sharelag.errors import ConfigError, listed
-from sharelag.sources.files.texts import read_text
 from sharelag.sources.kafka.java_settings import to_librdkafka
 from sharelag.sources.kafka.patience import Patience
 from sharelag.sources.kafka.providers import resolved
+from sharelag.sources.texts import read_text
 from sharelag.tables.words import counted
 
 _LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from sharelag.errors import ConfigError
-from sharelag.sources.files.texts import text_of
+from sharelag.sources.texts import text_of
 
 _LIST = "config.providers"
 #: A provider, a path that need not be there, and a name: not nested, not resolved again.

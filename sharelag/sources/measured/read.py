@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.schemas import BROKER_METRICS
-from sharelag.sources.files.texts import text_of
 from sharelag.sources.measured.texts import metrics_of
+from sharelag.sources.texts import text_of
 
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _OTHER = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)

@@ -17,7 +17,7 @@ from sharelag.wire.requests.values import column
 
 #: A connection is the broker's address, the client's, and two numbers.
 _BROKER = r"^(?P<broker>.*?:\d+)-"
-#: Bytes of a file that are a microsecond: less than a request's line.
+#: A line counts as a microsecond later for so many bytes of its file: fewer than a line has.
 _LINE = 512
 
 Columns: TypeAlias = dict[str, Any]

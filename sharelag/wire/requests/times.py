@@ -123,12 +123,10 @@ def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
 
 def _read(texts: pa.Array, pattern: str) -> _Local:
     # To look for a layout that no line has costs less than to take lines apart by it.
-    has_any = pc.any(pc.match_substring_regex(texts, pattern)).as_py()
-    found = pc.extract_regex(texts, pattern) if has_any else pa.nulls(len(texts))
-    if not has_any:
-        return _Local(
-            *(pa.nulls(len(found), kind) for kind in (pa.int64(), pa.bool_(), pa.int64()))
-        )
+    if not pc.any(pc.match_substring_regex(texts, pattern)).as_py():
+        kinds = (pa.int64(), pa.bool_(), pa.int64())
+        return _Local(*(pa.nulls(len(texts), kind) for kind in kinds))
+    found = pc.extract_regex(texts, pattern)
     names = ("y", "mo", "d", "hms", "part", "zone")
     named = {name: pc.struct_field(found, name) for name in names}
     month = pc.index_in(named["mo"], pa.array(_MONTHS))

@@ -79,7 +79,8 @@ class WithQueues(Opened):
             The group is not known, it has no queue, or the queue cannot be read.
         """
         evidence = self.evidence(group)
-        found = self._ledger(group, queue)
+        asked = self._of_queue(group, queue)
+        found = self._ledger(asked, group, queue)
         table, total = found.table, pc.sum(found.sums.column("rows")).as_py() or 0
         more = total - table.num_rows
         notes = [
@@ -90,7 +91,7 @@ class WithQueues(Opened):
         statuses = set(found.sums.column("status").to_pylist())
         is_missing = "missing" in statuses
         if statuses & {"missing", "stuck", "archiving"}:
-            notes.append(self._of_queue(group, queue).queue.refusal or "")
+            notes.append(asked.queue.refusal or "")
         bare = pc.and_(pc.greater(table.column("letters"), 0), pc.invert(table.column("copied")))
         may_be_markers = pc.any(bare).as_py()
         unknown = (
@@ -107,7 +108,7 @@ class WithQueues(Opened):
             notes=(*base.notes, *(note for note in notes if note)),
             unknown=(*unknown, *base.unknown),
             means=views.LEDGER.means,
-            frame=self._frame(lambda read: read.ledger_frame(self._of_queue(group, queue)), more),
+            frame=self._frame(lambda read: read.ledger_frame(asked), more),
         )
 
     def redrive(
@@ -131,7 +132,7 @@ class WithQueues(Opened):
             As for `dead_letters`, or a status does not exist.
         """
         evidence = self.evidence(group)
-        ledger = self._ledger(group, queue).table
+        ledger = self._ledger(self._of_queue(group, queue), group, queue).table
         table = redrive_arrow(ledger, statuses, *address_of(self.source))
         counted = {(row["status"], row["from"]) for row in table.to_pylist()}
         may_have_gaps = ("missing", "source") in counted
@@ -153,8 +154,7 @@ class WithQueues(Opened):
             means=views.REDRIVE.means,
         )
 
-    def _ledger(self, group: str | None, queue: Any) -> Ledger:
-        asked = self._of_queue(group, queue)
+    def _ledger(self, asked: OfQueue, group: str | None, queue: Any) -> Ledger:
         key = queue if isinstance(queue, str) else id(queue)
         return self._ask(
             ("dead letters", group, key), lambda: self.reading.ledger(asked, MOST_RUNS)

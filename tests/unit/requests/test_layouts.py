@@ -115,9 +115,11 @@ def held(path: Path, *options: str) -> list[tuple[int, int, str, datetime]]:
     done = command("requests", str(path), "-o", "json", *options)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    names = ("first_offset", "last_offset", "member_id")
     return [
-        (*(row[name] for name in names), datetime.fromisoformat(row["since"]))  # type: ignore[misc]
+        (
+            *(row["first_offset"], row["last_offset"]),
+            *(row["member_id"], datetime.fromisoformat(row["since"])),
+        )
         for row in found
     ]
 

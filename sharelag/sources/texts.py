@@ -71,7 +71,7 @@ def encoding_in(path: Path) -> str:
 
 
 class Octets(Protocol):
-    """What bytes can be read from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most so many bytes; none at the end."""
