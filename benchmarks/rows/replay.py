@@ -16,7 +16,7 @@ from benchmarks.harness import Bench, Contest, Measured, Row, Side
 from benchmarks.kafka_replay import KafkaReplay, kafka_replay
 from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
-from tests.support.kafka.jars import KAFKA_VERSION
+from tests.support.kafka.jars import PREVIOUS_VERSION
 
 #: As many of the records have their states compared with Kafka's.
 _SAMPLE = 200
@@ -89,7 +89,7 @@ def check_states(batches: list[pa.RecordBatch], kafka: KafkaReplay) -> int:
     final, then = kafka.states(sample)
     records = decoded(batches)
     theirs = {_key(line): line for line in final}
-    ours = _states(replay_arrow(records, KAFKA_VERSION))
+    ours = _states(replay_arrow(records, PREVIOUS_VERSION))
     assert set(ours) == set(theirs)
     for key, window in ours.items():
         assert window == _state(theirs[key]), key
@@ -98,7 +98,7 @@ def check_states(batches: list[pa.RecordBatch], kafka: KafkaReplay) -> int:
     mine = [at for at, row in enumerate(codes) if _key(row) in place]
     for at, line in then.items():
         until = [row for row in mine if row <= at and _key(codes[row]) == _key(line)]
-        windows = _states(replay_arrow(records.take(pa.array(until)), KAFKA_VERSION))
+        windows = _states(replay_arrow(records.take(pa.array(until)), PREVIOUS_VERSION))
         expected = [_state(line)] if "batches" in line else []  # a tombstone leaves no state
         assert list(windows.values()) == expected, at
     return len(ours)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS, Tool, check_command
-from tests.support.kafka.jars import KAFKA_VERSION, LATER_VERSION
+from tests.support.kafka.jars import KAFKA_VERSION, PREVIOUS_VERSION
 from tests.support.kafka.oracles import Oracle
 
 #: Files that a command line names have to exist: no random one names any.
 FILES = {"command-config", "consumer-config", "formatter-config"}
-VERSIONS = (KAFKA_VERSION, LATER_VERSION)
+VERSIONS = (PREVIOUS_VERSION, KAFKA_VERSION)
 VALUES = {
     "timeout": "5000",
     "timeout-ms": "100",
@@ -99,7 +99,7 @@ def test_options_of_a_later_version(kafka: Oracle, version: str) -> None:
         (*begin, "--delete", "--topic", "orders"): "never",
         (*begin, "--delete"): "always",
     }
-    is_later = version == LATER_VERSION
+    is_later = version == KAFKA_VERSION
     for line, since in lines.items():
         theirs = kafka.ask({"tool": "groups", "args": line})["refused"]
         expected = {"4.4": not is_later, "until 4.4": is_later, "always": False, "never": True}

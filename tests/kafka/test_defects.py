@@ -11,14 +11,14 @@ from sharelag.cli.doctor import checks
 from sharelag.model.defects import DEFECTS
 from sharelag.sources.kafka.config import client_config
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.jars import KAFKA_VERSION, LATER_VERSION
+from tests.support.kafka.jars import KAFKA_VERSION, PREVIOUS_VERSION
 from tests.support.kafka.oracles import Oracle, coordinator
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 KEY = {"g": "G1", "t": TOPIC, "p": 0}
 
 
-@pytest.fixture(scope="module", params=[KAFKA_VERSION, LATER_VERSION])
+@pytest.fixture(scope="module", params=[PREVIOUS_VERSION, KAFKA_VERSION])
 def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with coordinator(request.param) as oracle:
         yield oracle
@@ -62,7 +62,7 @@ def test_a_second_initialisation_and_a_reset(asked: Oracle) -> None:
 
 def test_the_doctor_asks_the_brokers_for_their_release(cluster: KafkaCluster) -> None:
     said = {one.what: one for one in checks(client_config(cluster.bootstrap_servers))}
-    release = KAFKA_VERSION.rpartition(".")[0]
+    release = PREVIOUS_VERSION.rpartition(".")[0]
     named = {what.removeprefix("defect ") for what in said if what.startswith("defect ")}
     assert named == {one.issue for one in DEFECTS if one.affects(release) is not False}
     assert "apache/kafka#23112" in named

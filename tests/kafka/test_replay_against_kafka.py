@@ -19,13 +19,13 @@ from sharelag.replay.history import history_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
-from tests.support.kafka.jars import KAFKA_VERSION, LATER_VERSION
+from tests.support.kafka.jars import KAFKA_VERSION, PREVIOUS_VERSION
 from tests.support.kafka.oracles import Oracle, combiner, replayer
 from tests.support.kafka.states import as_kafka
 from tests.support.records import state_records
 
 
-@pytest.fixture(scope="module", params=[KAFKA_VERSION, LATER_VERSION])
+@pytest.fixture(scope="module", params=[PREVIOUS_VERSION, KAFKA_VERSION])
 def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with combiner(request.param) as oracle:
         yield oracle
@@ -47,11 +47,11 @@ def test_combine_gives_each_versions_batches(asked: Oracle, cases: Any) -> None:
         existing, new, start = question.values()
         found = combine(existing, new, start, asked.version)
         assert [list(batch) for batch in found] == theirs, question
-        assert asked.version == KAFKA_VERSION or found == combine(existing, new, start)
+        assert asked.version == PREVIOUS_VERSION or found == combine(existing, new, start)
         plain = _compiled(existing + new, start)
         joined += plain != theirs
     # The kernel leaves what Kafka 4.3.1 leaves; some of it is joined by Kafka 4.4.
-    assert (joined > 0) is (asked.version == LATER_VERSION)
+    assert (joined > 0) is (asked.version == KAFKA_VERSION)
 
 
 def test_neighbours_that_become_equal_are_joined_by_the_version_that_joins_them(
@@ -61,7 +61,7 @@ def test_neighbours_that_become_equal_are_joined_by_the_version_that_joins_them(
     existing = [StateBatch(1, 1, 4, 1), StateBatch(2, 2, 0, 1), StateBatch(3, 3, 4, 1)]
     new = [StateBatch(2, 2, 4, 1)]
     theirs = asked.ask({"existing": existing, "new": new, "startOffset": -1})["combined"]
-    expected = {KAFKA_VERSION: [[1, 1, 4, 1], [2, 3, 4, 1]], LATER_VERSION: [[1, 3, 4, 1]]}
+    expected = {PREVIOUS_VERSION: [[1, 1, 4, 1], [2, 3, 4, 1]], KAFKA_VERSION: [[1, 3, 4, 1]]}
     assert theirs == expected[asked.version]
     assert [list(one) for one in combine(existing, new, -1, asked.version)] == theirs
 
@@ -86,7 +86,7 @@ def test_replay_gives_the_coordinators_state(oracle_replayer: Oracle, cases: Any
         sequences, oracle_replayer.ask_many(map(_question, sequences)), strict=True
     ):
         assert (
-            as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION))
+            as_kafka(replay(_with_offsets(records), kafka_version=PREVIOUS_VERSION))
             == theirs["states"]
         )
         assert theirs["loadFailedAt"] is None
@@ -102,7 +102,7 @@ def test_long_sequences_of_ordered_batches_give_the_coordinators_state(
     answers = oracle_replayer.ask_many(map(_question, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
         assert (
-            as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION))
+            as_kafka(replay(_with_offsets(records), kafka_version=PREVIOUS_VERSION))
             == theirs["states"]
         )
 
@@ -166,7 +166,7 @@ def test_strict_fails_where_kafkas_load_fails(oracle_replayer: Oracle, cases: An
     ):
         numbered = _with_offsets(records)
         if theirs["loadFailedAt"] is None:
-            assert as_kafka(replay(numbered, True, KAFKA_VERSION)) == theirs["states"]
+            assert as_kafka(replay(numbered, True, PREVIOUS_VERSION)) == theirs["states"]
         else:
             failed += 1
             with pytest.raises(ReplayError, match=f"offset {theirs['loadFailedAt']}:"):
@@ -193,7 +193,7 @@ def test_the_default_goes_on_after_a_bad_record(
     answers = oracle_replayer_keep_going.ask_many(map(_question, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
         assert (
-            as_kafka(replay(_with_offsets(records), kafka_version=KAFKA_VERSION))
+            as_kafka(replay(_with_offsets(records), kafka_version=PREVIOUS_VERSION))
             == theirs["states"]
         )
 

@@ -31,7 +31,7 @@ from tests.support.command import sharelag
 from tests.support.kafka import oracles
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.jars import KAFKA_VERSION, LATER_VERSION
+from tests.support.kafka.jars import KAFKA_VERSION, PREVIOUS_VERSION
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import create_topics, set_group_config
 
@@ -42,7 +42,7 @@ def oracle() -> Iterator[Oracle]:
         yield running
 
 
-@pytest.fixture(scope="module", params=[KAFKA_VERSION, LATER_VERSION])
+@pytest.fixture(scope="module", params=[PREVIOUS_VERSION, KAFKA_VERSION])
 def each(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with oracles.settings(request.param) as running:
         yield running
@@ -50,7 +50,7 @@ def each(request: pytest.FixtureRequest) -> Iterator[Oracle]:
 
 def test_the_catalogue_is_kafkas(each: Oracle) -> None:
     theirs = {(s["scope"], s["name"]): s for s in each.ask({"list": True})["settings"]}
-    profile = {KAFKA_VERSION: "4.3.1", LATER_VERSION: "4.4"}[each.version]
+    profile = {PREVIOUS_VERSION: "4.3.1", KAFKA_VERSION: "4.4"}[each.version]
     ours = [one for one in catalogue(profile) if one.scope != "topic"]
     assert {(s.scope, s.name) for s in ours} == set(theirs)
     for setting in ours:
@@ -226,7 +226,9 @@ def most(greatest: float | None) -> str:
 
 def test_values_that_share_consumers_refuse_are_found(oracle: Oracle, cases: Cases) -> None:
     random = Random("consumers")
-    known = {name: one for name, one in CONSUMER.items() if has_reached(KAFKA_VERSION, one.since)}
+    known = {
+        name: one for name, one in CONSUMER.items() if has_reached(PREVIOUS_VERSION, one.since)
+    }
     checked = [name for name, one in known.items() if one.kind in {*NUMBERS, "boolean"}]
     checked += [name for name, one in known.items() if one.choices]
     names = [random.choice(checked) for _ in range(cases(600, 20_000))]

@@ -20,11 +20,12 @@ from pathlib import Path
 
 from tests.support.kafka.jvm import RigError, find_java
 
-KAFKA_VERSION = "4.3.1"
+#: What tests run on, where they name no other.
+KAFKA_VERSION = "4.4.0"
+#: The one before it, of which some classes and commands are asked, too.
+PREVIOUS_VERSION = "4.3.1"
 #: The first version in which share groups are no preview, and clusters are upgraded from.
 EARLIER_VERSION = "4.2.0"
-#: The newest, of which some classes are asked.
-LATER_VERSION = "4.4.0"
 #: Kafka logs through SLF4J 1.7; without a binding its errors vanish.
 LOG4J_VERSION = "2.25.4"
 
@@ -205,4 +206,4 @@ def ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
-    print(kafka_jars(), kafka_jars(LATER_VERSION), *connector_jars())
+    print(kafka_jars(), kafka_jars(PREVIOUS_VERSION), *connector_jars())
