@@ -141,6 +141,14 @@ def test_imbalance_shows_figures_and_a_verdict() -> None:
     assert sharelag("imbalance", "--capture", hot, "--by", "planet").returncode == 2
 
 
+def test_of_the_past_it_says_which_values_are_those_of_now() -> None:
+    asked = ("explain", "--capture", STUCK, "--engine", "local")
+    words = "settings, retention and last stable offsets are the current ones"
+    assert words not in sharelag(*asked).stderr
+    (moment,) = {line["as_of"] for line in rows("lag", "--capture", STUCK)[:1]}
+    assert words in sharelag(*asked, "--as-of", moment).stderr
+
+
 def test_brokers_are_as_of_the_lag_as_everywhere() -> None:
     when = [
         sharelag(name, "--capture", "demo", "--engine", "local").stderr.rpartition("as of ")[2]

@@ -164,8 +164,9 @@ def test_one_log_directory_of_several_is_a_partial_answer(folder: str) -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert 0 < len(rows) < 10
     assert all(row["unread_state_partitions"] for row in rows)
-    done = sharelag("lag", "--segments", folder, "--by", "group", "--engine", "local")
-    assert (done.returncode, done.stdout) == (3, "")
+    for by in ("group", "topic"):
+        done = sharelag("lag", "--segments", folder, "--by", by, "--engine", "local")
+        assert (done.returncode, done.stdout) == (3, "")
 
 
 def test_log_directories_of_two_brokers_are_refused(tmp_path: Path) -> None:

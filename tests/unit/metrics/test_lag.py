@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -168,6 +169,14 @@ def test_deleted_records_are_lag_to_kafka_but_not_effectively() -> None:
 
 
 @pytest.mark.row("LAG-08")
+def test_a_window_beyond_a_stale_end_offset_is_still_to_do() -> None:
+    """Of a capture or a stream, ends may be older than windows; a start alone says nothing."""
+    line = lag_of(row(20, [(20, 25, AVAILABLE, 1)]), end=10)
+    assert (line["lag"], line["effective_lag"], line["unread"]) == (None, 6, 0)
+    line = lag_of(row(20, []), end=10)
+    assert (line["lag"], line["effective_lag"]) == (None, None)
+
+
 def test_a_gap_acknowledgement_takes_its_offsets_out() -> None:
     assert lag_of(row(0, []), end=10)["lag"] == 10
     gaps = [(3, 4, ARCHIVED, 1)]
@@ -228,10 +237,11 @@ def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
             | changes
         )
 
+    newer, older = datetime(2026, 11, 2, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
     table = pa.Table.from_pylist(
         [
-            share("g", 0, lag=7, unread=5),
-            share("g", 1),
+            share("g", 0, lag=7, unread=5, as_of=newer),
+            share("g", 1, as_of=older),
             share("g", 2, lag=3, unread=1),
             share("h", 0),
             share("k", 0, lag=0),
@@ -258,6 +268,7 @@ def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
             None,
         )
         assert first["topic"] == (None if by == "group" else "t")
+        assert first["as_of"] == older
 
 
 def test_no_windows_no_rows() -> None:

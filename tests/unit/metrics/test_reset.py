@@ -35,11 +35,16 @@ def random_history(random: Random) -> tuple[pa.Table, pa.Table]:
     """A window after random writes, and its lag."""
     found = records([(5, []), *generators.ordered_sequence(random, updates=12)], TODAY)
     windows = pa.Table.from_batches([replay_arrow(found)])
+    return windows, lag_of(windows)
+
+
+def lag_of(windows: pa.Table) -> pa.Table:
+    """The lag of a window of `orders`, whose log goes from 3 to 90."""
     offsets = {"topic": "orders", "topic_id": windows.column("topic_id")[0].as_py()}
     offsets |= {"partition": windows.column("partition")[0].as_py(), "leader_epoch": 0}
     offsets |= {"log_start_offset": LOG_START, "end_offset": LOG_END, "as_of": None}
     lag = lag_arrow(windows, pa.Table.from_pylist([offsets], schemas.OFFSETS))
-    return windows, pa.Table.from_batches([lag]) if isinstance(lag, pa.RecordBatch) else lag
+    return pa.Table.from_batches([lag])
 
 
 def counted(window: dict[str, Any], new: int) -> dict[str, int | None]:
@@ -76,6 +81,13 @@ def test_random_windows_and_targets_are_counted_offset_by_offset() -> None:
         assert row["new_start_offset"] == new
         assert {name: row[name] for name in counted(window, new)} == counted(window, new)
         assert row["new_drain_ms"] is None
+
+
+def test_what_lies_before_a_start_beyond_the_end_is_delivered_again() -> None:
+    """Resets to any offset are taken by `Admin.alterShareGroupOffsets`; the log is 90 long."""
+    windows = pa.Table.from_batches([replay_arrow(records([(5, []), (95, [])], TODAY))])
+    (row,) = plan_reset(lag_of(windows), windows, "earliest").to_pylist()
+    assert (row["start_offset"], row["again"], row["skipped"]) == (95, LOG_END - LOG_START, 0)
 
 
 @pytest.mark.row("CLI-05", "RPC-08")
