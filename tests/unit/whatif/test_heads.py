@@ -10,6 +10,7 @@ import pytest
 import sharelag
 from sharelag.whatif import compare, simulate
 from sharelag.whatif.heads import without_stuck_heads
+from sharelag.whatif.scenario import Service
 
 
 def test_the_record_that_pins_a_start_offset_is_archived() -> None:
@@ -60,6 +61,27 @@ def test_a_record_that_failed_again_and_again_goes_on_failing(
     found = compare({"as it is": short, "skipped": changed}, seeds=range(7))
     assert found.winner("age_p95_ms") == "skipped"
     assert found.verdict().startswith("skipped is better by p95 age over 2m 0s: ")
+
+
+@pytest.mark.parametrize("group", ["billing", "search-index"])
+def test_what_a_stuck_record_did_is_not_taken_for_what_all_do(group: str) -> None:
+    """Its deliveries are no releases of others, and a poll leaves the time that it takes."""
+    bench = sharelag.open("demo", engine="local")
+    scenario = bench.scenario(group, service=Service(100.0))
+    (stuck,) = scenario.poison
+    seen = [one for one in bench.evidence().observed.to_pylist() if one["group_id"] == group]
+    finished, released = (sum(one[name] or 0 for one in seen) for name in ("finished", "released"))
+    (id_,) = {one.id for one in scenario.topics if one.name == stuck.topic}
+    place = (id_, stuck.partition)
+    (head,) = [one for one in seen if (one["topic_id"], one["partition"]) == place]
+    given_back = min(head["head_delivery_count"], head["released"])
+    assert given_back > 3
+    others = released - given_back
+    release = scenario.members[0].behaviour.release
+    assert release == pytest.approx(others / (finished + others))
+    assert stuck.work_ms
+    left = scenario.settings.limits.lock_duration_ms - stuck.work_ms
+    assert scenario.members[0].max_poll_records == max(min(int(left / 2 / 100), 500), 1)
 
 
 def test_a_stuck_record_is_archived_at_the_limit_and_nothing_is_stuck_any_more() -> None:
