@@ -50,15 +50,16 @@ class Oracle:
     ) -> None:
         self.program, self.version = program, version
         is_other = version != KAFKA_VERSION
+        command = java_command(
+            [*before, kafka_jars(version) / "*", oracle_classes(program, version)],
+            program,
+            *args,
+            heap=heap,
+            flags=(*flags, *([] if before or is_other else class_data.options())),
+        )
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the process)
         self._process = subprocess.Popen(
-            java_command(
-                [*before, kafka_jars(version) / "*", _classes(program, version)],
-                program,
-                *args,
-                heap=heap,
-                flags=(*flags, *([] if before or is_other else class_data.options())),
-            ),
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -254,29 +255,21 @@ def _fetch_jar(which: str, version: str, folder: Path) -> None:
         )
 
 
-def oracle_classes() -> Path:
-    """Return the folder of the compiled programs, compiling them if they have changed."""
-    return _compiled(sorted(_SOURCES.glob("*.java")), KAFKA_VERSION)
+def oracle_classes(program: str, version: str = KAFKA_VERSION) -> Path:
+    """Return the folder of a compiled program, compiling it, and what it uses, if they have changed.
 
-
-def _classes(program: str, version: str) -> Path:
-    """Return the folder of a program; of another version it is compiled with what it uses alone."""
-    if version == KAFKA_VERSION:
-        return oracle_classes()
-    return _compiled([_SOURCES / f"{program}.java"], version)
-
-
-def _compiled(programs: list[Path], version: str) -> Path:
-    stamp = hashlib.sha256(repr([version, *(one.name for one in programs)]).encode())
-    for source in sorted(_SOURCES.glob("*.java")):
+    Each is compiled alone, since no version of Kafka has all classes that all programs name.
+    """
+    stamp = hashlib.sha256(repr([version, program]).encode())
+    for source in sorted(_SOURCES.rglob("*.java")):
         stamp.update(source.name.encode() + source.read_bytes())
     return build_once(
         cache_dir() / f"oracles-{stamp.hexdigest()[:16]}",
-        lambda folder: _compile(programs, version, folder),
+        lambda folder: _compile(program, version, folder),
     )
 
 
-def _compile(sources: list[Path], version: str, folder: Path) -> None:
+def _compile(program: str, version: str, folder: Path) -> None:
     command = [
         str(find_java("javac")),
         "-nowarn",
@@ -287,12 +280,14 @@ def _compile(sources: list[Path], version: str, folder: Path) -> None:
         str(_SOURCES),
         "-d",
         str(folder),
+        str(_SOURCES / f"{program}.java"),
     ]
-    done = subprocess.run(
-        [*command, *map(str, sources)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RigError(f"the oracles in {_SOURCES} do not compile:\n{done.stdout}{done.stderr}")
+        raise RigError(
+            f"{program} in {_SOURCES} does not compile with Kafka {version}:\n"
+            f"{done.stdout}{done.stderr}"
+        )
 
 
 def _opened(pipe: IO[str] | None) -> IO[str]:
