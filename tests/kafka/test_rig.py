@@ -250,8 +250,8 @@ def test_two_oracles_run_at_once() -> None:
 
 
 def test_an_oracle_that_dies_says_why() -> None:
-    oracle = Oracle("NoSuchOracle")
-    with pytest.raises(RigError, match="NoSuchOracle"):
+    oracle = Oracle("ErrorCodes", flags=["-XX:+NoSuchOption"])
+    with pytest.raises(RigError, match=r"ErrorCodes ended with code 1:\n.*NoSuchOption"):
         oracle.ask_many([{"n": n} for n in range(10000)])
     oracle.close()
 

@@ -14,9 +14,11 @@ import pytest
 from sharelag import schemas
 from sharelag.model import SharePartition
 from sharelag.wire import decode_arrow, encode, state_partition
+from sharelag.wire.encode import unsigned_varint
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from sharelag.wire.generations import TODAY
+from sharelag.wire.kernels import MOST_TAGS
 from tests.support import generators
 from tests.support.kafka.oracles import Oracle
 from tests.support.mutations import corpus, mutated
@@ -202,3 +204,14 @@ def test_odd_lengths_are_read_as_kafka_reads_them(
     }
     records: list[generators.Record] = [(key, bytes.fromhex(head + tails[place]))]
     assert ours(STATE_TOPIC, records) == kafkas(oracle_record_json, STATE_TOPIC, records)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_there_are_as_many_tags_as_kafka_allows(more: int, oracle_record_json: Oracle) -> None:
+    key = bytes.fromhex("0001 0001") + b"g" + bytes(20)
+    tags = b"".join(unsigned_varint(100 + tag) + bytes(1) for tag in range(MOST_TAGS + more))
+    head = bytes.fromhex("0000 00000000 00000000 0000000000000007 01")
+    records: list[generators.Record] = [(key, head + unsigned_varint(MOST_TAGS + more) + tags)]
+    theirs = kafkas(oracle_record_json, STATE_TOPIC, records)
+    assert (theirs == ["reject"]) is bool(more)
+    assert ours(STATE_TOPIC, records) == theirs

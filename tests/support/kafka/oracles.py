@@ -148,9 +148,9 @@ def combiner(version: str = KAFKA_VERSION) -> Oracle:
     return Oracle("CombinerOracle", version=version)
 
 
-def replayer(keep_going: bool = False) -> Oracle:
+def replayer(keep_going: bool = False, version: str = KAFKA_VERSION) -> Oracle:
     """Ask which state a share coordinator has after given records; ``keep_going`` past errors."""
-    return Oracle("ReplayOracle", *(["--keep-going"] if keep_going else []))
+    return Oracle("ReplayOracle", *(["--keep-going"] if keep_going else []), version=version)
 
 
 def record_json() -> Oracle:
