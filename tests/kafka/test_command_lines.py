@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS, Tool, check_command
-from tests.support.kafka.jars import KAFKA_VERSION, PREVIOUS_VERSION
+from sharelag.model.versions import has_reached
+from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle
 
 #: Files that a command line names have to exist: no random one names any.
 FILES = {"command-config", "consumer-config", "formatter-config"}
-VERSIONS = (PREVIOUS_VERSION, KAFKA_VERSION)
 VALUES = {
     "timeout": "5000",
     "timeout-ms": "100",
@@ -38,7 +38,7 @@ VALUES = {
 ODD = ["-execute", "-group=x", "--exec", "-e", "--no-such", "word", "--group"]
 
 
-@pytest.fixture(scope="module", name="kafka", params=VERSIONS)
+@pytest.fixture(scope="module", name="kafka", params=COMPARED)
 def command_lines(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with Oracle("CommandLines", version=request.param) as oracle:
         yield oracle
@@ -99,7 +99,7 @@ def test_options_of_a_later_version(kafka: Oracle, version: str) -> None:
         (*begin, "--delete", "--topic", "orders"): "never",
         (*begin, "--delete"): "always",
     }
-    is_later = version == KAFKA_VERSION
+    is_later = has_reached(version, "4.4")
     for line, since in lines.items():
         theirs = kafka.ask({"tool": "groups", "args": line})["refused"]
         expected = {"4.4": not is_later, "until 4.4": is_later, "always": False, "never": True}

@@ -26,6 +26,7 @@ from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.command import sharelag as command_line
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import DescribedMember, parse_members, parse_states
+from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import (
     create_topics,
     end_offsets,
@@ -34,6 +35,7 @@ from tests.support.kafka.workload import (
     wait_until,
 )
 
+pytestmark = SHARE_CONSUMERS
 ORDERS, RETURNS = "members-orders", "members-returns"
 CROWD, LEFT, RESET, DELETED, HOSTILE = (
     f"members-{name}" for name in ("crowd", "left", "reset", "deleted", "<b>&'x':0:")

@@ -23,6 +23,7 @@ from sharelag.sources.kafka.described import described_offsets
 from tests.support.command import sharelag as command
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
+from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import (
     accept,
     create_topics,
@@ -34,6 +35,7 @@ from tests.support.kafka.workload import (
     some_of_each,
 )
 
+pytestmark = SHARE_CONSUMERS
 GROUP, TOPIC, RESETS = "reset-plans", "reset-plan-orders", 20
 
 

@@ -333,6 +333,8 @@ class KafkaBroker:
     def _format(self) -> None:
         # With an equals sign, since one id in 64 begins with a dash.
         arguments = ["format", f"--cluster-id={self.cluster_id}", "--config", str(self._config)]
+        if not has_reached(self.version, "4.2"):  # a preview until then
+            arguments += ["--feature", "share.version=1"]
         if self._secure:
             for name, password in USERS.items():
                 arguments += ["--add-scram", f"SCRAM-SHA-256=[name={name},password={password}]"]

@@ -16,7 +16,13 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from tests.support.kafka import class_data, jars
-from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
+from tests.support.kafka.jars import (
+    KAFKA_VERSION,
+    PREVIOUS_VERSION,
+    build_once,
+    cache_dir,
+    kafka_jars,
+)
 from tests.support.kafka.jvm import FAST_JVM, TIMED_JVM, RigError, find_java, java_command
 
 _SOURCES = Path(__file__).with_name("java")
@@ -212,8 +218,12 @@ def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
 
 
 def share_values(version: str) -> Oracle:
-    """Ask another version's generated classes how they read values of the state topic."""
-    return Oracle("ShareValueOracle", before=(coordinator_jar("share", version),))
+    """Ask an older version's generated classes how they read values of the state topic.
+
+    They need classes that have moved in 4.4.
+    """
+    before = (coordinator_jar("share", version),)
+    return Oracle("ShareValueOracle", version=PREVIOUS_VERSION, before=before)
 
 
 def coordinator_jar(which: str, version: str) -> Path:
