@@ -15,14 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.support.kafka import class_data, jars
-from tests.support.kafka.jars import (
-    KAFKA_VERSION,
-    PREVIOUS_VERSION,
-    build_once,
-    cache_dir,
-    kafka_jars,
-)
+from tests.support.kafka import class_data
+from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, TIMED_JVM, RigError, find_java, java_command
 
 _SOURCES = Path(__file__).with_name("java")
@@ -39,8 +33,6 @@ class Oracle:
         Its options.
     version
         Of Kafka, whose classes are asked.
-    before
-        Jars whose classes stand in for those of that version.
     heap, flags
         Of the JVM.
     """
@@ -50,18 +42,17 @@ class Oracle:
         program: str,
         *args: str,
         version: str = KAFKA_VERSION,
-        before: tuple[Path, ...] = (),
         heap: str = "256m",
         flags: Sequence[str] = FAST_JVM,
     ) -> None:
         self.program, self.version = program, version
         is_other = version != KAFKA_VERSION
         command = java_command(
-            [*before, kafka_jars(version) / "*", oracle_classes(program, version)],
+            [kafka_jars(version) / "*", oracle_classes(program, version)],
             program,
             *args,
             heap=heap,
-            flags=(*flags, *([] if before or is_other else class_data.options())),
+            flags=(*flags, *([] if is_other else class_data.options())),
         )
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the process)
         self._process = subprocess.Popen(
@@ -210,59 +201,13 @@ def error_codes() -> Oracle:
 
 
 def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
-    """Ask Kafka's own share assignor, also that of an older version, for an assignment."""
-    return Oracle(
-        "SimpleAssignorOracle",
-        before=() if version == KAFKA_VERSION else (coordinator_jar("group", version),),
-    )
+    """Ask Kafka's own share assignor for an assignment."""
+    return Oracle("SimpleAssignorOracle", version=version)
 
 
 def share_values(version: str) -> Oracle:
-    """Ask an older version's generated classes how they read values of the state topic.
-
-    They need classes that have moved in 4.4.
-    """
-    before = (coordinator_jar("share", version),)
-    return Oracle("ShareValueOracle", version=PREVIOUS_VERSION, before=before)
-
-
-def coordinator_jar(which: str, version: str) -> Path:
-    """Return the jar of another version's group or share coordinator, fetched the first time."""
-    folder = build_once(
-        cache_dir() / f"{which}-coordinator-{version}",
-        lambda empty: _fetch_jar(which, version, empty),
-    )
-    return folder / f"kafka-{which}-coordinator-{version}.jar"
-
-
-def _fetch_jar(which: str, version: str, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
-        settings_file = Path(scratch_name) / "settings.xml"
-        settings_file.write_text(jars.IVY_SETTINGS)
-        command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch_name}"]
-        command += [
-            "-jar",
-            str(jars.ivy_jar()),
-            "-settings",
-            str(settings_file),
-            "-warn",
-            "-types",
-            "jar",
-        ]
-        command += [
-            "-dependency",
-            "org.apache.kafka",
-            f"kafka-{which}-coordinator",
-            version,
-            "-notransitive",
-        ]
-        command += ["-confs", "default", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not (folder / f"kafka-{which}-coordinator-{version}.jar").is_file():
-        raise RigError(
-            f"the {which} coordinator of Kafka {version} could not be fetched:\n"
-            f"{done.stdout}{done.stderr}"
-        )
+    """Ask a version's generated classes how they read values of the state topic."""
+    return Oracle("ShareValueOracle", version=version)
 
 
 def oracle_classes(program: str, version: str = KAFKA_VERSION) -> Path:
