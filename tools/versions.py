@@ -40,15 +40,12 @@ TESTS_OF_WAYS = ["--delta"] + [
 ]
 #: What Kafka may answer otherwise in another version. What holds since a later one is left out,
 #: with the reason.
-TESTS_OF_KAFKA = [
-    "-rs",
-    *(
-        f"tests/kafka/test_{name}.py"
-        for name in (
-            *("lag_against_kafka", "members", "plan_reset", "replay_against_kafka"),
-            *("wire_against_kafka", "request_schemas", "settings", "command_lines", "defects"),
-        )
-    ),
+TESTS_OF_KAFKA = ["-rs"] + [
+    f"tests/kafka/test_{name}.py"
+    for name in [
+        *["javas_members", "lag_against_kafka", "members", "plan_reset", "replay_against_kafka"],
+        *["wire_against_kafka", "request_schemas", "settings", "command_lines", "defects"],
+    ]
 ]
 #: The newest of each release.
 KAFKAS = {"4.1": "4.1.1", "4.2": "4.2.0", "4.3": "4.3.1", "4.4": "4.4.0"}

@@ -33,7 +33,10 @@ from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import COMPARED, KAFKA_VERSION
 from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.since import since
 from tests.support.kafka.workload import create_topics, set_group_config
+
+pytestmark = since("4.3", "the catalogue has the classes, bounds and defaults of that version")
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,10 @@ from tests.support.kafka.since import since
 from tests.support.mutations import corpus, mutated
 
 COUNTS_TAGS = since("4.4", "Kafka took a negative number of tags for none, and any number of them")
+TOPICS = [
+    pytest.param(STATE_TOPIC, marks=since("4.2", "the state has counts of finished deliveries")),
+    pytest.param(GROUP_TOPIC, marks=since("4.3", "target assignments have times")),
+]
 _ORACLE_TOPICS = {STATE_TOPIC: "state", GROUP_TOPIC: "offsets"}
 
 
@@ -91,7 +95,7 @@ def _as_ours(answer: dict[str, Any]) -> dict[str, Any] | str:
 
 
 @pytest.mark.row("PSS-01", "PSS-02", "PSS-07", "PSS-08")
-@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+@pytest.mark.parametrize("topic", TOPICS)
 def test_valid_records_read_as_kafka_reads_them(
     topic: str, oracle_record_json: Oracle, cases: Any
 ) -> None:
@@ -102,7 +106,7 @@ def test_valid_records_read_as_kafka_reads_them(
     assert sum(isinstance(answer, dict) for answer in theirs) > len(records) // 10
 
 
-@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+@pytest.mark.parametrize("topic", TOPICS)
 def test_damaged_records_are_refused_where_kafka_refuses(
     topic: str, oracle_record_json: Oracle, cases: Any
 ) -> None:
