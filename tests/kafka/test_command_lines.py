@@ -12,6 +12,7 @@ from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS, Tool, check_com
 from sharelag.model.versions import has_reached
 from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.since import since
 
 #: Files that a command line names have to exist: no random one names any.
 FILES = {"command-config", "consumer-config", "formatter-config"}
@@ -34,6 +35,7 @@ VALUES = {
 }
 
 
+HAS_OPTIONS = since("4.2", "tools of the preview took other options")
 #: What people also type.
 ODD = ["-execute", "-group=x", "--exec", "-e", "--no-such", "word", "--group"]
 
@@ -68,6 +70,7 @@ def random_line(random: Random, tool: Tool) -> list[str]:
     return words
 
 
+@HAS_OPTIONS
 @pytest.mark.parametrize("tool", [SHARE_GROUPS, CONSOLE], ids=lambda tool: tool.name)
 def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: Any) -> None:
     random = Random(tool.name)
@@ -84,6 +87,7 @@ def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: An
     assert seen == {True, False}
 
 
+@HAS_OPTIONS
 def test_options_of_a_later_version(kafka: Oracle, version: str) -> None:
     """KIP-1323; and ``--delete`` takes no topics any more, not even all."""
     begin = ["--bootstrap-server", "b:1", "--group", "pay"]

@@ -13,12 +13,16 @@ from sharelag.sources.kafka.config import client_config
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle, coordinator
+from tests.support.kafka.since import since
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 KEY = {"g": "G1", "t": TOPIC, "p": 0}
 
 
-@pytest.fixture(scope="module", params=COMPARED)
+HAS_CLASSES = since("4.2", "the share coordinator has the classes that we ask")
+
+
+@pytest.fixture(scope="module", params=[pytest.param(one, marks=HAS_CLASSES) for one in COMPARED])
 def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with coordinator(request.param) as oracle:
         yield oracle

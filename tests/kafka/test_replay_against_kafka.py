@@ -22,6 +22,7 @@ from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle, combiner, replayer
+from tests.support.kafka.since import since
 from tests.support.kafka.states import as_kafka
 from tests.support.records import state_records
 
@@ -32,7 +33,10 @@ def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
         yield oracle
 
 
-@pytest.fixture(scope="module", params=COMPARED)
+HAS_COUNTS = since("4.2", "the state has counts of finished deliveries")
+
+
+@pytest.fixture(scope="module", params=[pytest.param(one, marks=HAS_COUNTS) for one in COMPARED])
 def replaying(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with replayer(version=request.param) as oracle:
         yield oracle
