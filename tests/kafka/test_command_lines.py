@@ -104,10 +104,10 @@ def test_options_of_a_later_version(kafka: Oracle, version: str) -> None:
         (*begin, "--delete"): "always",
     }
     is_later = has_reached(version, "4.4")
-    for line, since in lines.items():
+    for line, which in lines.items():
         theirs = kafka.ask({"tool": "groups", "args": line})["refused"]
         expected = {"4.4": not is_later, "until 4.4": is_later, "always": False, "never": True}
-        assert theirs is expected[since], line
+        assert theirs is expected[which], line
         assert bool(check_command([SHARE_GROUPS.name, *line], version).problems) is theirs, line
 
 
