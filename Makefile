@@ -9,9 +9,9 @@ SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
 # Most tests wait for somebody: two processes more than there are cores keep these busy.
 PROCESSES ?= 4
 
-# What `make test-versions` runs on: other Pythons, the lower end of every range, what of pyspark, and of which
-# pyspark all ways from records to lag (python -m tools.ways_page then writes docs/frames.md).
-VERSIONS ?= python3.12 python3.13 lowest 4.0 4.3 ways4.0 ways4.1 ways4.2 ways4.3
+# What `make test-versions` runs on: other Pythons, the lower end of every range, what of pyspark, of which pyspark
+# all ways from records to lag (python -m tools.ways_page then writes docs/frames.md), and earlier versions of Kafka.
+VERSIONS ?= python3.12 python3.13 lowest 4.0 4.3 ways4.0 ways4.1 ways4.2 ways4.3 kafka4.3 kafka4.2 kafka4.1
 
 .DEFAULT_GOAL := help
 .PHONY: help env demo test test-parts test-exhaustive reliability test-versions check rows capture-data screenshots lab pages docs bench lock dist audit clean
@@ -50,7 +50,7 @@ reliability: test-parts ## every fault in full numbers, half an hour of capture 
 	@SHARELAG_ENDURANCE_MINUTES=30 $(PYTEST) --faults
 	@$(BIN)/python -m tools.reliability_page --anew
 
-test-versions: $(READY) ## fast tests on Python 3.12 and 3.13, and at the lower ends of all ranges; the pipeline's on pyspark 4.0 and 4.3, ways to lag on 4.0 to 4.3, classic and by Spark Connect: an hour
+test-versions: $(READY) ## fast tests on Python 3.12 and 3.13, and at the lower ends of all ranges; the pipeline's on pyspark 4.0 and 4.3, ways to lag on 4.0 to 4.3, classic and by Spark Connect; what Kafka judges on Kafka 4.1 to 4.3: an hour and a half
 	@$(BIN)/python -m tools.versions $(VERSIONS)
 
 # Types are checked while kernels are compiled and tests run: each takes a processor for a while.

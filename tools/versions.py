@@ -1,16 +1,18 @@
-"""Run tests on other versions of Python and pyspark, the latter classic and by Spark Connect.
+"""Run tests on other versions of Python, of pyspark, classic and by Spark Connect, and of Kafka.
 
 ``python3.13`` runs the fast tests, and those of DataFrames, on that Python with the pinned
 packages; ``lowest`` the fast tests on the oldest release that each range of pyproject.toml takes; a
 version of pyspark what depends on Spark; ``ways4.1`` of it only the ways from records to lag, all
-of them, for ``python -m tools.ways_page``. Each gets a virtual environment under .venvs/. Needs the
-environment of `make env`, whose uv it uses, and the interpreters: on the PATH, or beside the one
-that runs this, where pyenv, uv and others keep them.
+of them, for ``python -m tools.ways_page``. Each gets a virtual environment under .venvs/.
+``kafka4.3`` runs the tests that judge what we read by that Kafka's brokers, tools and classes, in
+the environment of `make env`. Needs that environment, whose uv it uses, and the interpreters: on
+the PATH, or beside the one that runs this, where pyenv, uv and others keep them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -21,7 +23,7 @@ from pathlib import Path
 from tools.make_env import as_pip_was_told
 
 ENVIRONMENTS = Path(".venvs")
-LOWEST, PYTHON, WAYS = "lowest", "python", "ways"
+LOWEST, PYTHON, WAYS, KAFKA = "lowest", "python", "ways", "kafka"
 #: What depends on Spark.
 TESTS = [
     "tests/spark",
@@ -36,6 +38,17 @@ TESTS_OF_WAYS = ["--delta"] + [
     f"{module}::test_lag_is_that_of_one_process"
     for module in ("tests/spark/test_ways.py", "tests/kafka/test_ways.py")
 ]
+#: What Kafka may answer otherwise in another version. What holds since a later one is left out,
+#: with the reason.
+TESTS_OF_KAFKA = ["-rs"] + [
+    f"tests/kafka/test_{name}.py"
+    for name in [
+        *["javas_members", "lag_against_kafka", "members", "plan_reset", "replay_against_kafka"],
+        *["wire_against_kafka", "request_schemas", "settings", "command_lines", "defects"],
+    ]
+]
+#: The newest of each release.
+KAFKAS = {"4.1": "4.1.1", "4.2": "4.2.0", "4.3": "4.3.1", "4.4": "4.4.0"}
 #: Streams of the data source need pyspark 4.2.
 _STREAMS = "a_stream"
 #: Left out, too: tests that kill and restart, which take minutes.
@@ -63,8 +76,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "versions",
         nargs="+",
-        help="such as python3.13, lowest, 4.0 (of pyspark, the newest of which is taken), 4.0.1 or "
-        "ways4.0",
+        help="such as python3.13, lowest, 4.0 (of pyspark, the newest of which is taken), 4.0.1, "
+        "ways4.0 or kafka4.3",
     )
     parser.add_argument(
         "--kind", choices=list(CHOICE), action="append", help="only this kind of session"
@@ -89,6 +102,14 @@ def main(arguments: list[str]) -> int:
             chosen = ["-m", "not slow", "-k", f"not {_STREAMS}"]
             command = [*pytest(lowest()), *chosen, *OLD_WIDGETS, "tests/unit"]
             outcomes[version, "fast tests"] = subprocess.run(command, check=False).returncode
+            continue
+        if version.startswith(KAFKA):
+            number = version.removeprefix(KAFKA)
+            told = os.environ | {"SHARELAG_KAFKA_VERSION": KAFKAS.get(number, number)}
+            print(f"Kafka {told['SHARELAG_KAFKA_VERSION']}", flush=True)
+            command = [*pytest(Path(sys.executable)), *TESTS_OF_KAFKA]
+            code = subprocess.run(command, env=told, check=False).returncode
+            outcomes[version, "what Kafka judges"] = code
             continue
         number = version.removeprefix(WAYS)
         python = environment(f"pyspark-{number}", pyspark=number)

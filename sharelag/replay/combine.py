@@ -84,7 +84,7 @@ def combine(
             if piece not in todo[at:]:
                 insort(todo, piece, lo=at)
     found = [StateBatch(first, last, state, count) for first, last, count, state in todo]
-    return _join(found) if joins_neighbours(kafka_version) else found
+    return join_neighbours(found) if joins_neighbours(kafka_version) else found
 
 
 def joins_neighbours(kafka_version: str | None) -> bool:
@@ -92,7 +92,8 @@ def joins_neighbours(kafka_version: str | None) -> bool:
     return has_reached(kafka_version, "4.4")
 
 
-def _join(batches: list[StateBatch]) -> list[StateBatch]:
+def join_neighbours(batches: Iterable[StateBatch]) -> list[StateBatch]:
+    """Join equal neighbours of sorted batches, as a coordinator of Kafka 4.4 does."""
     joined: list[StateBatch] = []
     for batch in batches:
         before = joined[-1] if joined else None

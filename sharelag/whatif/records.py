@@ -24,16 +24,11 @@ from sharelag.model import (
     Window,
 )
 from sharelag.replay import combine
-from sharelag.replay.combine import combine_rows
+from sharelag.replay.combine import combine_rows, join_neighbours
 from sharelag.whatif.partition.values import Persist, Write
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, RecordKind
 from sharelag.wire.placement import state_partition
-
-#: The version of the share coordinator that the simulation is of.
-COORDINATOR = "4.3.1"
-#: An epoch in a request that is not checked.
-NO_EPOCH = -1
 
 
 class CoordinatorError(ShareLagError):
@@ -104,10 +99,11 @@ class StateTopic:
         Raises
         ------
         CoordinatorError
-            FENCED_STATE_EPOCH: a later state is known.
+            INVALID_REQUEST: the epoch is negative. FENCED_STATE_EPOCH: a later state is known.
         """
+        _check_epoch(state_epoch)
         known = self._known.get(key)
-        if known and state_epoch != NO_EPOCH and state_epoch < known.state_fence:
+        if known and state_epoch < known.state_fence:
             raise _fenced_state(state_epoch, known)
         unknown = start_offset == UNINITIALIZED_START_OFFSET
         count = UNINITIALIZED_DELIVERY_COMPLETE_COUNT if unknown else 0
@@ -124,12 +120,13 @@ class StateTopic:
         Raises
         ------
         CoordinatorError
-            INVALID_REQUEST without a state, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for the write
-            of an earlier one.
+            INVALID_REQUEST without a state or with a negative epoch, FENCED_LEADER_EPOCH or
+            FENCED_STATE_EPOCH for the write of an earlier one.
         """
+        _check_epoch(write.leader_epoch, write.state_epoch)
         known = self._state(key)
         _check_leader(write.leader_epoch, known)
-        if write.state_epoch != NO_EPOCH and write.state_epoch < known.state_fence:
+        if write.state_epoch < known.state_fence:
             raise _fenced_state(write.state_epoch, known)
         # Not the request's leader epoch: only reading the state raises it.
         epoch = known.window.leader_epoch
@@ -155,12 +152,14 @@ class StateTopic:
         Raises
         ------
         CoordinatorError
-            INVALID_REQUEST without a state, FENCED_LEADER_EPOCH for an earlier leader.
+            INVALID_REQUEST without a state or with a negative epoch, FENCED_LEADER_EPOCH for an
+            earlier leader.
         """
+        _check_epoch(leader_epoch)
         known = self._state(key)
         _check_leader(leader_epoch, known)
         window = known.window
-        if leader_epoch not in (NO_EPOCH, known.leader_fence):
+        if leader_epoch != known.leader_fence:
             self._append(
                 key, None, window.start_offset, window.delivery_complete_count, leader_epoch, now
             )
@@ -243,26 +242,30 @@ class StateTopic:
     ) -> None:
         known = self._known[key]
         window = known.stale
-        after = window.start_offset if start == UNINITIALIZED_START_OFFSET else start
+        # A write that comes late moves nothing back.
+        if start == window.start_offset:
+            count = max(count, window.delivery_complete_count)
+        elif start < window.start_offset:
+            start, count = window.start_offset, window.delivery_complete_count
         if (known.updates or 0) >= self._limit:
             batches = write.batches if write else ()
-            merged = tuple(combine(known.window.batches, batches, after, COORDINATOR))
+            merged = tuple(combine(known.window.batches, batches, start))
             epoch = window.snapshot_epoch + 1
             self._snapshot(
                 key,
-                Window(epoch, window.state_epoch, leader_epoch, after, count, now, now, merged),
+                Window(epoch, window.state_epoch, leader_epoch, start, count, now, now, merged),
                 now,
             )
             return
         # Without older batches among them, offsets and runs of them combine to the same; runs do so
         # faster.
-        news = combine((), write.merged if write else (), start, COORDINATOR)
+        news = combine((), write.merged if write else (), start)
         window = replace(
-            window, leader_epoch=leader_epoch, start_offset=after, delivery_complete_count=count
+            window, leader_epoch=leader_epoch, start_offset=start, delivery_complete_count=count
         )
-        self._record(key, SHARE_UPDATE, _row(window, news) | {"start_offset": start}, now)
+        self._record(key, SHARE_UPDATE, _row(window, news), now)
         known.stale = window
-        known.pending.append((news, after))
+        known.pending.append((news, start))
         known.leader_fence = max(known.leader_fence, leader_epoch)
         known.updates = (known.updates or 0) + 1
 
@@ -316,8 +319,10 @@ def _combined(
                 "Kafka's coordinator would never stop merging it"
             )
     return tuple(
-        StateBatch(first, last, state, number)
-        for first, last, number, state in rows[:count].tolist()
+        join_neighbours(
+            StateBatch(first, last, state, number)
+            for first, last, number, state in rows[:count].tolist()
+        )
     )
 
 
@@ -327,8 +332,13 @@ def _put(rows: NDArray[np.int64], at: int, batches: Sequence[StateBatch]) -> int
     return at + len(batches)
 
 
+def _check_epoch(*epochs: int) -> None:
+    if min(epochs) < 0:
+        raise CoordinatorError("INVALID_REQUEST", 42, "epochs are not negative: read the state")
+
+
 def _check_leader(leader_epoch: int, known: _Known) -> None:
-    if leader_epoch != NO_EPOCH and leader_epoch < known.leader_fence:
+    if leader_epoch < known.leader_fence:
         advice = (
             f"leader epoch {leader_epoch} is over, {known.leader_fence} leads; "
             f"load the share partition there"

@@ -1,9 +1,10 @@
 """The share partition as the broker that leads it runs it.
 
-The state machine of ``kafka.server.share.SharePartition`` (Kafka 4.3.1), with time passed in: no
-clock, no threads, no chance. Given the same calls it answers, holds in memory and writes what
-Kafka's class does, with two simplifications: a write is answered at once, and where Kafka's class
-fails with an internal error, a fetch gets nothing and an acknowledgement is refused.
+The state machine of ``kafka.server.share.SharePartition`` (Kafka 4.4, without a dead-letter queue;
+4.3.1 has the same), with time passed in: no clock, no threads, no chance. Given the same calls it
+answers, holds in memory and writes what Kafka's class does, with two simplifications: a write is
+answered at once, and where Kafka's class fails with an internal error, a fetch gets nothing and an
+acknowledgement is refused.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC, generation: int | None 
 
     Notes
     -----
-    Accepts and refuses the same records as Kafka 4.3.1's ``ShareCoordinatorRecordSerde`` and
+    Accepts and refuses the same records as Kafka 4.4's ``ShareCoordinatorRecordSerde`` and
     ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. Invalid UTF-8
     is decoded as in Java, with U+FFFD in place of the bad bytes.
     """

@@ -1,8 +1,9 @@
 """The inner loops of the interpreter. Every read is checked against the end of its record.
 
-Records are accepted and refused as by Kafka's generated ``read`` methods and ``ByteUtils``:
-varints keep 32 bits, a known tag is read by its type whatever size it declares, trailing bytes are
-ignored.
+Records are accepted and refused as by the generated ``read`` methods and ``ByteUtils`` of Kafka
+4.4: varints keep 32 bits, a known tag is read by its type whatever size it declares, trailing bytes
+are ignored. Earlier versions take a negative number of tags for none, and any number of them; no
+broker writes either. Arrays of more than a million elements, which 4.4 refuses, are read.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ VERSION = 7
 TOO_MANY = 8
 STRING_TOO_LONG = 9
 NO_PLACE = 10
+TOO_MANY_TAGS = 11
 
 REASONS = {
     NO_KEY: "the record has no key",
@@ -49,7 +51,9 @@ REASONS = {
     TOO_MANY: "{part}: {field} declares more elements than there are bytes left",
     STRING_TOO_LONG: "{part}: {field} is longer than the 32767 bytes Kafka allows",
     NO_PLACE: "the record has no topic, no partition or no offset",
+    TOO_MANY_TAGS: "{part}: {field} are more than the 10000 that Kafka allows",
 }
+MOST_TAGS = 10_000
 
 KEY_PART = 0
 VALUE_PART = 1
@@ -172,6 +176,12 @@ def _run(
             sections, p = _read_varint(buf, p, end)
             if p < 0:
                 return -p, pc, tag_used, 0
+            if sections < 0:
+                return LENGTH, pc, tag_used, end - p
+            if sections > end - p:
+                return TOO_MANY, pc, tag_used, end - p
+            if sections > MOST_TAGS:
+                return TOO_MANY_TAGS, pc, tag_used, end - p
             for _ in range(sections):
                 tag, p = _read_varint(buf, p, end)
                 if p < 0:

@@ -14,6 +14,7 @@ from sharelag.whatif import assign
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.java_maps import JavaMap, int_hash, string_hash
 from sharelag.whatif.contract import STARVED, check, figures
+from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle, simple_assignor
 
 Members = list[dict[str, Any]]
@@ -27,9 +28,9 @@ FAILURES = {
 }
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Oracle]:
-    with simple_assignor() as oracle:
+@pytest.fixture(scope="module", params=COMPARED)
+def kafka(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    with simple_assignor(request.param) as oracle:
         yield oracle
 
 

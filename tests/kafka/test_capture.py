@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from sharelag import schemas
 from sharelag.cli.doctor import checks
 from sharelag.errors import InputError
+from sharelag.model.versions import has_reached
 from sharelag.sources.files.captures import read_capture
 from sharelag.sources.inputs import CaptureInput, KafkaInput
 from sharelag.sources.kafka import topics as kafka
@@ -138,7 +139,7 @@ def test_a_capture_is_not_overwritten_unasked(config: ClientConfig, capture: Pat
 
 def test_features_of_a_living_broker(config: ClientConfig) -> None:
     found = broker_features(config)
-    assert found.share_version == 1
+    assert found.share_version == (2 if has_reached(KAFKA_VERSION, "4.4") else 1)
     assert found.has_share_state
     assert found.has_complete_count
     assert found.apis[18] >= 4

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS, Tool, check_command
-from tests.support.kafka.jars import KAFKA_VERSION, PREVIOUS_VERSION
+from sharelag.model.versions import has_reached
+from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.since import since
 
 #: Files that a command line names have to exist: no random one names any.
 FILES = {"command-config", "consumer-config", "formatter-config"}
-VERSIONS = (PREVIOUS_VERSION, KAFKA_VERSION)
 VALUES = {
     "timeout": "5000",
     "timeout-ms": "100",
@@ -34,11 +35,12 @@ VALUES = {
 }
 
 
+HAS_OPTIONS = since("4.2", "tools of the preview took other options")
 #: What people also type.
 ODD = ["-execute", "-group=x", "--exec", "-e", "--no-such", "word", "--group"]
 
 
-@pytest.fixture(scope="module", name="kafka", params=VERSIONS)
+@pytest.fixture(scope="module", name="kafka", params=COMPARED)
 def command_lines(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with Oracle("CommandLines", version=request.param) as oracle:
         yield oracle
@@ -68,6 +70,7 @@ def random_line(random: Random, tool: Tool) -> list[str]:
     return words
 
 
+@HAS_OPTIONS
 @pytest.mark.parametrize("tool", [SHARE_GROUPS, CONSOLE], ids=lambda tool: tool.name)
 def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: Any) -> None:
     random = Random(tool.name)
@@ -84,6 +87,7 @@ def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: An
     assert seen == {True, False}
 
 
+@HAS_OPTIONS
 def test_options_of_a_later_version(kafka: Oracle, version: str) -> None:
     """KIP-1323; and ``--delete`` takes no topics any more, not even all."""
     begin = ["--bootstrap-server", "b:1", "--group", "pay"]
@@ -99,11 +103,11 @@ def test_options_of_a_later_version(kafka: Oracle, version: str) -> None:
         (*begin, "--delete", "--topic", "orders"): "never",
         (*begin, "--delete"): "always",
     }
-    is_later = version == KAFKA_VERSION
-    for line, since in lines.items():
+    is_later = has_reached(version, "4.4")
+    for line, which in lines.items():
         theirs = kafka.ask({"tool": "groups", "args": line})["refused"]
         expected = {"4.4": not is_later, "until 4.4": is_later, "always": False, "never": True}
-        assert theirs is expected[since], line
+        assert theirs is expected[which], line
         assert bool(check_command([SHARE_GROUPS.name, *line], version).problems) is theirs, line
 
 

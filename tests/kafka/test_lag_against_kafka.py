@@ -22,6 +22,7 @@ from sharelag.workbench import engine
 from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe
+from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import (
     Delivery,
     accept,
@@ -33,6 +34,7 @@ from tests.support.kafka.workload import (
     wait_until,
 )
 
+pytestmark = SHARE_CONSUMERS
 ORDERS, PAYMENTS, HOSTILE = "live-orders", "live-payments", "live_<b>&'quoted'"
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 import sharelag
 from sharelag import pipeline, schemas
 from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.model.versions import has_reached
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
@@ -26,6 +27,8 @@ from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.command import sharelag as command_line
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import DescribedMember, parse_members, parse_states
+from tests.support.kafka.jars import KAFKA_VERSION
+from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import (
     create_topics,
     end_offsets,
@@ -34,12 +37,13 @@ from tests.support.kafka.workload import (
     wait_until,
 )
 
+pytestmark = SHARE_CONSUMERS
 ORDERS, RETURNS = "members-orders", "members-returns"
 CROWD, LEFT, RESET, DELETED, HOSTILE = (
     f"members-{name}" for name in ("crowd", "left", "reset", "deleted", "<b>&'x':0:")
 )
-#: What the coordinator of this version begins with when no record has an epoch.
-INITIAL_EPOCH = 1
+#: What the coordinator begins with when no record has an epoch.
+INITIAL_EPOCH = 1 if has_reached(KAFKA_VERSION, "4.3") else 0
 
 
 @pytest.fixture(scope="module")

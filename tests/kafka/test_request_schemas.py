@@ -12,6 +12,7 @@ import pytest
 
 from sharelag.wire.requests import APIS, Api, Part
 from sharelag.wire.requests.lines import LIST_GROUPS
+from tests.support.kafka.since import since
 
 
 def kafkas(jar: zipfile.ZipFile, name: str) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def ours(parts: tuple[Part, ...]) -> list[Any]:
     ]
 
 
+@since("4.2", "the first version with all versions of these requests")
 @pytest.mark.parametrize("api", [*APIS, LIST_GROUPS], ids=lambda api: api.name)
 def test_a_request_has_kafkas_fields(kafka_jars: Path, api: Api) -> None:
     with zipfile.ZipFile(next(kafka_jars.glob("kafka-clients-*.jar"))) as jar:

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sharelag.model.versions import has_reached
 from sharelag.sources.kafka.brokers import leaders
 from sharelag.sources.kafka.config import ClientConfig, client_config
 from sharelag.sources.kafka.features import broker_features
@@ -29,6 +30,7 @@ from sharelag.sources.kafka.topics import topic_names
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.command import sharelag
 from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.workload import read_in_part, wait_until
 
 LOGIN = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule"}
@@ -376,7 +378,7 @@ def test_leaders_of_topics_that_may_not_be_described_are_not_known(
 
 def test_features_are_known_before_anybody_has_logged_in(secured: KafkaBroker) -> None:
     found = broker_features(_config(secured, "alice", WRONG))
-    assert found.share_version == 1
+    assert found.share_version == (2 if has_reached(KAFKA_VERSION, "4.4") else 1)
     assert found.has_complete_count
 
 

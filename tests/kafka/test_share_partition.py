@@ -149,7 +149,7 @@ def _requests(random: Random) -> list[dict[str, Any]]:
             op |= {"g": "G1", "t": TOPIC, "p": random.choice([0, 0, 1])}
         if kind in ("init", "write"):
             op |= {
-                "stateEpoch": random.randint(-1 if kind == "write" else 0, 3),
+                "stateEpoch": random.choice([-1, 0, 0, 1, 1, 2, 3]),
                 "startOffset": random.choice([-1, 0, 7, 20]),
             }
         if kind in ("write", "read"):

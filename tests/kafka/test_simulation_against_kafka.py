@@ -15,7 +15,7 @@ from sharelag.model import SharePartition, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
 from sharelag.whatif.partition.values import Write
-from sharelag.whatif.records import COORDINATOR, StateTopic
+from sharelag.whatif.records import StateTopic
 from sharelag.whatif.scenario import PartitionStart, Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
 from sharelag.wire.decode import decode_arrow
@@ -41,7 +41,7 @@ def test_kafkas_coordinator_loads_what_a_simulation_wrote(
         kept = {key: run._states.window(place) for place, key in enumerate(run._states.keys)}
         assert loaded[id(run)] == as_kafka(kept)
         records = decode_arrow(run.records(), STATE_TOPIC).records
-        assert dict(window_items(replay_arrow(records, COORDINATOR))) == kept
+        assert dict(window_items(replay_arrow(records))) == kept
     assert sum(len(question["records"]) for _, question in requested) > 5000
 
 

@@ -14,13 +14,22 @@ import pytest
 from sharelag import schemas
 from sharelag.model import SharePartition
 from sharelag.wire import decode_arrow, encode, state_partition
+from sharelag.wire.encode import unsigned_varint
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from sharelag.wire.generations import TODAY
+from sharelag.wire.kernels import MOST_TAGS
 from tests.support import generators
 from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.since import since
 from tests.support.mutations import corpus, mutated
 
+COUNTS_TAGS = since("4.4", "Kafka took a negative number of tags for none, and any number of them")
+HAS_COUNTS = since("4.2", "the state has counts of finished deliveries")
+TOPICS = [
+    pytest.param(STATE_TOPIC, marks=HAS_COUNTS),
+    pytest.param(GROUP_TOPIC, marks=since("4.3", "target assignments have times")),
+]
 _ORACLE_TOPICS = {STATE_TOPIC: "state", GROUP_TOPIC: "offsets"}
 
 
@@ -87,7 +96,7 @@ def _as_ours(answer: dict[str, Any]) -> dict[str, Any] | str:
 
 
 @pytest.mark.row("PSS-01", "PSS-02", "PSS-07", "PSS-08")
-@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+@pytest.mark.parametrize("topic", TOPICS)
 def test_valid_records_read_as_kafka_reads_them(
     topic: str, oracle_record_json: Oracle, cases: Any
 ) -> None:
@@ -98,7 +107,7 @@ def test_valid_records_read_as_kafka_reads_them(
     assert sum(isinstance(answer, dict) for answer in theirs) > len(records) // 10
 
 
-@pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
+@pytest.mark.parametrize("topic", TOPICS)
 def test_damaged_records_are_refused_where_kafka_refuses(
     topic: str, oracle_record_json: Oracle, cases: Any
 ) -> None:
@@ -114,6 +123,7 @@ def test_damaged_records_are_refused_where_kafka_refuses(
     assert any(isinstance(answer, dict) for answer in theirs)
 
 
+@COUNTS_TAGS
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
 def test_mutated_records_of_brokers_are_refused_where_kafka_refuses(
     topic: str, oracle_record_json: Oracle, cases: Any
@@ -182,10 +192,13 @@ def test_records_are_written_as_kafka_writes_them(
         assert (key.hex(), None if value is None else value.hex()) == (theirs["k2"], theirs["v2"])
 
 
+@HAS_COUNTS
 @pytest.mark.parametrize(
     "varint", ["8180808010", "ffffffff0f", "808080808001", "8280808070", "80", "00", "8100", "ff7f"]
 )
-@pytest.mark.parametrize("place", ["batches", "tags", "tag", "size"])
+@pytest.mark.parametrize(
+    "place", ["batches", pytest.param("tags", marks=COUNTS_TAGS), "tag", "size"]
+)
 def test_odd_lengths_are_read_as_kafka_reads_them(
     varint: str, place: str, oracle_record_json: Oracle
 ) -> None:
@@ -202,3 +215,15 @@ def test_odd_lengths_are_read_as_kafka_reads_them(
     }
     records: list[generators.Record] = [(key, bytes.fromhex(head + tails[place]))]
     assert ours(STATE_TOPIC, records) == kafkas(oracle_record_json, STATE_TOPIC, records)
+
+
+@COUNTS_TAGS
+@pytest.mark.parametrize("more", [0, 1])
+def test_there_are_as_many_tags_as_kafka_allows(more: int, oracle_record_json: Oracle) -> None:
+    key = bytes.fromhex("0001 0001") + b"g" + bytes(20)
+    tags = b"".join(unsigned_varint(100 + tag) + bytes(1) for tag in range(MOST_TAGS + more))
+    head = bytes.fromhex("0000 00000000 00000000 0000000000000007 01")
+    records: list[generators.Record] = [(key, head + unsigned_varint(MOST_TAGS + more) + tags)]
+    theirs = kafkas(oracle_record_json, STATE_TOPIC, records)
+    assert (theirs == ["reject"]) is bool(more)
+    assert ours(STATE_TOPIC, records) == theirs

@@ -1,4 +1,4 @@
-"""Every setting of the Kafka 4.3.1 consumer, admin client and producer, by what becomes of it here.
+"""Every setting of the Kafka 4.4.0 consumer, admin client and producer, by what becomes of it here.
 
 A test against the real Kafka checks that the list is whole.
 """
@@ -49,7 +49,9 @@ IGNORED_BY_A_READER = {
             "auto.commit.interval.ms",
             "batch.size",
             "bootstrap.controllers",
+            "bootstrap.resolve.timeout.ms",
             "buffer.memory",
+            "buffer.memory.allocation.strategy",
             "compression.gzip.level",
             "compression.lz4.level",
             "compression.type",
@@ -73,6 +75,7 @@ IGNORED_BY_A_READER = {
             "max.poll.interval.ms",
             "max.poll.records",
             "max.request.size",
+            "metadata.cluster.check.enable",
             "metadata.max.idle.ms",
             "metadata.recovery.rebootstrap.trigger.ms",
             "metadata.recovery.strategy",
@@ -82,6 +85,7 @@ IGNORED_BY_A_READER = {
             "partitioner.adaptive.partitioning.enable",
             "partitioner.availability.timeout.ms",
             "partitioner.ignore.keys",
+            "partitioner.rack.aware",
             "retries",
             "sasl.kerberos.kinit.cmd",
             "sasl.kerberos.min.time.before.relogin",
@@ -96,6 +100,8 @@ IGNORED_BY_A_READER = {
             "sasl.login.refresh.window.jitter",
             "sasl.login.retry.backoff.max.ms",
             "sasl.login.retry.backoff.ms",
+            "sasl.oauthbearer.allow.unverified.audience",
+            "sasl.oauthbearer.allow.unverified.issuer",
             "sasl.oauthbearer.clock.skew.seconds",
             "sasl.oauthbearer.expected.audience",
             "sasl.oauthbearer.expected.issuer",

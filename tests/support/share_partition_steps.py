@@ -5,7 +5,7 @@ from __future__ import annotations
 from sharelag.model import DeliveryState, Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
-from sharelag.whatif.records import COORDINATOR, StateTopic
+from sharelag.whatif.records import StateTopic
 from sharelag.whatif.share_partition import SharePartition
 from sharelag.wire import decode_arrow
 
@@ -24,5 +24,5 @@ def runs(share: SharePartition) -> list[tuple[int, int, int, int]]:
 def replayed(topic: StateTopic) -> Window:
     decoded = decode_arrow(topic.records())
     assert decoded.rejects.num_rows == 0
-    [(_, window)] = window_items(replay_arrow(decoded.records, COORDINATOR))
+    [(_, window)] = window_items(replay_arrow(decoded.records))
     return window

@@ -40,7 +40,7 @@ def effective(
         What is stored for the group (``kafka-configs.sh --entity-type groups``).
     broker : mapping of name to value
         The brokers' values. A missing name has Kafka's default; None means unknown.
-    profile : {"4.3.1", "4.2", "4.1", "draft"}
+    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
 
     Returns
     -------
@@ -51,8 +51,8 @@ def effective(
 
     Notes
     -----
-    ``GroupConfig.evaluate`` and ``GroupConfigManager`` of Kafka 4.3.1: brokers check a value when
-    it is set, and clamp it when their own bounds change afterwards.
+    ``GroupConfig.evaluate`` and ``GroupConfigManager`` of Kafka 4.3.1 and 4.4: brokers check a
+    value when it is set, and clamp it when their own bounds change afterwards.
     """
     settings = catalogue(profile)
     own = {

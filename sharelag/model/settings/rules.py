@@ -51,7 +51,7 @@ def check(
         As ``kafka-configs.sh`` knows it.
     value : object
         The text, or the parsed value (int, bool).
-    profile : {"4.3.1", "4.2", "4.1", "draft"}
+    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
     others : mapping of name to value, optional
         Other settings of the group and the brokers that bound the value; missing ones have their
         defaults.
@@ -64,7 +64,8 @@ def check(
 
     Notes
     -----
-    Rules: ``GroupConfig.validate`` and ``ShareGroupConfig`` of Kafka 4.3.1; KIP-932 for the draft.
+    Rules: ``GroupConfig.validate`` and ``ShareGroupConfig`` of Kafka 4.3.1 and 4.4; KIP-932 for the
+    draft.
     """
     setting = find(name, profile)
     if setting is None:

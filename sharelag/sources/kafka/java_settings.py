@@ -41,6 +41,7 @@ _IGNORED = frozenset(
         "bootstrap.controllers",
         "bootstrap.resolve.timeout.ms",
         "buffer.memory",
+        "buffer.memory.allocation.strategy",
         "default.api.timeout.ms",
         "delivery.timeout.ms",
         "enable.auto.commit",

@@ -1,4 +1,4 @@
-"""Kafka's own assignor ``simple``: as ``SimpleAssignor`` of Kafka 4.3.1, order included.
+"""Kafka's own assignor ``simple``: as ``SimpleAssignor`` of Kafka 4.4, order included.
 
 When all members subscribe to the same names, all topics are assigned together; otherwise each topic
 for itself, among its subscribers. With M members and P partitions, every partition is to have
@@ -24,7 +24,7 @@ from sharelag.whatif.assignors.java_maps import JavaMap, JavaSet, capacity_for, 
 
 
 def simple(group: Group) -> Assignment:
-    """Assign as ``SimpleAssignor`` of Kafka 4.3.1 does (4.2.0 answers the same).
+    """Assign as ``SimpleAssignor`` of Kafka 4.4 does (4.2 and 4.3 answer the same).
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sharelag.model import Window
+from sharelag.model import UNINITIALIZED_START_OFFSET, Window
 from sharelag.whatif.partition.values import Persist, Write
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.share_partition import SharePartition
@@ -38,10 +38,13 @@ class Loader:
         """A share partition as the scenario finds it, or a new one."""
         now, window = self._clock.now_ms, self._starts[place]
         if window is None:
-            self._states.initialize(place, now)
+            # Since Kafka 4.4 a partition that a known topic gets is read from its begin.
+            start, count = (UNINITIALIZED_START_OFFSET, -1) if self._there[place] else (0, 0)
+            window = Window(0, 0, 0, start, count, now, now)
+            self._states.initialize(place, start, now)
         else:
             self._states.adopt(place, window, now)
-        share = self.loaded(place, log, window or Window(0, 0, 0, -1, -1, now, now), 0)
+        share = self.loaded(place, log, window, 0)
         return Served(place, log, share, place % self._brokers)
 
     def loaded(self, place: int, log: Log, window: Window, epoch: int) -> SharePartition:

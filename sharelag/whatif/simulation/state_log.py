@@ -31,9 +31,11 @@ class StateLog:
         self._topic = StateTopic()
         self._calls: list[Call] = []
 
-    def initialize(self, place: int, now: int) -> None:
-        """A share partition of a group that is new to it: no start offset yet."""
-        self._calls.append((self._topic.initialize, (self.keys[place], now, 0, -1)))
+    def initialize(self, place: int, start: int, now: int) -> None:
+        """A share partition that is new to its group; -1: no start offset yet."""
+        if start != UNINITIALIZED_START_OFFSET:
+            self.begins[place] = start, 0
+        self._calls.append((self._topic.initialize, (self.keys[place], now, 0, start)))
 
     def adopt(self, place: int, window: Window, now: int) -> None:
         """A state that is there at the begin."""

@@ -25,6 +25,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from sharelag.model.versions import has_reached
 from tests.support.kafka import class_data as archived
 from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, server_properties
 from tests.support.kafka.describe import DescribedOffset, parse_describe
@@ -81,7 +82,7 @@ class KafkaBroker:
         class_data: Sequence[str] | None = None,
         version: str = KAFKA_VERSION,
     ) -> None:
-        self._libs = kafka_jars(version)
+        self.version, self._libs = version, kafka_jars(version)
         self._folder = Path(tempfile.mkdtemp(prefix="sharelag-kafka-"))
         self.cluster_id = cluster_id or urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self._ready_within = ready_within
@@ -214,7 +215,7 @@ class KafkaBroker:
     def upgrade(self, version: str) -> None:
         """Restart it as another version of Kafka, with the same data and ports."""
         self.stop()
-        self._libs = kafka_jars(version)
+        self.version, self._libs = version, kafka_jars(version)
         self.start()
 
     def close(self) -> None:
@@ -265,6 +266,11 @@ class KafkaBroker:
         """Run one of Kafka's programs, in a separate JVM; the caller checks the exit code."""
         flags = (*FAST_JVM, *self._class_data)
         return run_java([self._libs / "*"], main_class, *args, timeout=timeout, flags=flags)
+
+    def run_configs(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run ``kafka-configs.sh``, whose class has moved."""
+        package = "org.apache.kafka.tools" if has_reached(self.version, "4.4") else "kafka.admin"
+        return self.run_tool(f"{package}.ConfigCommand", *args)
 
     def jmx(self, *args: str) -> str:
         """Return what Kafka's JmxTool printed of ``KafkaBroker(jmx=True)``.
@@ -327,6 +333,8 @@ class KafkaBroker:
     def _format(self) -> None:
         # With an equals sign, since one id in 64 begins with a dash.
         arguments = ["format", f"--cluster-id={self.cluster_id}", "--config", str(self._config)]
+        if not has_reached(self.version, "4.2"):  # a preview until then
+            arguments += ["--feature", "share.version=1"]
         if self._secure:
             for name, password in USERS.items():
                 arguments += ["--add-scram", f"SCRAM-SHA-256=[name={name},password={password}]"]

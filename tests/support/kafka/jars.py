@@ -20,12 +20,17 @@ from pathlib import Path
 
 from tests.support.kafka.jvm import RigError, find_java
 
-#: What tests run on, where they name no other.
-KAFKA_VERSION = "4.4.0"
+NEWEST_VERSION = "4.4.0"
 #: The one before it, of which some classes and commands are asked, too.
 PREVIOUS_VERSION = "4.3.1"
 #: The first version in which share groups are no preview, and clusters are upgraded from.
 EARLIER_VERSION = "4.2.0"
+#: What tests run on, where they name no other: the newest, unless ``tools.versions`` says which.
+KAFKA_VERSION = os.environ.get("SHARELAG_KAFKA_VERSION") or NEWEST_VERSION
+#: Versions that are asked where they differ; if tests run on an older one, that one alone.
+COMPARED = (
+    (PREVIOUS_VERSION, KAFKA_VERSION) if KAFKA_VERSION == NEWEST_VERSION else (KAFKA_VERSION,)
+)
 #: Kafka logs through SLF4J 1.7; without a binding its errors vanish.
 LOG4J_VERSION = "2.25.4"
 

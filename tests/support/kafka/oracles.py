@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.support.kafka import class_data, jars
+from tests.support.kafka import class_data
 from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, TIMED_JVM, RigError, find_java, java_command
 
@@ -33,8 +33,6 @@ class Oracle:
         Its options.
     version
         Of Kafka, whose classes are asked.
-    before
-        Jars whose classes stand in for those of that version.
     heap, flags
         Of the JVM.
     """
@@ -44,21 +42,21 @@ class Oracle:
         program: str,
         *args: str,
         version: str = KAFKA_VERSION,
-        before: tuple[Path, ...] = (),
         heap: str = "256m",
         flags: Sequence[str] = FAST_JVM,
     ) -> None:
         self.program, self.version = program, version
         is_other = version != KAFKA_VERSION
+        command = java_command(
+            [kafka_jars(version) / "*", oracle_classes(program, version)],
+            program,
+            *args,
+            heap=heap,
+            flags=(*flags, *([] if is_other else class_data.options())),
+        )
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the process)
         self._process = subprocess.Popen(
-            java_command(
-                [*before, kafka_jars(version) / "*", _classes(program, version)],
-                program,
-                *args,
-                heap=heap,
-                flags=(*flags, *([] if before or is_other else class_data.options())),
-            ),
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -147,9 +145,9 @@ def combiner(version: str = KAFKA_VERSION) -> Oracle:
     return Oracle("CombinerOracle", version=version)
 
 
-def replayer(keep_going: bool = False) -> Oracle:
+def replayer(keep_going: bool = False, version: str = KAFKA_VERSION) -> Oracle:
     """Ask which state a share coordinator has after given records; ``keep_going`` past errors."""
-    return Oracle("ReplayOracle", *(["--keep-going"] if keep_going else []))
+    return Oracle("ReplayOracle", *(["--keep-going"] if keep_going else []), version=version)
 
 
 def record_json() -> Oracle:
@@ -203,80 +201,30 @@ def error_codes() -> Oracle:
 
 
 def simple_assignor(version: str = KAFKA_VERSION) -> Oracle:
-    """Ask Kafka's own share assignor, also that of an older version, for an assignment."""
-    return Oracle(
-        "SimpleAssignorOracle",
-        before=() if version == KAFKA_VERSION else (coordinator_jar("group", version),),
-    )
+    """Ask Kafka's own share assignor for an assignment."""
+    return Oracle("SimpleAssignorOracle", version=version)
 
 
 def share_values(version: str) -> Oracle:
-    """Ask another version's generated classes how they read values of the state topic."""
-    return Oracle("ShareValueOracle", before=(coordinator_jar("share", version),))
+    """Ask a version's generated classes how they read values of the state topic."""
+    return Oracle("ShareValueOracle", version=version)
 
 
-def coordinator_jar(which: str, version: str) -> Path:
-    """Return the jar of another version's group or share coordinator, fetched the first time."""
-    folder = build_once(
-        cache_dir() / f"{which}-coordinator-{version}",
-        lambda empty: _fetch_jar(which, version, empty),
-    )
-    return folder / f"kafka-{which}-coordinator-{version}.jar"
+def oracle_classes(program: str, version: str = KAFKA_VERSION) -> Path:
+    """Return the folder of a compiled program, compiling it, and what it uses, if they have changed.
 
-
-def _fetch_jar(which: str, version: str, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="ivy-") as scratch_name:
-        settings_file = Path(scratch_name) / "settings.xml"
-        settings_file.write_text(jars.IVY_SETTINGS)
-        command = [str(find_java()), "-Xmx256m", f"-Divy.default.ivy.user.dir={scratch_name}"]
-        command += [
-            "-jar",
-            str(jars.ivy_jar()),
-            "-settings",
-            str(settings_file),
-            "-warn",
-            "-types",
-            "jar",
-        ]
-        command += [
-            "-dependency",
-            "org.apache.kafka",
-            f"kafka-{which}-coordinator",
-            version,
-            "-notransitive",
-        ]
-        command += ["-confs", "default", "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not (folder / f"kafka-{which}-coordinator-{version}.jar").is_file():
-        raise RigError(
-            f"the {which} coordinator of Kafka {version} could not be fetched:\n"
-            f"{done.stdout}{done.stderr}"
-        )
-
-
-def oracle_classes() -> Path:
-    """Return the folder of the compiled programs, compiling them if they have changed."""
-    return _compiled(sorted(_SOURCES.glob("*.java")), KAFKA_VERSION)
-
-
-def _classes(program: str, version: str) -> Path:
-    """Return the folder of a program; of another version it is compiled with what it uses alone."""
-    if version == KAFKA_VERSION:
-        return oracle_classes()
-    return _compiled([_SOURCES / f"{program}.java"], version)
-
-
-def _compiled(programs: list[Path], version: str) -> Path:
-    stamp = hashlib.sha256(repr([version, *(one.name for one in programs)]).encode())
-    for source in sorted(_SOURCES.glob("*.java")):
+    Each is compiled alone, since no version of Kafka has all classes that all programs name.
+    """
+    stamp = hashlib.sha256(repr([version, program]).encode())
+    for source in sorted(_SOURCES.rglob("*.java")):
         stamp.update(source.name.encode() + source.read_bytes())
     return build_once(
         cache_dir() / f"oracles-{stamp.hexdigest()[:16]}",
-        lambda folder: _compile(programs, version, folder),
+        lambda folder: _compile(program, version, folder),
     )
 
 
-def _compile(sources: list[Path], version: str, folder: Path) -> None:
+def _compile(program: str, version: str, folder: Path) -> None:
     command = [
         str(find_java("javac")),
         "-nowarn",
@@ -287,12 +235,14 @@ def _compile(sources: list[Path], version: str, folder: Path) -> None:
         str(_SOURCES),
         "-d",
         str(folder),
+        str(_SOURCES / f"{program}.java"),
     ]
-    done = subprocess.run(
-        [*command, *map(str, sources)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RigError(f"the oracles in {_SOURCES} do not compile:\n{done.stdout}{done.stderr}")
+        raise RigError(
+            f"{program} in {_SOURCES} does not compile with Kafka {version}:\n"
+            f"{done.stdout}{done.stderr}"
+        )
 
 
 def _opened(pipe: IO[str] | None) -> IO[str]:

@@ -21,7 +21,6 @@ from sharelag.model import Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
 from sharelag.whatif.partition.values import Limits
-from sharelag.whatif.records import COORDINATOR
 from sharelag.whatif.scenario import (
     Behaviour,
     Costs,
@@ -231,7 +230,7 @@ def test_whatever_happens_offsets_are_neither_lost_nor_finished_twice(
     if scenario.settings.isolation_level == "read_uncommitted" and not scenario.faults:
         assert finished + row["lag_end"] == arrived
     records = decode_arrow(result.records(), STATE_TOPIC).records
-    windows = dict(window_items(replay_arrow(records, COORDINATOR)))
+    windows = dict(window_items(replay_arrow(records)))
     for place, key in enumerate(result._states.keys):
         assert windows[key] == result._states.window(place)
         most = max((batch.delivery_count for batch in windows[key].batches), default=0)

@@ -20,7 +20,6 @@ from sharelag.replay.history import history_arrow
 from sharelag.replay.state import drop_superseded, window_items
 from sharelag.whatif.named import named
 from sharelag.whatif.partition.values import Acquired, Limits
-from sharelag.whatif.records import COORDINATOR
 from sharelag.whatif.scenario import (
     Behaviour,
     Fault,
@@ -79,12 +78,12 @@ def _replays(result: SimulationResult, ledgers: list[Ledger], plain: bool) -> No
     """What was written is the coordinator's state, by every way to replay it, and gives the lag."""
     decoded = decode_arrow(result.records(), STATE_TOPIC)
     assert decoded.rejects.num_rows == 0
-    windows = replay_arrow(decoded.records, COORDINATOR)
+    windows = replay_arrow(decoded.records)
     kept = dict(window_items(windows))
     assert kept == {
         key: result._states.window(place) for place, key in enumerate(result._states.keys)
     }
-    assert dict(window_items(replay_arrow(drop_superseded(decoded.records), COORDINATOR))) == kept
+    assert dict(window_items(replay_arrow(drop_superseded(decoded.records)))) == kept
     after = {
         (row["topic_id"], row["partition"]): row
         for row in history_arrow(decoded.records).to_pylist()

@@ -82,7 +82,7 @@ def compared(experiment: Experiment, simulated: Sequence[Run], real: Sequence[Ru
 
 def table(comparisons: Sequence[Comparison]) -> str:
     """All comparisons, as text for a wide terminal."""
-    shown = Table(title="Simulator (sim) and Kafka 4.3.1 (real), medians")
+    shown = Table(title="Simulator (sim) and Kafka (real), medians")
     shown.add_column("experiment")
     for name in (
         "partitions",

@@ -152,7 +152,7 @@ class Members:
     def _start(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             java_command(
-                [kafka_jars() / "*", oracle_classes()],
+                [kafka_jars() / "*", oracle_classes("ShareMembers")],
                 "ShareMembers",
                 heap="512m",
                 flags=(*FAST_JVM, *class_data.options()),

@@ -4,9 +4,11 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.ConfigDef;
@@ -14,6 +16,7 @@ import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.coordinator.group.GroupConfig;
+import org.apache.kafka.coordinator.group.GroupConfigManager;
 import org.apache.kafka.coordinator.group.GroupCoordinatorConfig;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
 import org.apache.kafka.coordinator.share.ShareCoordinatorConfig;
@@ -41,14 +44,19 @@ public final class SettingsOracle {
     private static final ConfigDef BROKER = merged(
         GroupCoordinatorConfig.CONFIG_DEF, ShareGroupConfig.CONFIG_DEF, ShareCoordinatorConfig.CONFIG_DEF);
 
+    private static final Set<String> OF_GROUPS = Set.of("share.", "errors.deadletterqueue.");
+
     private SettingsOracle() {
     }
 
     /** What a broker with these settings has. */
-    private record Broker(GroupCoordinatorConfig group, ShareGroupConfig share, ShareCoordinatorConfig coordinator) {
+    private record Broker(
+        AbstractConfig all, GroupCoordinatorConfig group, ShareGroupConfig share, ShareCoordinatorConfig coordinator
+    ) {
         static Broker of(JsonNode settings) {
             var all = new AbstractConfig(BROKER, texts(settings), false);
-            return new Broker(new GroupCoordinatorConfig(all), new ShareGroupConfig(all), new ShareCoordinatorConfig(all));
+            return new Broker(
+                all, new GroupCoordinatorConfig(all), new ShareGroupConfig(all), new ShareCoordinatorConfig(all));
         }
     }
 
@@ -63,7 +71,7 @@ public final class SettingsOracle {
         ObjectNode answer = Lines.JSON.createObjectNode();
         ArrayNode settings = answer.putArray("settings");
         show(settings, "broker", BROKER, Set.of("group.share.", "share.", "errors.deadletterqueue."));
-        show(settings, "group", GroupConfig.CONFIG_DEF, Set.of("share.", "errors.deadletterqueue."));
+        show(settings, "group", GroupConfig.CONFIG_DEF, OF_GROUPS);
         return answer;
     }
 
@@ -99,25 +107,37 @@ public final class SettingsOracle {
         Broker broker = Broker.of(question.get("broker"));
         var stored = new Properties();
         stored.putAll(texts(question.get("stored")));
-        Properties clamped = GroupConfig.evaluate(stored, "a group", broker.group(), broker.share());
-        GroupConfig config = GroupConfig.fromProps(defaults(broker), clamped);
+        GroupConfigManager manager = manager(broker);
+        manager.updateGroupConfig("a group", stored);
+        GroupConfig own = manager.groupConfig("a group").orElse(new GroupConfig(defaults(broker)));
         ObjectNode answer = Lines.JSON.createObjectNode();
         ObjectNode effective = answer.putObject("effective");
-        new TreeMap<>(config.values()).forEach((name, value) -> {
-            if (name.startsWith("share.")) {
-                effective.put(name, ConfigDef.convertToString(value, GroupConfig.configType(name).orElseThrow()));
+        for (String name : new TreeSet<>(GroupConfig.configNames())) {
+            if (OF_GROUPS.stream().anyMatch(name::startsWith)) {
+                // What a group does not have is the broker's at every use; since 4.4 of each setting.
+                Optional<String> synonym = GroupConfig.brokerSynonym(name).filter(any -> !own.originals().containsKey(name));
+                Object used = synonym.isPresent() ? broker.all().values().get(synonym.get()) : own.values().get(name);
+                effective.put(name, ConfigDef.convertToString(used, GroupConfig.configType(name).orElseThrow()));
             }
-        });
-        // The one setting that groups look up on the broker at every use.
-        effective.put("share.assignment.interval.ms", String.valueOf(
-            config.shareAssignmentIntervalMs().orElse(broker.group().shareGroupAssignmentIntervalMs())));
+        }
         return answer;
     }
 
-    /** Kafka 4.4 has no such method any more: of it is not asked what is in force. */
+    /** Until 4.3 it takes the broker's values as defaults of the groups'. */
+    private static GroupConfigManager manager(Broker broker) throws ReflectiveOperationException {
+        Constructor<?> make = GroupConfigManager.class.getConstructors()[0];
+        return (GroupConfigManager) (make.getParameterCount() == 2
+            ? make.newInstance(broker.group(), broker.share())
+            : make.newInstance(defaults(broker), broker.group(), broker.share()));
+    }
+
     private static Map<?, ?> defaults(Broker broker) throws ReflectiveOperationException {
-        return (Map<?, ?>) GroupCoordinatorConfig.class
-            .getMethod("extractGroupConfigMap", ShareGroupConfig.class).invoke(broker.group(), broker.share());
+        for (var method : GroupCoordinatorConfig.class.getMethods()) {
+            if (method.getName().equals("extractGroupConfigMap")) {
+                return (Map<?, ?>) method.invoke(broker.group(), broker.share());
+            }
+        }
+        return Map.of(); // Kafka 4.4 has no such method
     }
 
     private static ObjectNode properties() {

@@ -8,7 +8,9 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.utils.Exit;
+// Exit is in the one up to 4.3, and in the other from 4.4 on.
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 import org.apache.kafka.tools.consumer.group.ShareGroupCommand;
 
 /**

@@ -1,11 +1,9 @@
 package kafka.server.share;
 
-import java.lang.reflect.Field;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Properties;
-import kafka.server.ReplicaManager;
 import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.utils.Time;
@@ -14,34 +12,39 @@ import org.apache.kafka.coordinator.group.GroupConfig;
 import org.apache.kafka.coordinator.group.GroupConfigManager;
 import org.apache.kafka.coordinator.group.GroupCoordinatorConfig;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
-import org.apache.kafka.server.share.fetch.DelayedShareFetchKey;
+import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfigProvider;
+import org.apache.kafka.server.share.dlq.NoOpShareGroupDLQManager;
 import org.apache.kafka.server.share.fetch.InFlightBatch;
 import org.apache.kafka.server.share.persister.Persister;
 import org.apache.kafka.server.util.timer.Timer;
 
-/** A share partition without a broker, and what Kafka shows of it to its own tests only. */
+/**
+ * A share partition without a broker, and what Kafka shows of it to its own tests only. Nobody waits in a purgatory here,
+ * and there is no dead-letter queue.
+ */
 public final class OpenSharePartition {
     public final SharePartition partition;
 
     public OpenSharePartition(
         String group, TopicIdPartition topicPartition, int leaderEpoch, int maxRecordLocks, int deliveryCountLimit,
         int lockDurationMs, boolean renewEnabled, Timer timer, Time time, Persister persister
-    ) throws ReflectiveOperationException {
+    ) {
         partition = new SharePartition(group, topicPartition, leaderEpoch, maxRecordLocks, deliveryCountLimit,
-            lockDurationMs, timer, time, persister, Quiet.make(), settings(group, renewEnabled), null);
+            lockDurationMs, timer, time, persister, null, key -> { }, settings(group, renewEnabled), null, () -> false,
+            new NoOpShareGroupDLQManager());
     }
 
     /** Renewing is a setting of the group only; the other limits are the broker's. */
-    private static GroupConfigManager settings(String group, boolean renewEnabled) {
+    private static ShareGroupConfigProvider settings(String group, boolean renewEnabled) {
         var broker = new AbstractConfig(
             Utils.mergeConfigs(List.of(GroupCoordinatorConfig.CONFIG_DEF, ShareGroupConfig.CONFIG_DEF)), Map.of(), false);
-        var settings = new GroupConfigManager(Map.of(), new GroupCoordinatorConfig(broker), new ShareGroupConfig(broker));
+        var settings = new GroupConfigManager(new GroupCoordinatorConfig(broker), new ShareGroupConfig(broker));
         if (!renewEnabled) {
             var properties = new Properties();
             properties.setProperty(GroupConfig.SHARE_RENEW_ACKNOWLEDGE_ENABLE_CONFIG, "false");
             settings.updateGroupConfig(group, properties);
         }
-        return settings;
+        return new ShareGroupConfigProvider(settings);
     }
 
     public void logStartMoved(long offset) {
@@ -70,23 +73,5 @@ public final class OpenSharePartition {
 
     public NavigableMap<Long, InFlightBatch> inFlight() {
         return partition.cachedState();
-    }
-
-    /** Nobody waits in a purgatory here. It is never constructed, as that takes a whole broker. */
-    private static final class Quiet extends ReplicaManager {
-        private Quiet() {
-            super(null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-                null, null, null, null);
-        }
-
-        static ReplicaManager make() throws ReflectiveOperationException {
-            Field unsafe = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
-            unsafe.setAccessible(true);
-            return (ReplicaManager) ((sun.misc.Unsafe) unsafe.get(null)).allocateInstance(Quiet.class);
-        }
-
-        @Override
-        public void completeDelayedShareFetchRequest(DelayedShareFetchKey key) {
-        }
     }
 }
