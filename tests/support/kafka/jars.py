@@ -26,6 +26,14 @@ KAFKA_VERSION = "4.4.0"
 PREVIOUS_VERSION = "4.3.1"
 #: The first version in which share groups are no preview, and clusters are upgraded from.
 EARLIER_VERSION = "4.2.0"
+#: A version of each release that has share groups, in their order.
+RELEASES = {
+    "4.0": "4.0.1",
+    "4.1": "4.1.1",
+    "4.2": EARLIER_VERSION,
+    "4.3": PREVIOUS_VERSION,
+    "4.4": KAFKA_VERSION,
+}
 #: Kafka logs through SLF4J 1.7; without a binding its errors vanish.
 LOG4J_VERSION = "2.25.4"
 
@@ -206,4 +214,4 @@ def ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
-    print(kafka_jars(), kafka_jars(PREVIOUS_VERSION), *connector_jars())
+    print(*map(kafka_jars, RELEASES.values()), *connector_jars())
