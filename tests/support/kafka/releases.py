@@ -30,7 +30,7 @@ _TOOLS = {
     "consumers": ("org.apache.kafka.clients.consumer.ConsumerConfig",),
     "topics": ("org.apache.kafka.storage.internals.log.LogConfig",),
 }
-#: What is printed before an error that is none: the help of commands of 4.0 ends with one, and 4.0's
+#: What is printed before an error that is none: the help of 4.0 ends with one, and its
 #: GroupConfig is no program.
 _HELP, _NO_PROGRAM = "Print usage information", "Main method not found"
 #: Bytes of each constant of a class file after its tag, but for texts.

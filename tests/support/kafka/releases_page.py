@@ -227,7 +227,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
                 "where not written",
                 "ShareGroupTargetAssignmentMember": _MEMBERS,
                 "ShareGroupCurrentMemberAssignment": _MEMBERS,
-                "ShareGroupStatePartitionMetadata": "partitions with state; 4.0's are rejects, which "
+                "ShareGroupStatePartitionMetadata": "partitions with state; 4.0's are rejects that "
                 "say what they lack",
             }.items()
         ),
@@ -278,7 +278,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
         Row(
             "numbers that `--describe --offsets` prints",
             changing(_columns),
-            "`reconcile --kafka-output` reads all of them; what is not printed is unknown",
+            "`reconcile --described` reads all of them; what is not printed is unknown",
         ),
         Row(
             "options of `kafka-console-share-consumer.sh`",
