@@ -26,14 +26,6 @@ KAFKA_VERSION = "4.4.0"
 PREVIOUS_VERSION = "4.3.1"
 #: The first version in which share groups are no preview, and clusters are upgraded from.
 EARLIER_VERSION = "4.2.0"
-#: A version of each release that has share groups, in their order.
-RELEASES = {
-    "4.0": "4.0.1",
-    "4.1": "4.1.1",
-    "4.2": EARLIER_VERSION,
-    "4.3": PREVIOUS_VERSION,
-    "4.4": KAFKA_VERSION,
-}
 #: Kafka logs through SLF4J 1.7; without a binding its errors vanish.
 LOG4J_VERSION = "2.25.4"
 
@@ -75,6 +67,14 @@ DELTA = {"4.0": "4.0.0", "4.1": "4.1.0", "4.2": "4.2.0"}
 #: The connector by the minor version of pyspark; that of 4.2.0 serves newer ones.
 CONNECTORS = {"4.0": "4.0.0", "4.1": "4.1.1"}
 NEWEST_CONNECTOR = "4.2.0"
+#: A version of each release of Kafka that has share groups, in their order.
+RELEASES = {
+    "4.0": "4.0.1",
+    "4.1": "4.1.1",
+    "4.2": EARLIER_VERSION,
+    "4.3": PREVIOUS_VERSION,
+    "4.4": "4.4.0",
+}
 
 
 def cache_dir() -> Path:
