@@ -15,7 +15,7 @@ from tests.support.kafka.releases import RELEASES
 
 #: Files that a command line names have to exist: no random one names any.
 FILES = {"command-config", "consumer-config", "formatter-config"}
-VERSIONS = [release.version for release in RELEASES]
+VERSIONS = (PREVIOUS_VERSION, KAFKA_VERSION)
 VALUES = {
     "timeout": "5000",
     "timeout-ms": "100",
@@ -70,6 +70,7 @@ def random_line(random: Random, tool: Tool, version: str) -> list[str]:
     return words
 
 
+@pytest.mark.parametrize("kafka", [one.version for one in RELEASES], indirect=True)
 @pytest.mark.parametrize("tool", [SHARE_GROUPS, CONSOLE], ids=lambda tool: tool.name)
 def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: Any) -> None:
     random = Random(tool.name)
@@ -89,7 +90,6 @@ def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: An
     assert seen == {True, False}
 
 
-@pytest.mark.parametrize("kafka", [PREVIOUS_VERSION, KAFKA_VERSION], indirect=True)
 def test_options_of_a_later_version(kafka: Oracle, version: str) -> None:
     """KIP-1323; and ``--delete`` takes no topics any more, not even all."""
     begin = ["--bootstrap-server", "b:1", "--group", "pay"]
