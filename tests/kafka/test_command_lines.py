@@ -70,8 +70,8 @@ def random_line(random: Random, tool: Tool, version: str) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("kafka", [one.version for one in RELEASES], indirect=True)
 @pytest.mark.parametrize("tool", [SHARE_GROUPS, CONSOLE], ids=lambda tool: tool.name)
+@pytest.mark.parametrize("kafka", [one.version for one in RELEASES], indirect=True)
 def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: Any) -> None:
     random = Random(tool.name)
     lines = [random_line(random, tool, version) for _ in range(cases(600, 20_000))]
