@@ -225,7 +225,8 @@ def _whence(source: Any, engine: str) -> str:
 def read_by(evidence: Any, source: Any, past: bool = False) -> None:
     """Print the same for gathered evidence."""
     tell(f"as of {iso(evidence.as_of)}, {_whence(source, evidence.engine)}")
-    note_settings(evidence.settings)
+    if not evidence.lag_only:  # which asks for none
+        note_settings(evidence.settings)
     if past:
         tell("settings, retention and last stable offsets are the current ones")
     from sharelag.workbench.gaps import of_groups, of_state_topic

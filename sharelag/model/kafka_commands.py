@@ -29,6 +29,13 @@ class Rule(NamedTuple):
     hint: str = ""
     #: The first release that refuses it; empty: all do.
     since: str = ""
+    #: The first release that does not refuse it any more; empty: none.
+    until: str = ""
+
+    def is_of(self, version: str | None) -> bool:
+        """Whether a version has the rule."""
+        has_begun = not self.since or has_reached(version, self.since)
+        return has_begun and not (self.until and has_reached(version, self.until))
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,10 @@ class Tool:
     repeatable: frozenset[str] = frozenset()
     #: Defaults of KIP-932 that releases do not have.
     of_the_kip: Mapping[str, str] = field(default_factory=dict)
-    #: Options of KIP-932 while under discussion that no release has, and what stands for them.
-    drafts: Mapping[str, str] = field(default_factory=dict)
     #: Options that earlier releases do not have, with the first that has them.
     since: Mapping[str, str] = field(default_factory=dict)
+    #: Defaults of earlier releases: the first release that has another, and theirs.
+    earlier: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def of_version(self, version: str | None) -> Tool:
         """Return the tool of a version; None is the newest."""
@@ -59,10 +66,16 @@ class Tool:
             self,
             flags=self.flags - later,
             valued=self.valued - later,
-            rules=tuple(
-                rule for rule in self.rules if not rule.since or has_reached(version, rule.since)
-            ),
+            rules=tuple(rule for rule in self.rules if rule.is_of(version)),
+            defaults={**self.defaults, **self._earlier_defaults(version)},
         )
+
+    def _earlier_defaults(self, version: str | None) -> dict[str, str]:
+        return {
+            name: value
+            for name, (first, value) in self.earlier.items()
+            if not has_reached(version, first)
+        }
 
     @property
     def options(self) -> frozenset[str]:
@@ -88,6 +101,12 @@ _SERVER = Rule(
     "it is required",
     "add --bootstrap-server HOST:PORT",
 )
+
+
+def _is_implemented(action: str, first: str) -> Rule:
+    """Earlier releases know the action, and end with an error when they are to do it."""
+    why = f"before Kafka {first} the tool only says that it is not yet implemented"
+    return Rule(_has(action), action, why, f"use the tool of Kafka {first} or newer", until=first)
 
 
 def _several(names: tuple[str, ...]) -> Callable[[Given], bool]:
@@ -159,6 +178,9 @@ SHARE_GROUPS = Tool(
             "it takes one target alone",
             _TARGETS,
         ),
+        _is_implemented("delete", "4.1"),
+        _is_implemented("delete-offsets", "4.1"),
+        _is_implemented("reset-offsets", "4.2"),
         Rule(_has("group", "all-groups"), "group", "it does not go with --all-groups"),
         Rule(_has("group", "list"), "group", "it does not go with --list"),
         Rule(_has("topic", "list"), "topic", "it does not go with --list"),
@@ -174,11 +196,13 @@ SHARE_GROUPS = Tool(
             "reset-offsets",
             "it needs a target",
             _TARGETS,
+            since="4.2",
         ),
         Rule(
             _lacks("reset-offsets", *_SCOPES),
             "reset-offsets",
             "it needs --topic or --all-topics",
+            since="4.2",
         ),
         Rule(
             lambda given: "reset-offsets" in given and _several(_SCOPES)(given),
@@ -190,12 +214,21 @@ SHARE_GROUPS = Tool(
     {"timeout": "30000"},
     frozenset({"group", "topic"}),
     {"timeout": "5000"},
-    since=dict.fromkeys(("to-offset", "to-current", "from-file", "export"), _LATER),
+    since={
+        **dict.fromkeys(("to-offset", "to-current", "from-file", "export"), _LATER),
+        **dict.fromkeys(("all-groups", "verbose"), "4.1"),
+    },
+    earlier={"timeout": ("4.1", "5000")},
 )  # fmt: skip
 
 CONSOLE = Tool(
     "kafka-console-share-consumer.sh",
-    frozenset({"reject-message-on-error", "enable-systest-events", "help", "version"}),
+    frozenset(
+        {
+            *("reject-message-on-error", "reject", "release"),
+            *("enable-systest-events", "help", "version"),
+        }
+    ),
     frozenset(
         {
             *("topic", "consumer-property", "command-property", "consumer-config"),
@@ -207,6 +240,7 @@ CONSOLE = Tool(
     rules=(
         Rule(lambda given: "topic" not in given, "topic", "it is required", "add --topic TOPIC"),
         _SERVER,
+        Rule(_has("reject", "release"), "reject", "it does not go with --release"),
         *(
             Rule(_has(old, new), old, f"it is the old name of --{new}, which is also given")
             for old, new in (
@@ -224,9 +258,9 @@ CONSOLE = Tool(
         {"property", "formatter-property", "consumer-property", "command-property"}
     ),
     of_the_kip={"group": "share"},
-    drafts={
-        "release": "records are accepted: write a consumer, or use kafka-verifiable-share-consumer",
-        "reject": "--reject-message-on-error rejects those that cannot be formatted",
+    since={
+        **dict.fromkeys(("command-config", "command-property", "formatter-property"), "4.2"),
+        "enable-systest-events": "4.1",
     },
 )
 TOOLS = {tool.name: tool for tool in (SHARE_GROUPS, CONSOLE)}
@@ -318,9 +352,6 @@ def _parsed(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], 
 
 
 def _unknown(tool: Tool, name: str) -> Problem:
-    if name in tool.drafts:
-        why = "an option of KIP-932 while under discussion, which no release has"
-        return Problem(f"--{name}", "", why, tool.drafts[name])
     if name in tool.since:
         why = f"{tool.name} has it from Kafka {tool.since[name]} on"
         return Problem(f"--{name}", "", why, "use the tool of that release; it asks older brokers")

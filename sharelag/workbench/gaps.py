@@ -40,5 +40,7 @@ def of_state_topic(evidence: Evidence) -> tuple[str, ...]:
 
 def of_groups(evidence: Evidence) -> tuple[str, ...]:
     """What is not known of groups and members without records, and of ends without leaders."""
+    if evidence.lag_only:  # which asks for neither
+        return ()
     unread = (NO_RECORDS,) if evidence.lag.num_rows and not evidence.groups.num_rows else ()
     return unread + leaderless(evidence.brokers)

@@ -20,6 +20,7 @@ LONGEST = (
     "tests/spark/test_notebooks.py",
     "tests/browser/test_charts.py",
     "tests/kafka/test_spark_source.py",
+    "tests/kafka/test_every_command.py",
     "tests/kafka/test_brokers.py",
     "tests/kafka/test_archive.py",
     "tests/kafka/test_broker_killed.py",

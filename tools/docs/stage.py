@@ -55,6 +55,7 @@ SECTIONS: dict[str, list[str]] = {
         "docs/requests.md",
         "docs/metrics.md",
         "docs/dead-letters.md",
+        "docs/kafka.md",
         "docs/errors.md",
         "docs/benchmarks.md",
         "docs/reliability.md",

@@ -7,7 +7,8 @@ while it was under discussion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from sharelag.errors import InputError
@@ -72,8 +73,8 @@ _LOOK_BACK = (
     r"by_duration:[pP](?=[\dtT])(\d+[dD])?([tT](?=\d)(\d+[hH])?(\d+[mM])?(\d+([.,]\d{0,9})?[sS])?)?"
 )
 
-#: Kafka 4.3.1's settings. Defaults and ranges are that version's; `Setting.since` tells which
-#: settings older brokers lack.
+#: Kafka 4.3.1's settings. Defaults and ranges are that version's but for those of `EARLIER`;
+#: `Setting.since` tells which settings older brokers lack.
 CATALOGUE: tuple[Setting, ...] = (
     # Broker settings for share groups.
     _broker(f"group.share.{_LOCKS}", 2000, 100, 10_000, **_between(_LOCKS)),
@@ -269,17 +270,25 @@ DRAFT: tuple[Setting, ...] = (
     _draft("share.coordinator.state.topic.num.partitions", 50, 1),
 )
 
+#: What a setting was before a release: that release, and what was different.
+EARLIER: dict[str, tuple[str, dict[str, Any]]] = {
+    "share.coordinator.append.linger.ms": ("4.2", {"default": 5, "least": 0}),
+    "share.coordinator.snapshot.update.records.per.snapshot": ("4.3", {"greatest": None}),
+}
+
 #: The catalogue by Kafka version; "draft" is what KIP-932 proposed while under discussion.
 PROFILES = ("4.1", "4.2", "4.3.1", "4.4", "draft")
 
 
+@cache
 def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
     """Return the settings of one Kafka version.
 
     Parameters
     ----------
     profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
-        Defaults and ranges of the other versions are those of 4.3.1; 4.4 also has `LATER`.
+        Earlier versions have other defaults and ranges where `EARLIER` says so; 4.4 also has
+        `LATER`.
 
     Raises
     ------
@@ -290,7 +299,12 @@ def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
         raise InputError(f"unknown Kafka version {profile!r}: choose one of {', '.join(PROFILES)}")
     if profile == "draft":
         return DRAFT
-    return tuple(setting for setting in (*CATALOGUE, *LATER) if setting.since <= profile)
+    return tuple(_as_of(one, profile) for one in (*CATALOGUE, *LATER) if one.since <= profile)
+
+
+def _as_of(setting: Setting, profile: str) -> Setting:
+    changed, different = EARLIER.get(setting.name, ("", {}))
+    return replace(setting, **different) if profile < changed else setting
 
 
 def find(name: str, profile: str = "4.3.1") -> Setting | None:

@@ -41,7 +41,7 @@ _UNBOUNDED: dict[str, str] = {
     "boolean": "allow.auto.create.topics check.crcs enable.auto.commit enable.metrics.push "
     "exclude.internal.topics internal.throw.on.fetch.stable.offset.unsupported "
     "sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.header.urlencode",
-    "list": "bootstrap.servers config.providers interceptor.classes metric.reporters "
+    "list": "bootstrap.servers interceptor.classes metric.reporters "
     "partition.assignment.strategy sasl.oauthbearer.expected.audience ssl.cipher.suites "
     "ssl.enabled.protocols",
     "class": "key.deserializer value.deserializer sasl.client.callback.handler.class "
@@ -66,8 +66,8 @@ _UNBOUNDED: dict[str, str] = {
 }
 
 
-def _words(*choices: str, any_case: bool = False) -> Property:
-    return Property("string", choices=choices, any_case=any_case)
+def _words(*choices: str, any_case: bool = False, since: str = "4.1") -> Property:
+    return Property("string", choices=choices, any_case=any_case, since=since)
 
 
 #: Property by name.
@@ -90,7 +90,8 @@ CONSUMER: dict[str, Property] = {
     "sasl.oauthbearer.assertion.algorithm": _words("ES256", "RS256", any_case=True),
     "security.protocol": _words("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", any_case=True),
     "share.acknowledgement.mode": _words("implicit", "explicit"),
-    "share.acquire.mode": _words("batch_optimized", "record_limit", any_case=True),
+    "share.acquire.mode": _words("batch_optimized", "record_limit", any_case=True, since="4.2"),
+    "config.providers": Property("list", since="4.2"),
     "bootstrap.resolve.timeout.ms": Property("long", 0, since="4.4"),
     "metadata.cluster.check.enable": Property("boolean", since="4.4"),
     "sasl.oauthbearer.allow.unverified.audience": Property("boolean", since="4.4"),

@@ -72,6 +72,14 @@ DELTA = {"4.0": "4.0.0", "4.1": "4.1.0", "4.2": "4.2.0"}
 #: The connector by the minor version of pyspark; that of 4.2.0 serves newer ones.
 CONNECTORS = {"4.0": "4.0.0", "4.1": "4.1.1"}
 NEWEST_CONNECTOR = "4.2.0"
+#: A version of each release of Kafka that has share groups, in their order.
+RELEASES = {
+    "4.0": "4.0.1",
+    "4.1": "4.1.1",
+    "4.2": EARLIER_VERSION,
+    "4.3": PREVIOUS_VERSION,
+    "4.4": "4.4.0",
+}
 
 
 def cache_dir() -> Path:
@@ -211,4 +219,4 @@ def ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
-    print(kafka_jars(), kafka_jars(PREVIOUS_VERSION), *connector_jars())
+    print(*map(kafka_jars, RELEASES.values()), *connector_jars())

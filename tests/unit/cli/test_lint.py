@@ -58,13 +58,28 @@ def test_a_console_consumer_without_a_group_has_one_of_kafka() -> None:
     assert rows["--formatter"]["value"] == "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
     code, rows = linted(*tool, "--group", "g", "--max-messages", "3", "--timeout-ms", "9")
     assert (code, rows["--group"]["value"], rows["--group"]["hint"]) == (0, "g", None)
-    # What becomes of records: only rejecting those that cannot be shown is left of the drafts.
-    assert linted(*tool, "--reject-message-on-error")[0] == 0
-    for draft in ("--release", "--reject"):
-        code, rows = linted(*tool, draft)
-        assert code == 1
-        assert rows[draft]["problem"].startswith("an option of KIP-932 while under discussion")
-        assert rows[draft]["hint"]
+    for decides in ("--release", "--reject", "--reject-message-on-error"):
+        assert linted(*tool, decides)[0] == 0
+    code, rows = linted(*tool, "--release", "--reject")
+    assert (code, rows["--reject"]["problem"]) == (1, "it does not go with --release")
+
+
+def test_what_an_early_release_only_names_is_refused() -> None:
+    """KIP-932's actions came one by one: Kafka 4.0 lists and describes, 4.1 deletes, 4.2 resets."""
+    first = {"--delete": "4.1", "--delete-offsets": "4.1", "--reset-offsets": "4.2"}
+    more = {"--delete-offsets": ("--topic", "T"), "--delete": ()}
+    reset = ("--topic", "T", "--to-latest", "--dry-run")
+    for action, release in first.items():
+        line = (*_S1, action, *more.get(action, reset))
+        for version in ("4.0", "4.1", "4.2", "4.4"):
+            code, rows = linted("--kafka-version", version, *line)
+            assert code == (version < release), (action, version)
+            if code:
+                assert "not yet implemented" in rows[action]["problem"]
+                assert rows[action]["hint"] == f"use the tool of Kafka {release} or newer"
+    for version, timeout in (("4.0", "5000"), ("4.1", "30000")):
+        _, rows = linted("--kafka-version", version, *_S1, "--describe")
+        assert rows["--timeout"]["value"] == timeout
 
 
 @pytest.mark.parametrize(

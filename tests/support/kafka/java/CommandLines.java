@@ -2,11 +2,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Properties;
-// Exit is in the one up to 4.3, and in the other from 4.4 on.
-import org.apache.kafka.common.utils.*;
-import org.apache.kafka.common.utils.internals.*;
 import org.apache.kafka.tools.consumer.ConsoleShareConsumerOptions;
 import org.apache.kafka.tools.consumer.group.ShareGroupCommandOptions;
 
@@ -30,10 +28,23 @@ public final class CommandLines {
     }
 
     public static void main(String[] args) throws Exception {
-        Exit.setExitProcedure((code, message) -> {
-            throw new Exited(code);
-        });
+        Class<?> exit = exit();
+        Class<?> procedure = Class.forName(exit.getName() + "$Procedure");
+        Object end = Proxy.newProxyInstance(
+                procedure.getClassLoader(), new Class<?>[] {procedure}, (proxy, method, given) -> {
+                    throw new Exited((int) given[0]);
+                });
+        exit.getMethod("setExitProcedure", procedure).invoke(null, end);
         Lines.serve(CommandLines::check);
+    }
+
+    /** It is internal from 4.4 on. */
+    private static Class<?> exit() throws ClassNotFoundException {
+        try {
+            return Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException older) {
+            return Class.forName("org.apache.kafka.common.utils.Exit");
+        }
     }
 
     private static ObjectNode check(JsonNode question) throws Exception {

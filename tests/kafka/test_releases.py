@@ -1,0 +1,138 @@
+"""What we know of each release of Kafka is what its jars say, and ``docs/kafka.md`` says it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sharelag.model import DeliveryState
+from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS
+from sharelag.model.settings import Setting, catalogue
+from sharelag.model.settings.consumer import CONSUMER
+from sharelag.model.versions import has_reached, release_of
+from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, Field, RecordKind
+from sharelag.wire.generations.layouts import layout_of
+from tests.support.kafka import releases_page
+from tests.support.kafka.releases import RELEASES, Printed, Release
+
+FIRST, LATER = RELEASES[0], RELEASES[1:]
+#: Kafka's records of share groups that only 4.0 has, and those of its that we reject.
+OLD, REJECTED = (
+    {"ShareGroupPartitionMetadata"},
+    {
+        "ShareGroupMetadata",
+        "ShareGroupStatePartitionMetadata",
+    },
+)
+KINDS = {"int": "int", "short": "short", "boolean": "bool", "string": "text", "list": "list"}
+every = pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
+later = pytest.mark.parametrize("release", LATER, ids=lambda one: one.name)
+
+
+def test_the_page_is_what_the_jars_say() -> None:
+    page = releases_page.PAGE.read_text("utf-8")
+    assert page == releases_page.written(page), "python -m tests.support.kafka.releases_page"
+
+
+def ours(given: tuple[Field, ...], release: Release, within: str = "") -> list[str]:
+    """The fields of a record that a release has, as the page writes Kafka's."""
+    found = []
+    for field in given:
+        if has_reached(release.version, field.since):
+            tag = "" if field.tag is None else f", tag {field.tag}"
+            found.append(f"{within}{field.name} {field.type}{tag}")
+            found += ours(field.fields, release, f"{field.name}.")
+    return found
+
+
+def differing(release: Release, kinds: tuple[RecordKind, ...]) -> set[str]:
+    """The kinds of records that we write in another way than a release does."""
+    found = set()
+    for kind in kinds:
+        key = releases_page.fields(release, f"{kind.name}Key")
+        assert key == ours(kind.key, release)
+        schema = release.messages[f"{kind.name}Key"]
+        number = schema["apiKey"] if release is not FIRST else int(schema["validVersions"])
+        assert number == kind.type
+        # A tagged field is where it is declared, and written last.
+        value = releases_page.fields(release, f"{kind.name}Value")
+        found |= {kind.name} if sorted(value) != sorted(ours(kind.value, release)) else set()
+    return found
+
+
+@later
+def test_records_have_kafkas_fields(release: Release) -> None:
+    kinds = (*STATE_KINDS, *GROUP_KINDS)
+    assert differing(release, kinds) == set()
+    theirs = {name.removesuffix("Value") for name in release.messages if name.endswith("Value")}
+    assert theirs == {kind.name for kind in kinds}
+
+
+def test_records_of_the_first_release_are_an_older_generation_or_rejects() -> None:
+    assert differing(FIRST, tuple(layout_of(3, kind.type).kind for kind in STATE_KINDS)) == set()
+    assert differing(FIRST, GROUP_KINDS) == REJECTED
+    theirs = {name.removesuffix("Value") for name in FIRST.messages if name.endswith("Value")}
+    assert theirs == {kind.name for kind in (*STATE_KINDS, *GROUP_KINDS)} | OLD
+
+
+@later
+def test_settings_are_kafkas(release: Release) -> None:
+    profile = "4.3.1" if release.name == "4.3" else release.name
+    mine = {(one.scope, one.name): one for one in catalogue(profile) if not one.internal}
+    theirs = {
+        (scope, name): printed
+        for scope in ("broker", "group", "topic")
+        for name, printed in release.printed(f"{scope}s").items()
+        if releases_page.SETTING.fullmatch(name)
+    }
+    assert mine.keys() == theirs.keys()
+    for key, setting in mine.items():
+        assert as_printed(setting, theirs[key]) == theirs[key], key
+
+
+def as_printed(setting: Setting, theirs: Printed) -> Printed:
+    """A setting as Kafka prints it; words in brackets are a duration in words, and the choices."""
+    text = setting.default
+    words = ",".join(text) if isinstance(text, tuple) else str(text)
+    words = words.lower() if isinstance(text, bool) else words or '""'
+    default = re.sub(r" \([^)]*\)$", "", theirs.default)
+    most = "" if setting.greatest is None else f",{setting.greatest}"
+    valid = "" if setting.least is None else f"[{setting.least},...{most}]"
+    # Kafka checks this one by its own code.
+    is_range = setting.kind in ("int", "short") and not setting.name.endswith("compression.codec")
+    kind = next(kafkas for kafkas, mine in KINDS.items() if mine == setting.kind)
+    said = theirs.default if words == default else words
+    return Printed(kind, said, valid if is_range else theirs.valid)
+
+
+@every
+def test_options_are_kafkas(release: Release) -> None:
+    groups, console = (tool.of_version(release.version) for tool in (SHARE_GROUPS, CONSOLE))
+    assert groups.options == release.options("share groups")
+    assert console.options == release.options("console")
+    assert groups.defaults["timeout"] == release.default_of("share groups", "timeout")
+
+
+@every
+def test_a_release_is_known_by_its_metadata_version(release: Release) -> None:
+    level, name = release.features["metadata.version"].split()
+    assert release_of(int(level)) == release.name
+    assert name.startswith(f"({release.name}-IV")
+
+
+@every
+def test_states_are_kafkas(release: Release) -> None:
+    theirs = releases_page.states(release)
+    assert [state.name.title() for state in DeliveryState if state.name.title() in theirs] == theirs
+
+
+@later
+def test_properties_of_consumers_are_kafkas(release: Release) -> None:
+    theirs = release.printed("consumers")
+    mine = {name: one for name, one in CONSUMER.items() if has_reached(release.version, one.since)}
+    assert {name for name in mine if not name.startswith("internal.")} == theirs.keys()
+    for name, printed in theirs.items():
+        assert mine[name].kind == printed.kind, name
+        choices = printed.valid.partition("[")[2].rstrip("]").split(", ")
+        assert not mine[name].choices or set(mine[name].choices) == set(choices), name
