@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sharelag.cli.telling import tell
 from sharelag.errors import NoLeaderError
 from sharelag.sources.inputs import Input
+from sharelag.tables.words import in_runs
 
 T = TypeVar("T")
 
@@ -73,12 +74,8 @@ def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str
         return []
     lines = [f"INCOMPLETE: not known: {one}" for one in lacks]
     if silent := silent_in(source):
-        numbers = ", ".join(map(str, silent))
-        s = "s" * (len(silent) > 1)
-        lines.append(
-            f"INCOMPLETE: share partitions whose state is in state partition{s} {numbers} are "
-            "missing"
-        )
+        where = in_runs(silent, "state partition")
+        lines.append(f"INCOMPLETE: share partitions whose state is in {where} are missing")
     return lines
 
 

@@ -26,6 +26,7 @@ from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_missing
 from sharelag.tables.reasons import KAFKA_SOURCE
 from sharelag.workbench.broker_metrics import BrokerMetrics
+from sharelag.workbench.gaps import of_state_partitions
 from sharelag.workbench.requests import Requests
 
 ENGINES = ("auto", "local", "spark")
@@ -255,18 +256,20 @@ def brief(
         found = begun.brief
         return Answer(
             found.table, found.rejected, begun.engine, generation=begun.choice.generation,
-            repeated=found.repeated, lacks=_lacks(begun, found.table),
+            repeated=found.repeated, lacks=_lacks(begun, found.table, found.places),
         )  # fmt: skip
 
 
-def _lacks(begun: Reading, states: pa.Table | None = None) -> tuple[str, ...]:
+def _lacks(
+    begun: Reading, states: pa.Table | None = None, places: pa.Table | None = None
+) -> tuple[str, ...]:
     """Say what is missing in files of records, which nobody has put together as a whole.
 
     Parameters
     ----------
     begun : Reading
-    states : pyarrow.Table, optional
-        Where share partitions stand, where their windows were not replayed.
+    states, places : pyarrow.Table, optional
+        Where share partitions stand and are stored, where their windows were not replayed.
     """
     from sharelag.metrics.loads import count_stateless
     from sharelag.sources.inputs import PrintedInput, RawInput, SegmentsInput
@@ -275,7 +278,13 @@ def _lacks(begun: Reading, states: pa.Table | None = None) -> tuple[str, ...]:
         return ()
     known = begun.table("windows") if states is None else states
     stateless = count_stateless(begun.table("groups"), known)
-    return of_missing(begun.table("gaps").num_rows, stateless)
+    # A log directory says itself which partitions it has.
+    elsewhere = (
+        ""
+        if isinstance(begun.source, SegmentsInput)
+        else of_state_partitions(begun.table("windows") if places is None else places)
+    )
+    return of_missing(begun.table("gaps").num_rows, stateless, elsewhere)
 
 
 def history_of(begun: Reading, since: datetime | None = None, most: int | None = None) -> Answer:

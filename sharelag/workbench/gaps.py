@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.loads import count_stateless
 from sharelag.tables.gaps import of_missing, of_rejected, of_settings
+from sharelag.tables.words import in_runs
+from sharelag.wire.placement import missing_partitions
 from sharelag.workbench.membership import NO_RECORDS, leaderless
 
 
@@ -34,8 +38,18 @@ def of_evidence(
 
 def of_state_topic(evidence: Evidence) -> tuple[str, ...]:
     """Which records of the state topic are missing."""
-    lacks = 0 if evidence.lag_only else count_stateless(evidence.groups, evidence.windows)
-    return of_missing(evidence.gaps.num_rows, lacks)
+    if evidence.lag_only:
+        return of_missing(evidence.gaps.num_rows, 0)
+    stateless = count_stateless(evidence.groups, evidence.windows)
+    return of_missing(evidence.gaps.num_rows, stateless, of_state_partitions(evidence.windows))
+
+
+def of_state_partitions(places: pa.Table) -> str:
+    """Which state partitions have no record although the keys of the others call for some."""
+    told = missing_partitions(places)
+    if told is None:
+        return ""
+    return f"{in_runs(told.missing, 'partition')} of the state topic, which has {told.words}"
 
 
 def of_groups(evidence: Evidence) -> tuple[str, ...]:
