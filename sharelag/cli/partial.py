@@ -7,7 +7,7 @@ and exports would be wrong without saying so, and are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from sharelag.cli.telling import tell
@@ -66,6 +66,14 @@ def marked(
         return rows
     mark = {"complete": False} | ({"unread_state_partitions": silent} if silent else {})
     return [row | mark for row in rows]
+
+
+def with_repeats(rows: Iterable[dict[str, Any]], repeated: int) -> Iterable[dict[str, Any]]:
+    """Return rows that say, each of them, how many records of the input were left out as repeats.
+
+    Of formats with columns for people this is in a note alone.
+    """
+    return (row | {"repeated_records": repeated} for row in rows) if repeated else rows
 
 
 def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str]:

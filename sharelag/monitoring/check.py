@@ -25,10 +25,10 @@ from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
 from sharelag.reading import OVER, Reading
 from sharelag.replay.moment import Choice, Moment
 from sharelag.sources.inputs import Input
-from sharelag.tables.level import OK, of_rule, rank, worst
+from sharelag.tables.level import OK, UNKNOWN, of_rule, rank, worst
 from sharelag.tables.words import counted
 from sharelag.workbench import investigate
-from sharelag.workbench.engine import reading
+from sharelag.workbench.engine import lacks_of, reading
 
 #: The outcome of one rule for one group.
 CHECKED = pa.schema(
@@ -123,6 +123,14 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         else:
             found = series(rule, moments)
         rows += _rows(rule, found, known)
+    # What is missing may be what breaks a rule.
+    brief = begun.brief if _need_lag_alone(rules) else None
+    lacks = lacks_of(begun, *((brief.table, brief.places) if brief else ()))
+    rows += [
+        dict.fromkeys(CHECKED.names)
+        | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
+        for one in lacks
+    ]
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sharelag.model import SharePartition
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, flat, keys
-from sharelag.tables.words import counted
+from sharelag.tables.words import counted, in_runs
 from sharelag.wire.fields import STATE_TOPIC
 
 #: Columns of where share partitions are stored, among those of `sharelag.schemas.WINDOWS`.
@@ -81,7 +81,7 @@ def abs_hashes(texts: pa.Array) -> NDArray[np.int64]:
     return np.where(hashed == np.iinfo(np.int32).min, 0, np.abs(hashed.astype(np.int64)))
 
 
-class Told(NamedTuple):
+class Missing(NamedTuple):
     """State partitions that are missing, as the keys of those that are there tell."""
 
     possible: tuple[int, ...]
@@ -97,7 +97,7 @@ class Told(NamedTuple):
         return f"{'at least ' if others else ''}{counted(least, 'partition')}{usual}"
 
 
-def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Told | None:
+def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missing | None:
     """Return which state partitions are missing, where the keys of the others leave no doubt.
 
     Parameters
@@ -110,7 +110,7 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Told |
 
     Returns
     -------
-    Told or None
+    Missing or None
         None: nothing is missing, or that cannot be known. A share partition in a state partition
         where Kafka would not put it leaves everything unknown.
     """
@@ -138,7 +138,15 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Told |
         is_whole = (possible == len(there)).tolist()
     if any(is_whole):
         return None
-    return Told(tuple(possible.tolist()), frozenset(range(possible[0])) - there)
+    return Missing(tuple(possible.tolist()), frozenset(range(possible[0])) - there)
+
+
+def missing_in_words(states: Arrow) -> str:
+    """Return what `missing_partitions` finds without folders; empty where it is nothing."""
+    found = missing_partitions(states)
+    if found is None:
+        return ""
+    return f"{in_runs(found.missing, 'partition')} of the state topic, which has {found.words}"
 
 
 def _divisors(number: int) -> NDArray[np.int64]:
@@ -151,7 +159,7 @@ def _divisors(number: int) -> NDArray[np.int64]:
 def _is_rare(occupied: int, topics: int, number: int) -> bool:
     """Whether it is a rare chance that so many topics are in so few state partitions.
 
-    The share partitions of a topic are no chance each: their texts differ by a digit or two.
+    Topics count, and not their share partitions, whose texts differ by a digit or two only.
     """
     if occupied >= number:
         return False

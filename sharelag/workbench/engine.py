@@ -26,7 +26,6 @@ from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_missing
 from sharelag.tables.reasons import KAFKA_SOURCE
 from sharelag.workbench.broker_metrics import BrokerMetrics
-from sharelag.workbench.gaps import of_state_partitions
 from sharelag.workbench.requests import Requests
 
 ENGINES = ("auto", "local", "spark")
@@ -190,7 +189,7 @@ def windows(
             holders = requests.holders(lag, begun.table("windows"), now)
             table = with_holders(table, holders)
         answer = Answer.of(begun, begun.choice.of(table.sort_by(ORDER)))
-        lacks = (*_lacks(begun), *(requests.lacks if requests else ()))
+        lacks = (*lacks_of(begun), *(requests.lacks if requests else ()))
         return replace(answer, now=now, holders=holders, lacks=lacks)
 
 
@@ -210,7 +209,7 @@ def lag(
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
         answer = Answer.of(begun, begun.rollup(by) if by else begun.table("lag"))
-        return replace(answer, lacks=_lacks(begun))
+        return replace(answer, lacks=lacks_of(begun))
 
 
 def lag_beside(
@@ -236,7 +235,7 @@ def lag_beside(
             found = with_holders(found, requests.holders(found, begun.table("windows"), now))
         if metrics is not None:
             found = with_measured(found, measured_arrow(found, metrics.table, now))
-        lacks = (*_lacks(begun), *(requests.lacks if requests else ()))
+        lacks = (*lacks_of(begun), *(requests.lacks if requests else ()))
         return replace(Answer.of(begun, found), now=now, lacks=lacks)
 
 
@@ -256,14 +255,16 @@ def brief(
         found = begun.brief
         return Answer(
             found.table, found.rejected, begun.engine, generation=begun.choice.generation,
-            repeated=found.repeated, lacks=_lacks(begun, found.table, found.places),
+            repeated=found.repeated, lacks=lacks_of(begun, found.table, found.places),
         )  # fmt: skip
 
 
-def _lacks(
+def lacks_of(
     begun: Reading, states: pa.Table | None = None, places: pa.Table | None = None
 ) -> tuple[str, ...]:
     """Say what is missing in files of records, which nobody has put together as a whole.
+
+    None of it is known of other inputs: a cluster and a capture have all or raise an error.
 
     Parameters
     ----------
@@ -273,6 +274,7 @@ def _lacks(
     """
     from sharelag.metrics.loads import count_stateless
     from sharelag.sources.inputs import PrintedInput, RawInput, SegmentsInput
+    from sharelag.wire.placement import missing_in_words
 
     if not isinstance(begun.source, PrintedInput | RawInput | SegmentsInput):
         return ()
@@ -282,7 +284,7 @@ def _lacks(
     elsewhere = (
         ""
         if isinstance(begun.source, SegmentsInput)
-        else of_state_partitions(begun.table("windows") if places is None else places)
+        else missing_in_words(begun.table("windows") if places is None else places)
     )
     return of_missing(begun.table("gaps").num_rows, stateless, elsewhere)
 

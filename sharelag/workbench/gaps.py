@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.loads import count_stateless
 from sharelag.tables.gaps import of_missing, of_rejected, of_settings
-from sharelag.tables.words import in_runs
-from sharelag.wire.placement import missing_partitions
+from sharelag.wire.placement import missing_in_words
 from sharelag.workbench.membership import NO_RECORDS, leaderless
 
 
@@ -41,15 +38,7 @@ def of_state_topic(evidence: Evidence) -> tuple[str, ...]:
     if evidence.lag_only:
         return of_missing(evidence.gaps.num_rows, 0)
     stateless = count_stateless(evidence.groups, evidence.windows)
-    return of_missing(evidence.gaps.num_rows, stateless, of_state_partitions(evidence.windows))
-
-
-def of_state_partitions(places: pa.Table) -> str:
-    """Which state partitions have no record although the keys of the others call for some."""
-    told = missing_partitions(places)
-    if told is None:
-        return ""
-    return f"{in_runs(told.missing, 'partition')} of the state topic, which has {told.words}"
+    return of_missing(evidence.gaps.num_rows, stateless, missing_in_words(evidence.windows))
 
 
 def of_groups(evidence: Evidence) -> tuple[str, ...]:

@@ -108,10 +108,10 @@ def test_kafkas_keys_tell_how_many_partitions_there_are(
     place = [answer["partition"] for answer in answers]
     whole = pa.table([*columns, [STATE_TOPIC] * len(keys), place], names=PLACES)
     half = whole.filter(pc.less(whole.column("record_partition"), partitions // 2))
-    for folders in (None, range(partitions)):
-        assert missing_partitions(whole, folders and set(folders)) is None
-    for folders in (None, range(partitions // 2)):
-        told = missing_partitions(half, folders and set(folders))
+    for all_of_it in (None, set(range(partitions))):
+        assert missing_partitions(whole, all_of_it) is None
+    for folders in (None, set(range(partitions // 2))):
+        told = missing_partitions(half, folders)
         assert told is not None
         assert told.possible == (partitions,)
         assert told.missing == set(range(partitions // 2, partitions))

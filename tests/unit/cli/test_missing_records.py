@@ -92,6 +92,11 @@ def test_repeats_are_told_by_every_command() -> None:
         done = sharelag(command, "--raw", raw, "--engine", "local")
         assert done.returncode == 0, done.stderr
         assert "31 records repeat another one; each counts once" in done.stderr, command
+    for command in ("windows", "lag", "health", "progress", "history", "members"):
+        done = sharelag(command, "--raw", raw, "--engine", "local", "-o", "json")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert rows
+        assert {row["repeated_records"] for row in rows} == {31}, command
     done = sharelag("decode", "--raw", raw, "--records", "state")
     assert len(done.stdout.splitlines()) == 67
 
@@ -227,6 +232,14 @@ def test_raw_records_of_a_few_state_partitions(tmp_path: Path, command: list[str
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert {row.get("complete", True) for row in rows} == {code == 0}
     assert "partitions 4-49 of the state topic, which has 50 partitions" in done.stderr
+    rules = tmp_path / "rules.yaml"
+    for rule in ("measure: lag, warn: 1, unknown: ok", "measure: poison, warn: 1, unknown: ok"):
+        rules.write_text(f"version: 1\nrules: [{{name: r, {rule}}}]")
+        for name, code in (("whole", 0), ("some", 3)):
+            raw = ("--raw", str(tmp_path / f"{name}.parquet"), "--engine", "local")
+            done = sharelag("check", "--rules", str(rules), *raw)
+            assert done.returncode == code, done.stdout
+        assert "not known: what is in partitions 4-49 of the state topic" in done.stdout
     done = sharelag("explain", "--raw", str(tmp_path / "some.parquet"), "--engine", "local")
     assert "not known: what is in partitions 4-49 of the state topic" in done.stderr
 
