@@ -38,7 +38,7 @@ from sharelag.cli.output import (
     summarise,
     write,
 )
-from sharelag.cli.partial import below_table, marked, note_partial
+from sharelag.cli.partial import below_table, marked, note_partial, with_repeats
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
@@ -70,7 +70,8 @@ def explain(
     if output == "human":
         write(explained(evidence, table, patience))
     else:
-        write(lines(marked(plain_rows(table), None, lacks), output))
+        rows = marked(plain_rows(table), None, lacks)
+        write(lines(with_repeats(rows, evidence.repeated), output))
     write(below_table(None, output, lacks))
     read_by(evidence, source, options["as_of"] is not None)
     note_requests(log, evidence.as_of)
@@ -175,7 +176,8 @@ def progress(
     evidence = with_metrics(evidence, metrics)
     rows = plain_rows(with_measured(evidence.progress, evidence.measured))
     rows = Order(sort, top).of(rows, "age_ms" if output == "human" else None)
-    write(lines(rows, output, views.progress(metrics is not None).columns))
+    shown = views.progress(metrics is not None).columns
+    write(lines(with_repeats(rows, evidence.repeated), output, shown))
     read_by(evidence, source, options["as_of"] is not None)
     note_metrics(metrics, evidence.measured)
 

@@ -22,6 +22,7 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.order import Order, order_options
 from sharelag.cli.output import groups_in, note, require_rows, start, summarise, write
+from sharelag.cli.partial import with_repeats
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
@@ -128,7 +129,8 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
         answer = engines.Answer.of(begun, membership.members_of(begun))
     there = groups_in(every) | groups_in(answer.table)
     require_rows(choice, moment, there, source, answer.rejected)
-    write(lines(plain_rows(answer.table), output, views.MEMBERS.columns))
+    rows = with_repeats(plain_rows(answer.table), answer.repeated)
+    write(lines(rows, output, views.MEMBERS.columns))
     note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "member")
 

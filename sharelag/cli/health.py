@@ -25,6 +25,7 @@ from sharelag.cli.output import (
     summarise,
     write,
 )
+from sharelag.cli.partial import with_repeats
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.tables import views
@@ -95,7 +96,8 @@ def health(output: str, engine: str, only_findings: bool, of_each: bool, **optio
     if of_each:
         with reading_bar(source) as read, engines.reading(read, engine, None, every) as begun:
             answer = investigate.snapshots_of(begun)
-        write(lines(plain_rows(answer.table), output, views.SNAPSHOTS.columns))
+        rows = with_repeats(plain_rows(answer.table), answer.repeated)
+        write(lines(rows, output, views.SNAPSHOTS.columns))
         summarise(answer, source, None, "share partition")
         return
     with (
@@ -104,10 +106,12 @@ def health(output: str, engine: str, only_findings: bool, of_each: bool, **optio
     ):
         answer, findings = investigate.health_of(begun)
     if only_findings:
-        write(lines(plain_rows(findings), output, views.FINDINGS.columns))
+        rows = with_repeats(plain_rows(findings), answer.repeated)
+        write(lines(rows, output, views.FINDINGS.columns))
         summarise(answer, source, None, "state partition")
         return
-    write(lines(plain_rows(answer.table), output, views.HEALTH.columns))
+    rows = with_repeats(plain_rows(answer.table), answer.repeated)
+    write(lines(rows, output, views.HEALTH.columns))
     if answer.table.num_rows:
         tell(f"format of the records: {formats(answer.table)}")
     else:

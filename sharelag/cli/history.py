@@ -28,6 +28,7 @@ from sharelag.cli.output import (
     summarise,
     write,
 )
+from sharelag.cli.partial import with_repeats
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.tables import views
@@ -93,13 +94,13 @@ def history(
             groups = groups_in(begun.table("windows"))
             require_rows(choice, moment or begin, groups, source, begun.counted.rejected)
             rows = (row for table in begun.history_tables(begin) for row in each_row(table))
-            write(lines(rows, output))
+            write(lines(with_repeats(rows, begun.counted.repeated), output))
             read_by(begun.evidence, source, options["as_of"] is not None)
             return
         # Where nothing happened there are no events, and yet there is the group.
         found = groups_in(begun.table("windows") if events else answer.table)
     require_rows(choice, moment or begin, found, source, answer.rejected)
-    write(lines(each_row(answer.table), output, columns))
+    write(lines(with_repeats(each_row(answer.table), answer.repeated), output, columns))
     if answer.left_out:
         tell(f"{answer.left_out:,} earlier records are not shown; -o csv prints all")
     summarise(answer, source, options["as_of"], unit)

@@ -46,6 +46,7 @@ from sharelag.cli.partial import (
     require_whole,
     silent_in,
     whole_or_partial,
+    with_repeats,
 )
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
@@ -170,7 +171,8 @@ def _lag(
         if output == "human" and sys.stdout.isatty():
             click.clear()
     shown = order.of(rows, "lag" if output == "human" else None)
-    write(lines(marked(shown, source, answer.lacks), output, view.columns))
+    said = with_repeats(marked(shown, source, answer.lacks), answer.repeated)
+    write(lines(said, output, view.columns))
     write(below_table(source, output, answer.lacks))
     summarise(
         answer, source, options["as_of"], by if by in ("group", "topic") else "share partition"

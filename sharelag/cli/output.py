@@ -120,7 +120,7 @@ def require_rows(
     choice: Any, moment: Any, groups: set[str], source: Any, rejected: int = 0
 ) -> None:
     """Name what was chosen and not found; finding nothing now is an error."""
-    from sharelag.workbench.engine import group_names, other_groups, without_records
+    from sharelag.workbench.engine import choose, group_names, other_groups, without_records
 
     missing = sorted(choice.groups - groups)
     requested = ", ".join(
@@ -135,6 +135,8 @@ def require_rows(
         for name in missing
     ]
     if not groups and moment is None:
+        if said and not (known or kinds or rejected) and choose("auto", source) == "local":
+            said.append(without_records(source))
         if said:
             raise InputError("; ".join(said))
         if rejected and not where:

@@ -7,12 +7,13 @@ and exports would be wrong without saying so, and are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from sharelag.cli.telling import tell
 from sharelag.errors import NoLeaderError
 from sharelag.sources.inputs import Input
+from sharelag.tables.words import in_runs
 
 T = TypeVar("T")
 
@@ -67,18 +68,22 @@ def marked(
     return [row | mark for row in rows]
 
 
+def with_repeats(rows: Iterable[dict[str, Any]], repeated: int) -> Iterable[dict[str, Any]]:
+    """Return rows that say, each of them, how many records of the input were left out as repeats.
+
+    Of formats with columns for people this is in a note alone.
+    """
+    return (row | {"repeated_records": repeated} for row in rows) if repeated else rows
+
+
 def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str]:
     """Return the lines that follow a table for people, if something is missing in it."""
     if output != "human":
         return []
     lines = [f"INCOMPLETE: not known: {one}" for one in lacks]
     if silent := silent_in(source):
-        numbers = ", ".join(map(str, silent))
-        s = "s" * (len(silent) > 1)
-        lines.append(
-            f"INCOMPLETE: share partitions whose state is in state partition{s} {numbers} are "
-            "missing"
-        )
+        where = in_runs(silent, "state partition")
+        lines.append(f"INCOMPLETE: share partitions whose state is in {where} are missing")
     return lines
 
 

@@ -112,6 +112,7 @@ def settings(
         _print(found, output, problems)
         if kafka_version is None:
             tell(f"checked as Kafka {NEWEST}, which is assumed without --kafka-version")
+            _note_others(values, profile)
         _note_commands(found, values, sorted(choice_of(options).groups) or [_ANY_GROUP], profile)
         return _status(found)
     if kafka_version:
@@ -127,19 +128,34 @@ def _status(found: Any) -> int:
 def _in_force(
     given: dict[str, str], output: str, engine: str, options: dict[str, Any], problems: bool
 ) -> Any:
-    from sharelag.metrics.settings_in_force import settings_in_force
+    from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_force
     from sharelag.workbench.engine import Answer
+    from sharelag.workbench.kafka_version import told_version
 
     source = source_of(options)
     known, groups, rejected, engine = _known(source, engine, options)
     brokers = source.nodes().num_rows or None
-    found = settings_in_force(known, sorted(groups), given, brokers)
+    version = told_version(source) if given else None
+    profile = judged_as(known, version)
+    found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = Answer(found, rejected, engine)
     _print(answer.table, output, problems)
     note_settings(known, sorted(groups))
     summarise(answer, source, None, "setting")
-    _note_commands(found, given, sorted(groups), NEWEST, source)
+    if given:
+        tell(f"checked as Kafka {profile}, {'of the input' if version else UNTOLD}")
+        if not version:
+            _note_others(given, profile)
+    _note_commands(found, given, sorted(groups), profile, source)
     return answer.table
+
+
+def _note_others(given: dict[str, str], profile: str) -> None:
+    """Print which versions of Kafka would say something else."""
+    from sharelag.model.settings import differing
+
+    for sentence in differing(given, profile):
+        tell(terminal(sentence))
 
 
 def _note_commands(
@@ -192,9 +208,10 @@ def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> i
 def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
     from sharelag.metrics.settings_in_force import lint_rows
     from sharelag.model.settings import unknown_properties
+    from sharelag.sources.kafka.config import read_properties
     from sharelag.tables.lines import lines, plain_rows
 
-    properties = _properties(path)
+    properties = read_properties(path)
     unknown = unknown_properties(properties)
     if len(unknown) == len(properties):
         raise InputError(
@@ -218,17 +235,6 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
     if others := [name for name in unknown if name not in found.column("name").to_pylist()]:
         tell(terminal(f"not Kafka's own, so for its plug-ins or ignored: {', '.join(others)}"))
     return int(found.num_rows > 0)
-
-
-def _properties(path: Path) -> dict[str, str]:
-    from sharelag.sources.kafka.config import read_properties
-
-    try:
-        return read_properties(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not a properties file: {error}") from error
 
 
 def _print(table: Any, output: str, problems: bool) -> None:

@@ -38,6 +38,7 @@ from sharelag.cli.partial import (
     note_partial,
     silent_in,
     whole_or_partial,
+    with_repeats,
 )
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
@@ -104,7 +105,7 @@ def windows(
             rows = [row | {"held": held.get(tuple(row[n] for n in key), [])} for row in rows]
         write(pictures(rows, _painted if sys.stdout.isatty() else None))
     else:
-        write(lines(rows, output, columns))
+        write(lines(with_repeats(rows, answer.repeated), output, columns))
     write(below_table(source, output, answer.lacks))
     summarise(answer, source, options["as_of"], "share partition")
     if log is not None:

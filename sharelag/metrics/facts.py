@@ -178,11 +178,28 @@ class Facts:
 
         A group whose ``share.auto.offset.reset`` is not earliest may skip what is there.
         """
-        reason = flat(self.evidence.lag.column("lag_reason")).fill_null("")
-        is_new = np.asarray(pc.equal(reason, NO_START_OFFSET).to_numpy(zero_copy_only=False), bool)
         there = np.maximum(self.lag("end_offset") - self.lag("log_start_offset"), 0)
         from_earliest = self.setting_text("share.auto.offset.reset") == "earliest"
-        return np.where(is_new & ((there == 0) | from_earliest), there, np.nan)
+        return np.where(self.never_fetched & ((there == 0) | from_earliest), there, np.nan)
+
+    @cached_property
+    def left(self) -> Floats:
+        """Lag, or what waits in a share partition that was never fetched; NaN where unknown."""
+        return np.where(np.isnan(self.lag("lag")), self.waiting, self.lag("lag"))
+
+    @property
+    def left_lag(self) -> pa.Table:
+        """The lag table with `left` as its column ``lag``."""
+        lag, left = self.evidence.lag, self.left
+        place = lag.schema.get_field_index("lag")
+        column = pa.array(np.nan_to_num(left).astype(np.int64), mask=np.isnan(left))
+        return lag.set_column(place, lag.schema.field(place), column)
+
+    @cached_property
+    def never_fetched(self) -> Bools:
+        """Whether nothing of a share partition was ever finished or given back."""
+        reason = flat(self.evidence.lag.column("lag_reason")).fill_null("")
+        return np.asarray(pc.equal(reason, NO_START_OFFSET).to_numpy(zero_copy_only=False), bool)
 
     @cached_property
     def stable_end(self) -> Floats:

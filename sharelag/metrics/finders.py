@@ -10,13 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow.compute as pc
 
 from sharelag.metrics.facts import Bools, Facts, Floats, sums
 from sharelag.metrics.observed import BINS
 from sharelag.model.defects import BY_CAUSE
-from sharelag.schemas.arrow import flat
-from sharelag.tables.reasons import NO_START_OFFSET
 
 
 @dataclass(frozen=True)
@@ -327,12 +324,10 @@ def compaction_holes(facts: Facts) -> Found:
 
 def not_started(facts: Facts) -> Found:
     """Find share partitions with records but without a start offset: nothing was finished yet."""
-    reason = flat(facts.evidence.lag.column("lag_reason")).fill_null("")
-    is_unstarted = pc.equal(reason, NO_START_OFFSET).to_numpy(zero_copy_only=False)
     waiting = facts.lag("end_offset") > facts.lag("log_start_offset")
     from_earliest = np.asarray(facts.setting_text("share.auto.offset.reset") == "earliest", bool)
     came = (facts.arrived > 0) | (waiting & from_earliest)
-    where = np.asarray(is_unstarted, bool) & came
+    where = facts.never_fetched & came
     unknown = np.full(len(where), np.nan)
     evidence = {
         "members": facts.members,

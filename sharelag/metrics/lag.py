@@ -35,6 +35,7 @@ from sharelag.tables.reasons import (
     NO_END_OFFSET_THEN,
     NO_START_OFFSET,
     PARTIAL_STATE,
+    RECORDS_MISSING,
     REJECTED_RECORDS,
     START_BELOW_LOG_START,
     UNKNOWN_TOPIC,
@@ -49,7 +50,8 @@ BRIEF = pa.schema(
         schemas.LAG.field(name)
         for name in (
             *("group_id", "topic", "topic_id", "partition", "leader_epoch", "start_offset"),
-            *("end_offset", "delivery_complete_count", "lag", "lag_reason", "as_of"),
+            *("log_start_offset", "end_offset", "delivery_complete_count"),
+            *("lag", "lag_reason", "as_of"),
         )
     ]
 )
@@ -166,7 +168,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     notes = {
         START_BELOW_LOG_START: n.has_start & n.has_log_start & (n.effective < n.log_start),
         COUNT_DIFFERS: n.has_start & n.has_count & (n.count != complete),
-        PARTIAL_STATE: ~bools(joined, "from_snapshot"),
+        PARTIAL_STATE: ~n.is_whole,
         ARCHIVING: runs.sum((int(DeliveryState.ARCHIVING),)) > 0,
         REJECTED_RECORDS: n.rejected > 0,
     }
@@ -246,6 +248,7 @@ class _Numbers:
         self.count, self.has_count = numbers(joined, "delivery_complete_count")
         self.end, self.has_end = numbers(joined, "end_offset")
         self.log_start, self.has_log_start = numbers(joined, "log_start_offset")
+        self.is_whole = bools(joined, "from_snapshot")
         self.rejected, _ = numbers(joined, "rejected_records")
 
 
@@ -265,6 +268,7 @@ def _reasons(
     is_negative: NDArray[np.bool_],
 ) -> pa.Array:
     cases = [
+        (~n.has_start & ~n.is_whole, RECORDS_MISSING),
         (~n.has_start, NO_START_OFFSET),
         (~n.has_count, NO_COMPLETE_COUNT),
         (~has_topic, UNKNOWN_TOPIC),

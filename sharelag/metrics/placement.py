@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag.model import DeliveryState
 from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, Arrow
 from sharelag.schemas.arrow import as_table, flat
 from sharelag.schemas.arrow import keys as texts
 from sharelag.tables.words import counted
+from sharelag.wire.placement import abs_hashes
 
 #: Number of partitions of the state topic, or of several state topics by name; None: unknown.
 Partitions: TypeAlias = int | Mapping[str, int] | None
@@ -58,7 +58,7 @@ def state_partitions(keys: pa.Array, partitions: pa.Array) -> pa.Array:
     known = pc.and_(pc.is_valid(keys), pc.greater(partitions, 0).fill_null(False))
     mask = np.asarray(known.to_numpy(zero_copy_only=False), bool)
     placed = np.zeros(len(keys), np.int64)
-    placed[mask] = _abs_hashes(keys.filter(known)) % partitions.filter(known).to_numpy()
+    placed[mask] = abs_hashes(keys.filter(known)) % partitions.filter(known).to_numpy()
     return pa.array(placed, pa.int32(), mask=~mask)
 
 
@@ -99,32 +99,6 @@ def in_words(found: Arrow) -> list[str]:
             place += f", {row['group_id']}:{row['topic_id']}:{row['partition']}"
         said.append(f"{place}: {row['summary']}")
     return said
-
-
-# ---- the hash ------------------------------------------------------------------------------------
-
-
-def _abs_hashes(keys: pa.Array) -> NDArray[np.int64]:
-    """Return ``Utils.abs`` of Java's ``String.hashCode`` for non-empty texts.
-
-    The hash is the sum of unit[i] * 31 ** (n - 1 - i) over the n UTF-16 units.
-    """
-    units = np.frombuffer("".join(keys.to_pylist()).encode("utf-16-le"), np.uint16).astype(
-        np.uint32
-    )
-    # Java encodes code points beyond 16 bits as two units.
-    lengths = pc.add(
-        pc.utf8_length(keys), pc.count_substring_regex(keys, r"[\x{10000}-\x{10FFFF}]")
-    ).to_numpy()
-    ends = np.cumsum(lengths)
-    exponents = np.repeat(ends, lengths) - 1 - np.arange(len(units))
-    powers = np.cumprod(np.concatenate([[1], np.full(lengths.max(initial=0), 31)]), dtype=np.uint32)
-    if not len(units):
-        return np.zeros(0, np.int64)
-    hashed = np.add.reduceat(units * powers[exponents], ends - lengths, dtype=np.uint32).view(
-        np.int32
-    )
-    return np.where(hashed == np.iinfo(np.int32).min, 0, np.abs(hashed.astype(np.int64)))
 
 
 def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:

@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_force, lint_consumer
-from sharelag.model.settings.catalogue import LATER, Typed, catalogue
+from sharelag.model.settings.catalogue import LATER, Typed, catalogue, profile_of
 from sharelag.model.settings.cautions import cautions
 from sharelag.model.settings.clients import OF_GROUP
 from sharelag.model.settings.rules import value_in
+from sharelag.model.versions import NEWEST
 from sharelag.tables.words import shell_word
 
 #: One property of a consumer that share consumers refuse or ignore.
@@ -26,6 +27,8 @@ IN_FORCE = pa.schema(
 )
 #: No row has a problem.
 NO_CONFLICT = "no setting conflicts with another, or with what Kafka accepts"
+#: Why settings were judged by a version that brokers do not report.
+UNTOLD = "by the settings that are known, as the input does not have their version"
 _GIVEN = "given"
 
 
@@ -34,6 +37,7 @@ def settings_in_force(
     groups: Iterable[str],
     given: Mapping[str, str] | None = None,
     brokers: int | None = None,
+    kafka_version: str | None = None,
 ) -> pa.Table:
     """Return the settings of some groups and of their brokers, each checked with the others.
 
@@ -46,6 +50,8 @@ def settings_in_force(
         Values to check as if they were set.
     brokers : int, optional
         How many brokers the cluster has, where that is known.
+    kafka_version : str, optional
+        Of the brokers; without it that of `judged_as`.
 
     Returns
     -------
@@ -54,7 +60,7 @@ def settings_in_force(
     """
     found = each_in_force(settings, [*groups, ""])
     theirs = found.pop("")
-    profile = "4.4" if any(one.name in theirs for one in LATER) else "4.3.1"
+    profile = judged_as(settings, kafka_version)
     rows = [
         row
         for group, force in found.items()
@@ -64,7 +70,20 @@ def settings_in_force(
     return pa.Table.from_pylist(rows, schema=IN_FORCE)
 
 
-def check_given(given: Mapping[str, str], profile: str = "4.3.1") -> pa.Table:
+def judged_as(settings: pa.Table, kafka_version: str | None = None) -> str:
+    """Return the version whose rules settings are judged by.
+
+    It is that of the brokers, where it is known. Otherwise brokers that describe settings, and none
+    of Kafka 4.4, are older; the rules of 4.3.1 hold for all of these. Of no settings it is the
+    newest.
+    """
+    if kafka_version is not None or not settings.num_rows:
+        return profile_of(kafka_version)
+    names = set(settings.column("name").to_pylist())
+    return NEWEST if any(one.name in names for one in LATER) else profile_of("4.3")
+
+
+def check_given(given: Mapping[str, str], profile: str = NEWEST) -> pa.Table:
     """Check values as if they were set on brokers and groups that have Kafka's defaults.
 
     Parameters
@@ -115,7 +134,7 @@ def _rows(
     given: Mapping[str, str],
     group: str | None,
     scope: str | None,
-    profile: str = "4.3.1",
+    profile: str = NEWEST,
     brokers: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     values: dict[str, object] = {

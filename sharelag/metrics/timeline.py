@@ -21,6 +21,7 @@ from sharelag.tables.reasons import (
     NO_COMPLETE_COUNT,
     NO_END_OFFSET_THEN,
     NO_START_OFFSET,
+    RECORDS_MISSING,
 )
 
 _STATE = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count")
@@ -138,7 +139,3 @@ def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
     }
     arrays = [columns[field.name].cast(field.type) for field in schemas.TIMELINE]
     return pa.Table.from_arrays(arrays, schema=schemas.TIMELINE)
-
-
-#: Why a past lag is null, in addition to the reasons of `sharelag.metrics.lag`.
-RECORDS_MISSING = "records_missing"

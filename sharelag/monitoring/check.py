@@ -25,10 +25,10 @@ from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
 from sharelag.reading import OVER, Reading
 from sharelag.replay.moment import Choice, Moment
 from sharelag.sources.inputs import Input
-from sharelag.tables.level import OK, of_rule, rank, worst
+from sharelag.tables.level import OK, UNKNOWN, of_rule, rank, worst
 from sharelag.tables.words import counted
 from sharelag.workbench import investigate
-from sharelag.workbench.engine import reading
+from sharelag.workbench.engine import lacks_of, reading
 
 #: The outcome of one rule for one group.
 CHECKED = pa.schema(
@@ -40,6 +40,7 @@ CHECKED = pa.schema(
         ("topic", pa.string()),  # of the worst share partition; null: the whole group is judged
         ("partition", pa.int32()),
         ("value", pa.float64()),  # milliseconds for durations; null: unknown or infinite
+        ("at_least", pa.bool_()),  # the value is a lower bound: a part of it is unknown
         ("warn", pa.float64()),
         ("critical", pa.float64()),
         ("since", schemas.TIMESTAMP),  # the latest start of the level; null: none, or unknown
@@ -122,6 +123,14 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         else:
             found = series(rule, moments)
         rows += _rows(rule, found, known)
+    # What is missing may be what breaks a rule.
+    brief = begun.brief if _need_lag_alone(rules) else None
+    lacks = lacks_of(begun, *((brief.table, brief.places) if brief else ()))
+    rows += [
+        dict.fromkeys(CHECKED.names)
+        | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
+        for one in lacks
+    ]
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)
@@ -180,6 +189,7 @@ def _of_group(
         topic=found.topic[place],
         partition=found.partition[place],
         value=value * rule.sign if np.isfinite(value) else None,
+        at_least=not found.is_exact[place, -1] if np.isfinite(value) else None,
         since=_moment(judged.since[place]),
         due=_moment(judged.due[place]),
         at_this_level=matching,
@@ -206,7 +216,7 @@ def _so_far(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     value, since = float(found.values[place, -1]), float(judged.since[place])
     words = _describe(rule, value)
     if found.not_started[place]:
-        return f"{'not judged: ' if rule.not_started == OK else ''}{found.reason[place]}"
+        return f"{'not judged: ' if rule.not_started == 'ok' else ''}{found.reason[place]}"
     if judged.is_unknown[place]:
         if np.isnan(value):
             return str(found.reason[place])
@@ -266,7 +276,7 @@ def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
     )
     level = str(judge(rule, found).level[0])
     summary = counted(len(words), "finding") + (f": {words[0]}" if words else "")
-    return _row(rule, level, value=values[0, 0], summary=summary)
+    return _row(rule, level, value=values[0, 0], at_least=False, summary=summary)
 
 
 def _row(rule: Rule, level: str, **known: Any) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag.errors import InputError
-from sharelag.pipeline.pieces import PIECE, pieces_frame
+from sharelag.pipeline.pieces import PIECE, note_unread, pieces_frame
 from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.consumed import CONSUMED_TABLES
 from sharelag.sources.files.consumed import ConsumedLog, read_piece
 from sharelag.sources.files.text_pieces import Piece
+from sharelag.sources.files.unread_lines import lacking_lines
 from sharelag.sources.spark.workers import map_in_arrow
 
 
@@ -43,14 +44,27 @@ def consumed(
     Raises
     ------
     InputError
-        There is no such table, or no file.
+        There is no such table, or no file, or no line of it could be read.
+
+    Notes
+    -----
+    The files are read once for that, ahead: a warning is logged where more than one of a hundred
+    lines could not be read, as the command marks its answer then.
     """
     if table not in CONSUMED_TABLES:
         raise InputError(f"unknown table {table!r}: choose one of {', '.join(CONSUMED_TABLES)}")
     log = ConsumedLog(Path(path))
     pieces = pieces_frame(spark, log.files, piece, log.path)
+    if table != "rejects":
+        counted = partial(_counted, separator=separator)
+        note_unread(pieces, counted, partial(lacking_lines, log.path, name=table))
     task = partial(_read_task, name=table, separator=separator)
     return map_in_arrow(pieces, task, CONSUMED_TABLES[table])
+
+
+def _counted(piece: Piece, separator: str) -> Iterator[tuple[tuple[int, int], pa.RecordBatch]]:
+    for one in read_piece(piece, separator):
+        yield (one.total, one.skipped), one.rejects
 
 
 def _read_task(

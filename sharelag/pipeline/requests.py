@@ -14,12 +14,13 @@ from sharelag.metrics.batching import batching
 from sharelag.metrics.memberships import memberships
 from sharelag.metrics.sessions import sessions
 from sharelag.pipeline.meeting import meet
-from sharelag.pipeline.pieces import PIECE, pieces_frame
+from sharelag.pipeline.pieces import PIECE, note_unread, pieces_frame
 from sharelag.replay.holds import holds_of
 from sharelag.schemas.arrow import for_spark
 from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
 from sharelag.sources.files.request_log import RequestLog, read_piece
 from sharelag.sources.files.text_pieces import Piece
+from sharelag.sources.files.unread_lines import lacking_requests
 from sharelag.sources.spark.workers import map_in_arrow
 from sharelag.wire.requests.tables import tables_of
 
@@ -50,16 +51,32 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
     Raises
     ------
     InputError
-        There is no such table.
+        There is no such table, or no request could be read.
+
+    Notes
+    -----
+    The log is read once for that, ahead: a warning is logged where more than one of a hundred
+    requests could not be read, as answers of one process are marked then.
     """
-    if name in _BY_GROUP:
-        return _by_group(spark, log, name, piece)
-    if name not in REQUEST_TABLES:
+    if name not in _BY_GROUP and name not in REQUEST_TABLES:
         known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
         raise InputError(f"unknown table {name!r}: choose one of {known}")
-    schema = REQUEST_TABLES[name]
     pieces = pieces_frame(spark, log.files, piece, log.path)
-    return map_in_arrow(pieces, partial(_read_task, name=name, zone=log.zone), schema)
+    if name != "rejects":
+        note_unread(pieces, partial(_counted, zone=log.zone), partial(lacking_requests, log.path))
+    if name in _BY_GROUP:
+        return _by_group(pieces, log.zone, name)
+    return _table(pieces, log.zone, name)
+
+
+def _counted(piece: Piece, zone: str) -> Iterator[tuple[tuple[int, int], pa.RecordBatch]]:
+    for lines in read_piece(piece, zone):
+        yield (lines.total, lines.skipped), lines.rejects
+
+
+def _table(pieces: DataFrame, zone: str, name: str) -> DataFrame:
+    schema = REQUEST_TABLES[name]
+    return map_in_arrow(pieces, partial(_read_task, name=name, zone=zone), schema)
 
 
 def _read_task(batches: Iterable[pa.RecordBatch], name: str, zone: str) -> Iterator[pa.RecordBatch]:
@@ -69,10 +86,10 @@ def _read_task(batches: Iterable[pa.RecordBatch], name: str, zone: str) -> Itera
                 yield for_spark(tables_of(lines)[name], REQUEST_TABLES[name])
 
 
-def _by_group(spark: SparkSession, log: RequestLog, name: str, piece: int) -> DataFrame:
+def _by_group(pieces: DataFrame, zone: str, name: str) -> DataFrame:
     """Bring all requests of a group into one task: a session may have any share partition."""
     schema, needed, made = _BY_GROUP[name]
-    frames = {one: request_frame(spark, log, one, piece) for one in needed}
+    frames = {one: _table(pieces, zone, one) for one in needed}
     if name == "holds":
         last = frames["requests"].agg(F.max(F.unix_micros("timestamp"))).first()
         made = partial(made, last=0 if last is None or last[0] is None else int(last[0]))

@@ -74,6 +74,7 @@ class QuickReading(Reading):
     ) -> None:
         super().__init__(source, as_of, choice, over)
         self._with_history, self._with_health = history, health
+        self._saw_group_records = False
         self._scanned: pa.Table | None = None  # the gaps that a scan for positions found
 
     @property
@@ -84,8 +85,8 @@ class QuickReading(Reading):
     @property
     def has_group_records(self) -> bool:
         """Whether the input has any record of the topic of group records."""
-        batches = self.source.batches(GROUP_TOPIC)
-        return any(pc.any(pc.equal(one.column("topic"), GROUP_TOPIC)).as_py() for one in batches)
+        _ = self._group_records
+        return self._saw_group_records
 
     def then(self, as_of: Moment) -> QuickReading:
         """Return a reading of the same records as of another moment, without history."""
@@ -241,12 +242,18 @@ class QuickReading(Reading):
             moment = self.now if self.as_of is not None else None
             found: Iterator[Decoded] = iter(())
             if self.group_records_refused is None:
-                found = decoded(self.source, GROUP_TOPIC, choice=self.choice.without_topics())
+                choice = self.choice.without_topics()
+                found = decoded(
+                    self.source, GROUP_TOPIC, choice=choice, seen=self._see_group_records
+                )
             return latest_group_records(
                 (up_to(one.records, moment) for one in found), schemas.GROUP_RECORDS
             )
 
         return self.once("group records", read)
+
+    def _see_group_records(self, raw: schemas.Arrow) -> None:
+        self._saw_group_records |= raw.num_rows > 0
 
     def _records(self, wanted: pa.Table) -> pa.Table:
         """Return all records of some share partitions; they are held in memory, so choose few."""

@@ -16,8 +16,12 @@ from sharelag.reading.partitions import earliest
 from sharelag.reading.tables import Tables
 from sharelag.reading.values import Brief, Each, Ledger, OfQueue, Rows
 from sharelag.replay.moment import Moment, filter_groups
+from sharelag.schemas import SETTINGS
 from sharelag.schemas.arrow import as_table
+from sharelag.tables.reasons import NO_START_OFFSET
+from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import TODAY
+from sharelag.wire.placement import PLACES
 
 if TYPE_CHECKING:
     from sharelag import schemas
@@ -53,13 +57,19 @@ class Reading(Tables):
 
     @property
     def lag_evidence(self) -> Evidence:
-        """Return evidence of lag alone: everything else is unknown."""
+        """Return evidence of lag alone: everything else is unknown.
+
+        The settings of groups are known where something was never fetched, as they say what waits.
+        """
         from sharelag.metrics.lag import with_unknown_terms
 
         found = self.brief
+        never = pc.equal(found.table.column("lag_reason"), NO_START_OFFSET)
+        groups = sorted(set(found.table.filter(never).column("group_id").to_pylist()))
         return Evidence(
             as_of=pc.max(found.table.column("as_of")).as_py() or datetime.now(UTC),
             lag=with_unknown_terms(found.table),
+            settings=self.source.settings(groups, []) if groups else SETTINGS.empty_table(),
             rejected=found.rejected,
             repeated=found.repeated,
             engine=self.engine,
@@ -213,12 +223,16 @@ class Reading(Tables):
         if found is None:
             counted = self.counted
             lags = self.table("lag").select(BRIEF.names)
-            return Brief(lags, counted.rejected, counted.repeated)
+            places = self.table("windows").select(PLACES)
+            return Brief(lags, places, counted.rejected, counted.repeated)
         stand = filter_groups(found.table, self.choice.groups)
         # Only now, after the state has been read: the other way round a lag could seem negative.
         ends = self.source.offsets(sorted(set(stand.column("topic_id").to_pylist())))
         lags = pa.Table.from_batches([brief_arrow(stand, ends)])
-        return Brief(self.choice.of(lags), found.rejected, found.repeated)
+        places = as_table(stand).append_column(
+            "record_topic", pa.repeat(STATE_TOPIC, stand.num_rows)
+        )
+        return Brief(self.choice.of(lags), places.select(PLACES), found.rejected, found.repeated)
 
     def _gather(self) -> Evidence:
         self._read_ahead()

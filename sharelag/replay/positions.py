@@ -37,14 +37,17 @@ POSITIONS = pa.schema(
         for name in (
             *("group_id", "topic_id", "partition"),
             *("leader_epoch", "start_offset", "delivery_complete_count"),
+            *("from_snapshot", "record_partition"),
         )
     ]
 )
 _KEY = POSITIONS.names[:3]
 #: About so many bytes of records are shared out among the threads at a time.
 _ROUND_BYTES = 64 << 20
-#: Columns of a state; PLACE is its state partition, AT the offset of its last record.
+#: Columns of a state; ALIVE is WHOLE after a snapshot, PLACE is its state partition, AT the offset
+#: of its last record.
 _ALIVE, _LEADER_EPOCH, _START_OFFSET, _COUNT, _PLACE, _AT = range(6)
+_WHOLE = 2
 _NEW = np.array([0, 0, UNINITIALIZED_START_OFFSET, UNINITIALIZED_DELIVERY_COMPLETE_COUNT, -2, -1])
 
 
@@ -189,7 +192,8 @@ def fold(
             if record_type[i] == SNAPSHOT:
                 states[k, _ALIVE] = 0
         elif record_type[i] == SNAPSHOT or states[k, _ALIVE] == 0:
-            states[k, _ALIVE], states[k, _LEADER_EPOCH] = 1, leader_epoch[i]
+            states[k, _ALIVE] = _WHOLE if record_type[i] == SNAPSHOT else 1
+            states[k, _LEADER_EPOCH] = leader_epoch[i]
             states[k, _START_OFFSET], states[k, _COUNT] = start_offset[i], count[i]
         else:
             if start_offset[i] != UNINITIALIZED_START_OFFSET:
@@ -208,6 +212,8 @@ def _positions(keys: ShareKeys, states: NDArray[np.int64]) -> pa.RecordBatch:
         pa.array(chosen[:, _LEADER_EPOCH]),
         _known(chosen[:, _START_OFFSET], UNINITIALIZED_START_OFFSET),
         _known(chosen[:, _COUNT], UNINITIALIZED_DELIVERY_COMPLETE_COUNT),
+        pa.array(chosen[:, _ALIVE] == _WHOLE),
+        _known(chosen[:, _PLACE], -1),
     ]
     arrays = [*names.columns, *numbers]
     return pa.RecordBatch.from_arrays(

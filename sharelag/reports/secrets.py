@@ -68,7 +68,7 @@ def secrets_of(
         name: value for name, value in os.environ.items() if len(value) >= _LEAST_IN_ENVIRONMENT
     }
     if command_config:
-        with suppress(OSError, ValueError):
+        with suppress(ConfigError):
             settings |= read_properties(Path(command_config))
     with suppress(ValueError):
         settings |= dict(json.loads(os.environ.get(PROPERTIES, "{}")))

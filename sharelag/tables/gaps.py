@@ -18,7 +18,7 @@ def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]
     return (f"{records}; {shows} shows {'it' if rejected == 1 else 'them'}",) if rejected else ()
 
 
-def of_missing(places: int, stateless: int) -> tuple[str, ...]:
+def of_missing(places: int, stateless: int, elsewhere: str = "") -> tuple[str, ...]:
     """Say which records of the state topic are missing, as far as that is known.
 
     Parameters
@@ -27,6 +27,8 @@ def of_missing(places: int, stateless: int) -> tuple[str, ...]:
         Places of the state topic where offsets are missing.
     stateless : int
         Share partitions without a state that their groups have initialized.
+    elsewhere : str
+        State partitions of which there is no record, in words.
     """
     said = []
     if places:
@@ -39,6 +41,8 @@ def of_missing(places: int, stateless: int) -> tuple[str, ...]:
             f"the state of {counted(stateless, 'share partition')} that their groups have "
             "initialized: its records are missing"
         )
+    if elsewhere:
+        said.append(f"what is in {elsewhere}: give the records of all of them")
     return tuple(said)
 
 

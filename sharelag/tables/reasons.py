@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Why a lag is null: the first that applies.
 NO_START_OFFSET = "no_start_offset"  # initialised, but nothing was fetched yet
+RECORDS_MISSING = "records_missing"  # no snapshot was read, so the state is not known
 NO_COMPLETE_COUNT = "no_delivery_complete_count"  # last written by a broker before 4.2, or reset
 UNKNOWN_TOPIC = "unknown_topic"  # no offsets: deleted, not authorized, or not captured
 NO_END_OFFSET = "no_end_offset"  # the partition's leader did not answer
@@ -11,6 +12,9 @@ NO_END_OFFSET_THEN = "no_end_offset_then"  # the end is known only for another m
 NEGATIVE_LAG = "negative_lag"  # the start is beyond the end, or the end is older than the state
 REASONS = {
     NO_START_OFFSET: "no record was fetched yet, so the start offset is unknown",
+    RECORDS_MISSING: (
+        "records of the state topic are missing: there was no snapshot of the share partition yet"
+    ),
     NO_COMPLETE_COUNT: (
         "no delivery complete count yet (broker before 4.2, or no write since a reset); the column "
         "effective_lag, counted from the state batches, needs none"

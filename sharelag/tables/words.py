@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import count, groupby
 from numbers import Integral
 from pathlib import Path
 from shlex import quote
@@ -37,9 +39,17 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def counted(count: int, name: str) -> str:
+def counted(number: int, name: str) -> str:
     """``1 record``, ``2 records``."""
-    return f"{count:,} {name}{'s' * (count != 1)}"
+    return f"{number:,} {name}{'s' * (number != 1)}"
+
+
+def in_runs(numbers: Iterable[int], name: str) -> str:
+    """``partition 2``, ``partitions 0, 1`` or ``partitions 0, 4-49``."""
+    ordered, place = sorted(numbers), count()
+    runs = [list(run) for _, run in groupby(ordered, lambda number: number - next(place))]
+    words = (f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return f"{name}{'s' * (len(ordered) > 1)} {', '.join(words)}"
 
 
 def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:

@@ -1,11 +1,35 @@
-"""The partition of ``__share_group_state`` that stores a share partition."""
+"""The partition of ``__share_group_state`` that stores a share partition, and how many there are.
+
+Kafka stores a share partition in ``Utils.abs(hash) % n``, so each key that was read divides what
+``n`` can be: ``hash - partition`` is a multiple of it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Set
+from math import lgamma, log
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
 from sharelag.model import SharePartition
+from sharelag.schemas import SHARE_PARTITION, Arrow
+from sharelag.schemas.arrow import as_table, flat, keys
+from sharelag.tables.words import counted, in_runs
+from sharelag.wire.fields import STATE_TOPIC
+
+#: Columns of where share partitions are stored, among those of `sharelag.schemas.WINDOWS`.
+PLACES = [*SHARE_PARTITION, "record_topic", "record_partition"]
+#: Kafka's default of ``share.coordinator.state.topic.num.partitions``.
+USUAL = 50
+#: What is as unlikely as this did not happen by chance.
+_CHANCE = 1e-6
 
 
-def state_partition(share_partition: SharePartition, partitions: int = 50) -> int:
+def state_partition(share_partition: SharePartition, partitions: int = USUAL) -> int:
     """Return the partition of the state topic that stores a share partition.
 
     Parameters
@@ -32,3 +56,112 @@ def abs_hash(text: str) -> int:
     if hashed >= 1 << 31:
         hashed -= 1 << 32
     return 0 if hashed == -(1 << 31) else abs(hashed)
+
+
+def abs_hashes(texts: pa.Array) -> NDArray[np.int64]:
+    """Return `abs_hash` of non-empty texts.
+
+    The hash is the sum of unit[i] * 31 ** (n - 1 - i) over the n UTF-16 units.
+    """
+    units = np.frombuffer("".join(texts.to_pylist()).encode("utf-16-le"), np.uint16).astype(
+        np.uint32
+    )
+    # Java encodes code points beyond 16 bits as two units.
+    lengths = pc.add(
+        pc.utf8_length(texts), pc.count_substring_regex(texts, r"[\x{10000}-\x{10FFFF}]")
+    ).to_numpy()
+    ends = np.cumsum(lengths)
+    exponents = np.repeat(ends, lengths) - 1 - np.arange(len(units))
+    powers = np.cumprod(np.concatenate([[1], np.full(lengths.max(initial=0), 31)]), dtype=np.uint32)
+    if not len(units):
+        return np.zeros(0, np.int64)
+    hashed = np.add.reduceat(units * powers[exponents], ends - lengths, dtype=np.uint32).view(
+        np.int32
+    )
+    return np.where(hashed == np.iinfo(np.int32).min, 0, np.abs(hashed.astype(np.int64)))
+
+
+class Missing(NamedTuple):
+    """State partitions that are missing, as the keys of those that are there tell."""
+
+    possible: tuple[int, ...]
+    """How many the state topic may have, ascending."""
+    missing: frozenset[int]
+    """Those below the least of these numbers that are not there."""
+
+    @property
+    def words(self) -> str:
+        """``50 partitions``, or ``at least 8 partitions``."""
+        least, *others = self.possible
+        usual = f" (Kafka's default of {USUAL} fits)" if USUAL in others else ""
+        return f"{'at least ' if others else ''}{counted(least, 'partition')}{usual}"
+
+
+def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missing | None:
+    """Return which state partitions are missing, where the keys of the others leave no doubt.
+
+    Parameters
+    ----------
+    states : pyarrow.RecordBatch or pyarrow.Table
+        `PLACES` of share partitions, each once or more often.
+    folders : set of int, optional
+        The state partitions that are there, also those without records. Without it any that has no
+        share partition is missing, or has none: the latter only where it would be a rare chance.
+
+    Returns
+    -------
+    Missing or None
+        None: nothing is missing, or that cannot be known. A share partition in a state partition
+        where Kafka would not put it leaves everything unknown.
+    """
+    table = as_table(states)
+    table = table.filter(pc.equal(table.column("record_topic"), STATE_TOPIC))
+    place = flat(table.column("record_partition")).to_numpy(zero_copy_only=False).astype(np.int64)
+    if not len(place):
+        return None
+    there = frozenset(folders or ()) | frozenset(np.unique(place).tolist())
+    spread = np.unique(abs_hashes(keys(table, SHARE_PARTITION)) - place)
+    common = int(np.gcd.reduce(spread))
+    possible = _divisors(common)
+    possible = possible[possible > max(there)]
+    if not len(possible) or spread[0] < 0:
+        return None
+    # Of a few keys, all may be where another number would have put them; of many none is by chance.
+    shared = np.gcd.outer(possible, possible)
+    with np.errstate(over="ignore"):
+        luck = (len(spread) - 1) * np.log(shared / possible[np.newaxis, :]).min(axis=1)
+    possible = possible[luck > log(_CHANCE)]
+    if folders is None:
+        topics = len(pc.unique(table.column("topic_id")))
+        is_whole = [not _is_rare(len(there), topics, number) for number in possible.tolist()]
+    else:
+        is_whole = (possible == len(there)).tolist()
+    if any(is_whole):
+        return None
+    return Missing(tuple(possible.tolist()), frozenset(range(possible[0])) - there)
+
+
+def missing_in_words(states: Arrow) -> str:
+    """Return what `missing_partitions` finds without folders; empty where it is nothing."""
+    found = missing_partitions(states)
+    if found is None:
+        return ""
+    return f"{in_runs(found.missing, 'partition')} of the state topic, which has {found.words}"
+
+
+def _divisors(number: int) -> NDArray[np.int64]:
+    """Return all divisors of a hash, ascending; of 0, of which all are, none."""
+    small = np.arange(1, int(number**0.5) + 1)
+    small = small[number % small == 0]
+    return np.unique(np.concatenate([small, number // np.maximum(small, 1)]))
+
+
+def _is_rare(occupied: int, topics: int, number: int) -> bool:
+    """Whether it is a rare chance that so many topics are in so few state partitions.
+
+    Topics count, and not their share partitions, whose texts differ by a digit or two only.
+    """
+    if occupied >= number:
+        return False
+    ways = lgamma(number + 1) - lgamma(occupied + 1) - lgamma(number - occupied + 1)
+    return ways + topics * log(occupied / number) < log(_CHANCE)

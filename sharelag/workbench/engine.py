@@ -189,7 +189,7 @@ def windows(
             holders = requests.holders(lag, begun.table("windows"), now)
             table = with_holders(table, holders)
         answer = Answer.of(begun, begun.choice.of(table.sort_by(ORDER)))
-        lacks = (*_lacks(begun), *(requests.lacks if requests else ()))
+        lacks = (*lacks_of(begun), *(requests.lacks if requests else ()))
         return replace(answer, now=now, holders=holders, lacks=lacks)
 
 
@@ -209,7 +209,7 @@ def lag(
     """
     with reading(source, engine, as_of, choice, history=False) as begun:
         answer = Answer.of(begun, begun.rollup(by) if by else begun.table("lag"))
-        return replace(answer, lacks=_lacks(begun))
+        return replace(answer, lacks=lacks_of(begun))
 
 
 def lag_beside(
@@ -235,7 +235,7 @@ def lag_beside(
             found = with_holders(found, requests.holders(found, begun.table("windows"), now))
         if metrics is not None:
             found = with_measured(found, measured_arrow(found, metrics.table, now))
-        lacks = (*_lacks(begun), *(requests.lacks if requests else ()))
+        lacks = (*lacks_of(begun), *(requests.lacks if requests else ()))
         return replace(Answer.of(begun, found), now=now, lacks=lacks)
 
 
@@ -255,27 +255,38 @@ def brief(
         found = begun.brief
         return Answer(
             found.table, found.rejected, begun.engine, generation=begun.choice.generation,
-            repeated=found.repeated, lacks=_lacks(begun, found.table),
+            repeated=found.repeated, lacks=lacks_of(begun, found.table, found.places),
         )  # fmt: skip
 
 
-def _lacks(begun: Reading, states: pa.Table | None = None) -> tuple[str, ...]:
+def lacks_of(
+    begun: Reading, states: pa.Table | None = None, places: pa.Table | None = None
+) -> tuple[str, ...]:
     """Say what is missing in files of records, which nobody has put together as a whole.
+
+    None of it is known of other inputs: a cluster and a capture have all or raise an error.
 
     Parameters
     ----------
     begun : Reading
-    states : pyarrow.Table, optional
-        Where share partitions stand, where their windows were not replayed.
+    states, places : pyarrow.Table, optional
+        Where share partitions stand and are stored, where their windows were not replayed.
     """
     from sharelag.metrics.loads import count_stateless
     from sharelag.sources.inputs import PrintedInput, RawInput, SegmentsInput
+    from sharelag.wire.placement import missing_in_words
 
     if not isinstance(begun.source, PrintedInput | RawInput | SegmentsInput):
         return ()
     known = begun.table("windows") if states is None else states
     stateless = count_stateless(begun.table("groups"), known)
-    return of_missing(begun.table("gaps").num_rows, stateless)
+    # A log directory says itself which partitions it has.
+    elsewhere = (
+        ""
+        if isinstance(begun.source, SegmentsInput)
+        else missing_in_words(begun.table("windows") if places is None else places)
+    )
+    return of_missing(begun.table("gaps").num_rows, stateless, elsewhere)
 
 
 def history_of(begun: Reading, since: datetime | None = None, most: int | None = None) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.loads import count_stateless
 from sharelag.tables.gaps import of_missing, of_rejected, of_settings
+from sharelag.wire.placement import missing_in_words
 from sharelag.workbench.membership import NO_RECORDS, leaderless
 
 
@@ -34,8 +35,10 @@ def of_evidence(
 
 def of_state_topic(evidence: Evidence) -> tuple[str, ...]:
     """Which records of the state topic are missing."""
-    lacks = 0 if evidence.lag_only else count_stateless(evidence.groups, evidence.windows)
-    return of_missing(evidence.gaps.num_rows, lacks)
+    if evidence.lag_only:
+        return of_missing(evidence.gaps.num_rows, 0)
+    stateless = count_stateless(evidence.groups, evidence.windows)
+    return of_missing(evidence.gaps.num_rows, stateless, missing_in_words(evidence.windows))
 
 
 def of_groups(evidence: Evidence) -> tuple[str, ...]:

@@ -26,10 +26,7 @@ from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import Arrow
 from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog
-from sharelag.sources.files.text_pieces import are_many
-from sharelag.tables.words import counted
-from sharelag.wire.requests.lines import MARK
-from sharelag.wire.requests.times import LAYOUT
+from sharelag.sources.files.unread_lines import LineCounts, lacking_requests
 
 _WORKED_OUT = {
     "memberships": memberships,
@@ -39,8 +36,6 @@ _WORKED_OUT = {
 }
 #: The names of its tables.
 NAMES = ("held", "holds", "findings", *_WORKED_OUT, *REQUEST_TABLES)
-#: Characters of a line that an error shows.
-_SHOWN = 120
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -125,34 +120,12 @@ class Requests:
     @property
     def lacks(self) -> tuple[str, ...]:
         """Return what answers lack, in sentences: many requests that could not be read."""
-        rejects, read = (self.log.tables[name] for name in ("rejects", "requests"))
-        every = rejects.num_rows + read.num_rows
-        if not are_many(rejects.num_rows, read.num_rows):
-            return ()
-        reason = rejects.column("reason")[0].as_py()
-        sentence = (
-            f"{rejects.num_rows:,} of {every:,} requests in the log, which could not be read (the "
-            f"first: {reason}); sharelag requests --show rejects shows them"
-        )
-        return (sentence,)
+        counts = LineCounts.of(self.log.counted, self.log.tables["rejects"])
+        return lacking_requests(self.log.path, counts)
 
     def _require_some(self) -> None:
         """Refuse to say anything of a cluster by a log of which nothing could be read."""
-        if self.log.tables["requests"].num_rows:
-            return
-        rejects = self.log.tables["rejects"]
-        if rejects.num_rows:
-            first = rejects.slice(0, 1).to_pylist()[0]
-            raise InputError(
-                f"none of {counted(rejects.num_rows, 'request')} in {self.log.path} could be read "
-                f"({first['reason']}): {first['text'][:_SHOWN]!r} was not understood; give lines "
-                f"with {LAYOUT} before {MARK}{{...}}"
-            )
-        raise InputError(
-            f"none of {counted(self.log.counted[0], 'line')} in {self.log.path} is a request about "
-            "share groups: give what kafka.request.logger writes at DEBUG on brokers that share "
-            f"consumers fetch from, lines with {LAYOUT} before {MARK}{{...}}"
-        )
+        _ = self.lacks
 
     def span(self) -> str:
         """Return from when to when the log goes, in words."""

@@ -173,7 +173,9 @@ def reset_answer(
     """What a reset would do, and how Kafka's own command does it."""
     if isinstance(to, timedelta):
         to = _before(evidence.as_of, to)
-    version = kafka_version or told_version(source)
+    version = kafka_version
+    if version is None and not isinstance(to, str | datetime):  # all versions have the others
+        version = told_version(source)
     commands = kafkas_commands(group, topics, to, *address_of(source), version, plan)
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",

@@ -13,12 +13,13 @@ import pytest
 from sharelag import schemas
 from sharelag.metrics.health import gather, health_arrow, health_counts
 from sharelag.metrics.placement import findings, state_partitions
-from sharelag.model import SharePartition
+from sharelag.model import SharePartition, topic_id_text
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
+from sharelag.wire.placement import PLACES, missing_partitions
 from sharelag.workbench import engine
 from tests.support.cases import Cases
 from tests.support.kafka.broker import KafkaBroker
@@ -87,6 +88,34 @@ def pieces(random: Random, records: list[dict[str, Any]]) -> list[list[dict[str,
     mixed = random.sample(records, len(records))
     cut = random.randint(0, len(mixed))
     return [mixed[:cut], mixed[cut:]]
+
+
+@pytest.mark.parametrize("partitions", [4, 50, 64])
+def test_kafkas_keys_tell_how_many_partitions_there_are(
+    oracle_record_json: Oracle, partitions: int
+) -> None:
+    """Where Kafka puts the keys, the first half of the partitions is half, and all are all."""
+    random = Random(partitions)
+    keys = [
+        {"group": f"group {n % 7}", "topicId": topic_id_text(random.randbytes(16)), "partition": p}
+        for n in range(150)
+        for p in range(2)
+    ]
+    answers = oracle_record_json.ask_many(
+        [{"partitionFor": key, "numPartitions": partitions} for key in keys]
+    )
+    columns = [[key[name] for key in keys] for name in ("group", "topicId", "partition")]
+    place = [answer["partition"] for answer in answers]
+    whole = pa.table([*columns, [STATE_TOPIC] * len(keys), place], names=PLACES)
+    half = whole.filter(pc.less(whole.column("record_partition"), partitions // 2))
+    for all_of_it in (None, set(range(partitions))):
+        assert missing_partitions(whole, all_of_it) is None
+    for folders in (None, set(range(partitions // 2))):
+        told = missing_partitions(half, folders)
+        assert told is not None
+        assert told.possible == (partitions,)
+        there = folders or set(half.column("record_partition").to_pylist())
+        assert told.missing == set(range(partitions)) - there
 
 
 @pytest.mark.row("PSC-05")

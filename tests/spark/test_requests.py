@@ -18,6 +18,7 @@ from sharelag.schemas.consumed import CONSUMED_TABLES
 from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
 from sharelag.sources.files.consumed import ConsumedLog
 from sharelag.sources.files.request_log import RequestLog
+from sharelag.workbench.requests import Requests
 from tests.support.request_lines import (
     acknowledge,
     described,
@@ -81,6 +82,41 @@ def test_what_consumers_print_is_the_same_on_both_engines(
         InputError, match="unknown table 'keys': choose one of deliveries, outcomes"
     ):
         consumed(spark, tmp_path, "keys")
+
+
+def test_a_frame_says_what_its_table_lacks(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one process does: more than one line of a hundred that could not be read, or all."""
+    good = [f"Partition:0\tOffset:{n}\tDelivery:1\tv" for n in range(50)]
+    file = tmp_path / "console.txt"
+    for lines, count in ((good, 0), ([*good, "Offset:-1", "Offset:-2"], 1)):
+        file.write_text("\n".join(lines))
+        caplog.clear()
+        frame = consumed(spark, file, piece=300)
+        assert frame.count() == 50
+        said = [f"this frame is not complete: it lacks {one}" for one in ConsumedLog(file).lacks()]
+        assert [one.message for one in caplog.records] == said
+        assert len(said) == count
+    caplog.clear()
+    assert consumed(spark, file, "rejects").count() == 2
+    assert not caplog.records
+    file.write_text("Offset:-1\n")
+    with pytest.raises(InputError, match=r"none of 1 line in .* has a delivery or an outcome"):
+        consumed(spark, file)
+
+    cut = heartbeat(30, "m0", 1)[:-40]
+    log = log_of(tmp_path, *[heartbeat(n, "m0", 1) for n in range(20)], cut, cut)
+    caplog.clear()
+    for name in ("heartbeats", "holds"):
+        request_frame(spark, log.log, name, 500)
+    (lacks,) = Requests(RequestLog(log.log.path)).lacks
+    assert [one.message for one in caplog.records] == [
+        f"this frame is not complete: it lacks {lacks}"
+    ] * 2
+    log.log.path.write_text(cut)
+    with pytest.raises(InputError, match=r"none of 1 request in .* could be read"):
+        request_frame(spark, log.log, "requests")
 
 
 def tasks_with_rows(frame: DataFrame) -> int:

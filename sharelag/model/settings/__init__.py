@@ -7,6 +7,7 @@ from sharelag.model.settings.catalogue import (
     PROFILES,
     Setting,
     catalogue,
+    profile_of,
 )
 from sharelag.model.settings.clients import lint_consumer, unknown_properties
 from sharelag.model.settings.force import (
@@ -15,7 +16,7 @@ from sharelag.model.settings.force import (
     effective,
     in_force,
 )
-from sharelag.model.settings.rules import Problem, check, check_all, parse
+from sharelag.model.settings.rules import Problem, check, check_all, differing, parse
 
 __all__ = [
     "CATALOGUE",
@@ -28,10 +29,12 @@ __all__ = [
     "catalogue",
     "check",
     "check_all",
+    "differing",
     "each_in_force",
     "effective",
     "in_force",
     "lint_consumer",
     "parse",
+    "profile_of",
     "unknown_properties",
 ]

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from sharelag.errors import InputError
+from sharelag.model.versions import NEWEST, has_reached
 
 #: A parsed value; None: the group uses the broker's value, or there is no value.
 Typed: TypeAlias = int | bool | str | tuple[str, ...] | None
@@ -280,8 +281,14 @@ EARLIER: dict[str, tuple[str, dict[str, Any]]] = {
 PROFILES = ("4.1", "4.2", "4.3.1", "4.4", "draft")
 
 
+def profile_of(version: str | None) -> str:
+    """Return the profile of a version, such as 4.3.1 for 4.3; of None that of the newest."""
+    known = [one for one in PROFILES[:-1] if has_reached(version, ".".join(one.split(".")[:2]))]
+    return known[-1] if known else PROFILES[0]
+
+
 @cache
-def catalogue(profile: str = "4.3.1") -> tuple[Setting, ...]:
+def catalogue(profile: str = NEWEST) -> tuple[Setting, ...]:
     """Return the settings of one Kafka version.
 
     Parameters
@@ -307,6 +314,6 @@ def _as_of(setting: Setting, profile: str) -> Setting:
     return replace(setting, **different) if profile < changed else setting
 
 
-def find(name: str, profile: str = "4.3.1") -> Setting | None:
+def find(name: str, profile: str = NEWEST) -> Setting | None:
     """Look up a setting by name; in the draft, where two share one, the brokers'."""
     return next((one for one in catalogue(profile) if one.name == name), None)

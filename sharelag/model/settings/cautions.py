@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sharelag.model.settings.rules import Problem, value_in
+from sharelag.model.versions import NEWEST
 
 _FACTOR = "share.coordinator.state.topic.replication.factor"
 _LEAST = "share.coordinator.state.topic.min.isr"
 
 
 def cautions(
-    values: Mapping[str, object], brokers: int | None, profile: str = "4.3.1"
+    values: Mapping[str, object], brokers: int | None, profile: str = NEWEST
 ) -> Iterator[Problem]:
     """Return what will go wrong with settings of brokers though Kafka accepts them.
 

@@ -17,6 +17,7 @@ from sharelag.model.settings.catalogue import (
     find,
 )
 from sharelag.model.settings.rules import parse
+from sharelag.model.versions import NEWEST
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ class Value(NamedTuple):
 
 
 def effective(
-    group: Mapping[str, object], broker: Mapping[str, object], profile: str = "4.3.1"
+    group: Mapping[str, object], broker: Mapping[str, object], profile: str = NEWEST
 ) -> dict[str, Value]:
     """Return the effective settings of a group.
 

@@ -12,12 +12,14 @@ from sharelag.model.settings.catalogue import (
     CATALOGUE,
     DRAFT,
     LATER,
+    PROFILES,
     Setting,
     Typed,
     catalogue,
     find,
 )
 from sharelag.model.settings.consumer import CONSUMER
+from sharelag.model.versions import NEWEST
 
 _BITS = {"int": 32, "short": 16}
 #: How near an unknown name is to the setting that was meant.
@@ -40,7 +42,7 @@ class Problem:
 def check(
     name: str,
     value: object,
-    profile: str = "4.3.1",
+    profile: str = NEWEST,
     others: Mapping[str, object] | None = None,
 ) -> list[Problem]:
     """Check the value of one setting.
@@ -78,7 +80,7 @@ def check(
     ]
 
 
-def check_all(values: Mapping[str, object], profile: str = "4.3.1") -> list[Problem]:
+def check_all(values: Mapping[str, object], profile: str = NEWEST) -> list[Problem]:
     """Check several settings of a group, of the brokers, or both, together.
 
     Returns
@@ -100,6 +102,31 @@ def check_all(values: Mapping[str, object], profile: str = "4.3.1") -> list[Prob
                 for why in _conflicts(setting, present, profile, values)
             ]
     return problems
+
+
+def differing(values: Mapping[str, object], profile: str) -> list[str]:
+    """Return what other versions of Kafka say of values, where that is not what one says.
+
+    Parameters
+    ----------
+    values : mapping of name to value
+        As for `check_all`.
+    profile : {"4.4", "4.3.1", "4.2", "4.1"}
+
+    Returns
+    -------
+    list of str
+        A sentence for each version, the newest first; empty where all agree.
+    """
+    refused = {problem.name for problem in check_all(values, profile)}
+    said = []
+    for other in PROFILES[-2::-1]:
+        problems = check_all(values, other)
+        if {problem.name for problem in problems} == refused:
+            continue
+        whys = "; ".join(f"{problem.name}: {problem.why}" for problem in problems)
+        said.append(f"Kafka {other} would {f'refuse that ({whys})' if whys else 'accept that'}")
+    return said
 
 
 def parse(setting: Setting, value: object) -> tuple[Typed, str]:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sharelag.model.versions import NEWEST
 from sharelag.whatif.horizon import WORDS
 
 #: Kafka's default of ``group.share.max.size``; larger groups are simulated by the command line.
@@ -68,6 +69,14 @@ Shift = Annotated[
         gt=-(1 << 63),
         lt=1 << 63,
         description="By this many offsets from the first unfinished one; backwards if negative.",
+    ),
+]
+KafkaVersion = Annotated[
+    str | None,
+    Field(
+        max_length=100,
+        description="Version of Kafka's command, such as 4.3.1; without, that of the cluster, or "
+        f"{NEWEST} where it is not known.",
     ),
 ]
 Given = Annotated[

@@ -14,6 +14,7 @@ from sharelag.monitoring.agents.parameters import (
     AnyGroup,
     Given,
     Group,
+    KafkaVersion,
     LogEnd,
     Offset,
     Shift,
@@ -51,6 +52,7 @@ class PlanTools(AskedOf):
         ago: Ago = None,
         shift_by: Shift = None,
         topics: Topics = [],  # noqa: B006
+        kafka_version: KafkaVersion = None,
     ) -> dict[str, Any]:
         """Say what a reset of a group's start offsets would do. Nothing is written.
 
@@ -68,7 +70,9 @@ class PlanTools(AskedOf):
         if len(given) + (shift_by is not None) != 1:
             raise InputError(f"choose one of {_TARGETS}")
         target = given[0] if given else None
-        result = self.now().plan_reset(group, target, shift_by=shift_by, topic=topics)
+        result = self.now().plan_reset(
+            group, target, shift_by=shift_by, topic=topics, kafka_version=kafka_version
+        )
         return _planned(result, "plan-reset")
 
     def plan_delete(

@@ -3,7 +3,7 @@
 A level begins when it is reached and ends when the value is better than it by the rule's
 hysteresis. It counts once it has held, at every moment examined, for as long as the rule says.
 An unknown value neither breaks a rule nor satisfies it: the outcome is the rule's `unknown`.
-For a share partition that was never fetched it is the rule's `not_started`.
+For a share partition that was never fetched it is the rule's `not_started`, if it has one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def judge(rule: Rule, found: Series) -> Judged:
     level[is_unknown] = of_rule(rule.unknown)
     level[warn.fires] = WARNING
     level[critical.fires] = CRITICAL
-    level[found.not_started] = of_rule(rule.not_started)
+    if rule.not_started is not None:
+        level[found.not_started] = of_rule(rule.not_started)
     since = np.where(critical.fires | np.isnan(warn.since), critical.since, warn.since)
     soon = np.where(
         critical.fires | found.not_started, np.nan, [critical.due(rule), warn.due(rule)]

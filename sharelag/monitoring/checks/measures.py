@@ -20,7 +20,7 @@ from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, UNCE
 from sharelag.monitoring.checks.past import Then
 from sharelag.monitoring.checks.rules import Rule
 from sharelag.schemas.arrow import beside, flat, keys
-from sharelag.tables.reasons import NO_START_OFFSET, REASONS
+from sharelag.tables.reasons import REASONS
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Series:
     values: Floats  # [rows, moments]; NaN: unknown, -inf: nothing there yet
     is_exact: Bools  # likewise; false: a lower bound
     reason: Sequence[str | None]  # [rows]: why the last value is unknown
-    not_started: Bools  # [rows]: never fetched, so there is nothing to measure
+    not_started: Bools  # [rows]: never fetched, and of the level that the rule has for these
     # [rows], milliseconds: the start, where a cause knows it better than the past values
     since: Floats | None = None
     # [rows]: whether that start is where the records begin, so that it may be an earlier one
@@ -57,19 +57,20 @@ def series(rule: Rule, moments: Sequence[Then]) -> Series:
     mine = matches(facts.groups, rule.groups) & matches(
         _objects(facts.evidence.lag, "topic"), rule.topics
     )
-    never = _never_fetched(facts)
+    never = mine & _apart(rule, facts)
     if rule.measure == "imbalance":
         found = _imbalances(rule, moments, mine & ~never)
     else:
         found = _of_partitions(rule, moments, mine & ~never)
         if rule.measure == "lag" and rule.per == "group":
             found = _summed(found)
-    return _with_never_fetched(found, facts, mine & never)
+    return _with_never_fetched(found, facts, never)
 
 
 def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
     """Measure a rule by the causes it names, as `explain` found them, one row per group."""
-    groups = np.array(sorted(set(now.facts.groups[matches(now.facts.groups, rule.groups)])), object)
+    asked = matches(now.facts.groups, rule.groups)
+    groups = np.array(sorted(set(now.facts.groups[asked])), object)
     rows = [
         row
         for row in causes.to_pylist()
@@ -81,17 +82,14 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
     unsure = _unsure(rule, now.facts)
     # A cause of unknown size counts all the same, and one that holds no offsets as if it held one.
     held = [
-        sum(np.inf if row["held"] is None else max(row["held"], 1) for row in found)
-        for found in mine
+        sum(np.inf if row["held"] is None else max(row["held"], 1) for row in some) for some in mine
     ]
-    latest = [
-        max((row for row in found if row["since"]), key=_since, default=None) for found in mine
-    ]
+    latest = [max((row for row in some if row["since"]), key=_since, default=None) for some in mine]
     since = [np.nan if row is None else _since(row) for row in latest]
-    return Series(
+    found = Series(
         groups,
-        np.array([found[0]["topic"] if len(found) == 1 else None for found in mine], object),
-        np.array([found[0]["partition"] if len(found) == 1 else None for found in mine], object),
+        np.array([some[0]["topic"] if len(some) == 1 else None for some in mine], object),
+        np.array([some[0]["partition"] if len(some) == 1 else None for some in mine], object),
         np.array([now.at]),
         np.array(held, float)[:, None],
         np.array([group not in unsure for group in groups], bool)[:, None],
@@ -100,6 +98,8 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
         np.array(since, float),
         np.array([row is not None and _is_older(row) for row in latest], bool),
     )
+    of_topics = matches(_objects(now.facts.evidence.lag, "topic"), rule.topics)
+    return _with_never_fetched(found, now.facts, asked & of_topics & _apart(rule, now.facts))
 
 
 def _since(cause: Mapping[str, Any]) -> float:
@@ -143,14 +143,13 @@ def _of_partitions(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series
     )
 
 
-def _never_fetched(facts: Facts) -> Bools:
-    return np.array(
-        [reason == NO_START_OFFSET for reason in _objects(facts.evidence.lag, "lag_reason")], bool
-    )
+def _apart(rule: Rule, facts: Facts) -> Bools:
+    """Which share partitions have the rule's own level, beside what it measures."""
+    return facts.never_fetched & (rule.not_started is not None)
 
 
 def _with_never_fetched(found: Series, facts: Facts, chosen: Bools) -> Series:
-    """Append the share partitions that were never fetched, which have no values."""
+    """Append share partitions that were never fetched, without values."""
     count, (group, topic, partition) = int(chosen.sum()), _places(facts, chosen)
     nothing = np.full((count, len(found.at)), np.nan)
     return Series(
@@ -163,6 +162,7 @@ def _with_never_fetched(found: Series, facts: Facts, chosen: Bools) -> Series:
         [*found.reason, *_reasons(facts, chosen, "")],
         np.concatenate([found.not_started, np.ones(count, bool)]),
         None if found.since is None else np.concatenate([found.since, np.full(count, np.nan)]),
+        None if found.is_older is None else np.concatenate([found.is_older, np.zeros(count, bool)]),
     )
 
 
@@ -196,22 +196,23 @@ def _retention(facts: Facts) -> Floats:
     )
     deletes = pc.match_substring_regex(flat(policy).cast(pa.string()), r"\bdelete\b")
     keeps = flat(pc.invert(deletes)).fill_null(False).to_numpy(zero_copy_only=False)
-    for_ever = keeps | (facts.progress("retention_ms") < 0) | (facts.progress("age_ms") == 0)
+    nothing = (facts.progress("age_ms") == 0) | (facts.waiting == 0)
+    for_ever = keeps | (facts.progress("retention_ms") < 0) | nothing
     return np.where(for_ever, -np.inf, -facts.progress("margin_ms"))
 
 
 def _poison(facts: Facts) -> Floats:
     found = poison_records(facts)
-    # An unknown window is not judged.
-    unknown = np.isnan(facts.lag("effective_lag"))
+    # An unknown window is not judged. A delivery that failed would have been written.
+    unknown = np.isnan(facts.lag("effective_lag")) & ~facts.never_fetched
     return np.where(found.where, np.fmax(found.held, 1), np.where(unknown, np.nan, 0))
 
 
 _MEASURES: dict[str, Callable[[Facts], Floats]] = {
-    "lag": lambda facts: facts.lag("lag"),
-    "age": lambda facts: facts.progress("age_ms"),
-    "drain": _drain,
-    "window": _window,
+    "lag": lambda facts: facts.left,
+    "age": lambda facts: np.where(facts.waiting == 0, 0, facts.progress("age_ms")),
+    "drain": lambda facts: np.where(facts.waiting == 0, 0, _drain(facts)),
+    "window": lambda facts: np.where(facts.waiting == 0, 0, _window(facts)),
     "retention": _retention,
     "poison": _poison,
 }
@@ -243,7 +244,8 @@ def _objects(table: pa.Table, name: str) -> NDArray[Any]:
 
 def _unsure(rule: Rule, facts: Facts) -> dict[str, str]:
     """Return the groups in which causes may be hidden, and why."""
-    mine = matches(_objects(facts.evidence.lag, "topic"), rule.topics) & ~_never_fetched(facts)
+    mine = matches(_objects(facts.evidence.lag, "topic"), rule.topics) & (facts.waiting != 0)
+    mine &= ~_apart(rule, facts)
     dark = mine & np.isnan(facts.lag("effective_lag"))
     found = dict(zip(facts.groups[dark], _reasons(facts, dark, _UNKNOWN["lag"]), strict=True))
     if _OF_MEMBERS & set(rule.causes or ()):
@@ -288,9 +290,7 @@ def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
     values = np.full((len(groups), len(moments)), np.nan)
     for place, then in enumerate(moments):
         known = pa.array(chosen & ~then.bounded & ~then.absent)
-        for row in imbalance_arrow(
-            then.facts.evidence.lag.filter(known), by="partition"
-        ).to_pylist():
+        for row in imbalance_arrow(then.facts.left_lag.filter(known), by="partition").to_pylist():
             at = np.flatnonzero(groups == row["group_id"])
             if not len(at) or row["topic_id"] is not None or row["measure"] != "lag":
                 continue

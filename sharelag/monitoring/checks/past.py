@@ -46,7 +46,7 @@ class Then:
     """One moment; one row per share partition, in the order of the lag table as of now."""
 
     facts: Facts
-    bounded: Bools  # lag and age are lower bounds: the records do not go back that far
+    bounded: Bools  # lag and age are lower bounds: records or log starts of then are not known
     absent: Bools  # known: the share partition did not exist yet
 
     @property
@@ -146,7 +146,7 @@ def _then(
         engine=evidence.engine,
         patience=evidence.patience,
     )
-    return Then(Facts(moment), np.asarray(~is_known & bounded & ~absent, bool), absent)
+    return Then(Facts(moment), np.asarray(bounded & ~absent, bool), absent)
 
 
 def _lag(
@@ -166,6 +166,9 @@ def _lag(
         numbers(table, name)
         for name in ("window_end_offset", "window_complete", "window_available")
     )
+    # A log's start never goes back: from that of now on, at least, there were records.
+    columns["log_start_offset"] = flat(now.column("log_start_offset"))
+    log_start, _ = numbers(now, "log_start_offset")
     was_known = is_known.to_numpy(zero_copy_only=False)
     bound = pa.array(np.maximum(stop - start - count, 0), mask=~(a & b & c))
     columns["lag"] = pc.if_else(is_known, flat(known.column("lag")), bound)
@@ -186,7 +189,8 @@ def _lag(
     }
     empty = pa.nulls(now.num_rows)
     arrays = [columns.get(field.name, empty).cast(field.type) for field in schemas.LAG]
-    return pa.Table.from_arrays(arrays, schema=schemas.LAG), np.asarray(a & b & c, bool)
+    bounded = np.where(was_known, ~a & (log_start > 0), a & b & c)
+    return pa.Table.from_arrays(arrays, schema=schemas.LAG), np.asarray(bounded, bool)
 
 
 def _progress(

@@ -12,8 +12,10 @@ A rule compares one measure of the groups that it names with a warning and a cri
     state_topic  number of findings about the state topic (`findings`)
     cause        offsets held by any of the `causes` that `sharelag explain` names
 
-A share partition that was never fetched has none of these yet: it gets the level `not_started`,
-ok by default. What could not be read, or does not go back far enough, gets the level `unknown`.
+What could not be read, or does not go back far enough, gets the level `unknown`. The lag of a share
+partition that was never fetched is what waits there, where that is known: nothing where nothing
+ever came, and all of it where the group starts at the earliest offset. A rule with `not_started`
+leaves such share partitions out of what it measures, and gives them that level.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ _ONLY = {
     "groups": _OF_GROUPS,
     "for": _OF_GROUPS,
     "hysteresis": {"lag", "age", "drain", "window", "imbalance", "retention"},
-    "not_started": _OF_GROUPS - {"cause"},
+    "not_started": _OF_GROUPS,
 }
 
 
@@ -106,8 +108,8 @@ class Rule(_Strict):
     hysteresis: Annotated[float, Field(ge=0, lt=1)] = 0.0
     # The outcome where the value could not be read, or does not go back far enough.
     unknown: Literal["ok", "warn", "critical", "unknown"] = "unknown"
-    # The outcome where nothing was ever fetched.
-    not_started: Literal["ok", "warn", "critical", "unknown"] = "ok"
+    # The outcome where nothing was ever fetched; None: what waits there is judged, if it is known.
+    not_started: Literal["ok", "warn", "critical", "unknown"] | None = None
     per: Literal["group", "partition"] = "group"
     figure: Literal["max_mean", "gini", "cv", "top_share"] = "max_mean"
     min_lag: Annotated[StrictInt, Field(ge=0)] = 0  # up to this lag, imbalance is ignored

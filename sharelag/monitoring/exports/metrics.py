@@ -148,9 +148,8 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
             [math.nan if one[key] is None else one[key] for one in groups.values()], float
         )
         yield _gauge(name, words, ["group"], labels, values, everyone)
-    greatest = {
-        row["group_id"]: row["max_lag"] for row in rollup_arrow(evidence.lag, "group").to_pylist()
-    }
+    left = Facts.of(evidence).left_lag
+    greatest = {row["group_id"]: row["max_lag"] for row in rollup_arrow(left, "group").to_pylist()}
     words = "The largest lag of a share partition."
     values = np.array(
         [
@@ -162,7 +161,7 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
     yield _gauge("kafka_share_group_max_lag", words, ["group"], labels, values, everyone)
     even = {
         row["group_id"]: row["max_mean"]
-        for row in imbalance_arrow(evidence.lag, by="partition").to_pylist()
+        for row in imbalance_arrow(left, by="partition").to_pylist()
         if row["topic_id"] is None
         and row["measure"] == "lag"
         and row["max_mean"] is not None

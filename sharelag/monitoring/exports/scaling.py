@@ -60,7 +60,7 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     """
     facts = Facts.of(evidence, patience)
     groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
-    lag = np.where(np.isnan(facts.lag("lag")), facts.waiting, facts.lag("lag"))
+    lag = facts.left
     unknown = np.bincount(of, np.isnan(facts.lag("lag")))
     is_known = np.bincount(of, np.isnan(lag)) == 0
     sums = np.bincount(of, np.nan_to_num(lag))

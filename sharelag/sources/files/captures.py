@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,6 +54,8 @@ from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
 _Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
 
 #: Version of the folder's layout; readers reject others.
+T = TypeVar("T")
+
 FORMAT = 1
 _CONTENTS = {"capture.json", "offsets.parquet", "records"}
 EXTRAS = {
@@ -257,26 +259,23 @@ def _from_json(path: Path) -> CaptureInfo:
             topics,
             about["options"],
             about["tool_version"],
-            _patience(path, about.get("patience")),
-            _kafka_version(path, about.get("kafka_version")),
+            _given(path, about, "patience", parse_duration),
+            _given(path, about, "kafka_version", _version),
         )
 
 
-def _patience(path: Path, text: Any) -> timedelta | None:
+def _given(path: Path, about: dict[str, Any], name: str, parse: Callable[[str], T]) -> T | None:
+    """Parse what a description may have; an error names the file and the key."""
+    text = about.get(name)
     try:
-        return None if text is None else parse_duration(text)
+        return None if text is None else parse(str(text))
     except InputError as error:
-        raise InputError(f"{path}: patience: {str(error)[:200]}") from None
+        raise InputError(f"{path}: {name}: {str(error)[:200]}") from None
 
 
-def _kafka_version(path: Path, text: Any) -> str | None:
-    if text is None:
-        return None
-    try:
-        version_of(str(text))
-    except InputError as error:
-        raise InputError(f"{path}: kafka_version: {str(error)[:200]}") from None
-    return str(text)
+def _version(text: str) -> str:
+    version_of(text)
+    return text
 
 
 def _count(partitions: object) -> int:

@@ -13,13 +13,12 @@ from sharelag.errors import InputError
 from sharelag.schemas.consumed import CONSUMED_TABLES
 from sharelag.sources.files.text_pieces import (
     Piece,
-    are_many,
     line_blocks,
     tables_of_parts,
     text_files,
     whole_file,
 )
-from sharelag.tables.words import counted
+from sharelag.sources.files.unread_lines import LineCounts, lacking_lines
 from sharelag.wire.consumed import Printed, read_consumed, unread
 
 
@@ -74,18 +73,8 @@ class ConsumedLog:
             There are lines, and no line could be read; of outcomes, which few consumers print, no
             line that says that it has some.
         """
-        rejects = self.tables["rejects"].num_rows
-        count, skipped = self.counted
-        read = count - skipped - rejects
-        if count and not read and (rejects or name == "deliveries"):
-            raise InputError(
-                f"none of {counted(count, 'line')} in {self.path} has a delivery or an outcome: "
-                "let the console consumer print.partition, print.offset and print.delivery, and "
-                "give its --separator"
-            )
-        if not are_many(rejects, read):
-            return ()
-        return (f"{counted(rejects, 'line')} that could not be read; --show rejects has them",)
+        counts = LineCounts.of(self.counted, self.tables["rejects"])
+        return lacking_lines(self.path, counts, name)
 
     def summary(self) -> str:
         """Return how many lines there are, in words."""

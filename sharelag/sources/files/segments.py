@@ -12,6 +12,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,24 @@ def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.Reco
         )
     start = _checkpoint(folder / LOG_STARTS).get((topic, partition), 0)
     yield from _partition(found[topic, partition], topic, partition, start)
+
+
+def sampled(folder: Path, topic: str, most: int = 300) -> Iterator[pa.RecordBatch]:
+    """Read the first records of each partition's last segment with records, as `read_segments`.
+
+    Parameters
+    ----------
+    most : int
+        Records of one partition.
+    """
+    for (name, partition), path in partitions(folder).items():
+        if name != topic:
+            continue
+        for segment in sorted(path.glob("*.log"), reverse=True):
+            found = islice(_records(segment, 0, range(_MOST_OFFSET)), most)
+            if columns := list(zip(*found, strict=True)):
+                yield _columns(columns, topic, partition)
+                break
 
 
 def segment_offsets(folder: Path) -> pa.Table:
@@ -230,7 +249,7 @@ def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
     return batch
 
 
-def _columns(columns: list[list[Any]], topic: str, partition: int) -> pa.RecordBatch:
+def _columns(columns: Sequence[Sequence[Any]], topic: str, partition: int) -> pa.RecordBatch:
     keys, values, offsets, timestamps, kinds = columns
     return pa.RecordBatch.from_arrays(
         [

@@ -21,7 +21,9 @@ from sharelag.sources.files.pieces import parquet_batches
 from sharelag.sources.files.raw_files import RawFile, list_raw, local_path
 from sharelag.sources.inputs.contract import RecordsOnly, version_of
 from sharelag.sources.inputs.offsets import of_moment
+from sharelag.tables.words import in_runs
 from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.generations import TODAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -224,15 +226,27 @@ class SegmentsInput(RecordsOnly):
         if topic != STATE_TOPIC:
             return False
         there = {number for name, number in self.places() if name == topic}
-        silent = frozenset(range(max(there, default=0))) - there
-        if silent and self.unread is None:
-            s, numbers = "s" * (len(silent) > 1), ", ".join(map(str, sorted(silent)))
-            error = NoLeaderError(
-                f"{self._named()} lacks partition{s} {numbers} of {STATE_TOPIC}, which another of "
-                "the broker's log directories (log.dirs) or another broker has: give --segments "
-                "for each directory, capture the cluster, or ask for lag or windows of what is "
-                "there"
-            )
-            error.topic, error.silent = STATE_TOPIC, silent
-            raise error
+        if there and self.unread is None:
+            self._require_all(there)
         return self.control or not there
+
+    def _require_all(self, there: set[int]) -> None:
+        from sharelag.sources.files.segments import sampled
+        from sharelag.wire.decode import decode_arrow
+        from sharelag.wire.placement import missing_partitions
+
+        raw = [rows for folder in self.folders for rows in sampled(folder, STATE_TOPIC)]
+        keys = decode_arrow(pa.Table.from_batches(raw, schemas.RAW), generation=TODAY).records
+        told = missing_partitions(keys.rename_columns({"topic": "record_topic"}), there)
+        silent = (told.missing if told else frozenset(range(max(there)))) - there
+        if not silent:
+            return
+        by_keys = f", which has {told.words} by the keys of its records" if told else ""
+        error = NoLeaderError(
+            f"{self._named()} lacks {in_runs(silent, 'partition')} of {STATE_TOPIC}{by_keys}. "
+            "Another of the broker's log directories (log.dirs) or another broker has what is "
+            "missing: give --segments for each directory, capture the cluster, or ask for lag or "
+            "windows of what is there"
+        )
+        error.topic, error.silent = STATE_TOPIC, silent
+        raise error

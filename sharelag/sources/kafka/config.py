@@ -122,7 +122,7 @@ def client_config(
         form that our client cannot use (JKS); the message says what to write instead. Settings that
         no Kafka client knows are ignored with a warning, as Kafka's commands do.
     """
-    properties = _read(command_config) if command_config else {}
+    properties = read_properties(command_config) if command_config else {}
     properties = resolved(properties | dict(command_properties or {}))
     servers = (
         bootstrap_servers
@@ -172,20 +172,20 @@ def _seconds(milliseconds: str) -> float:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return a file of Java properties, which is ISO 8859-1 unless it shows another encoding."""
-    import javaproperties
+    """Return a file of Java properties, which is ISO 8859-1 unless it shows another encoding.
 
-    return dict(javaproperties.loads(read_text(path, otherwise="iso-8859-1")))
-
-
-def _read(path: Path) -> dict[str, str]:
+    Raises
+    ------
+    ConfigError
+        It cannot be read, or is not a file of properties.
+    """
     import javaproperties
 
     try:
-        return read_properties(path)
+        return dict(javaproperties.loads(read_text(path, otherwise="iso-8859-1")))
     except OSError as error:
         raise ConfigError(f"cannot read the client properties {path}: {error.strerror}") from error
-    except javaproperties.InvalidUEscapeError as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not a Java properties file: {error}") from error
 
 

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.ends import first_time, known_ends, time_of
-from sharelag.metrics.timeline import RECORDS_MISSING
 from sharelag.schemas import Arrow
 from sharelag.tables.reasons import REASONS
 from sharelag.workbench.charts import rows, text
@@ -35,7 +34,6 @@ LAG_OVER_TIME = pa.schema(
         ("age_at_least_ms", pa.int64()),
     ]
 )
-_REASONS = REASONS | {RECORDS_MISSING: "records of the state topic are missing before that moment"}
 
 
 def lag_over_time_records(timeline: Arrow) -> pa.Table:
@@ -179,7 +177,7 @@ def _stepped(look: dict[str, Any]) -> dict[str, Any]:
 def _hover(one: dict[str, Any]) -> list[str]:
     lag = f"lag {text.number(one['lag'])}"
     if one["lag"] is None:
-        lag += f": {_REASONS.get(one['lag_reason'], one['lag_reason'])}"
+        lag += f": {REASONS.get(one['lag_reason'], one['lag_reason'])}"
     if one["age_at_least_ms"] is not None:
         return [lag, f"age at least {text.span(one['age_at_least_ms'])}"]
     return [lag, f"age {text.span(one['age_ms'])}"]

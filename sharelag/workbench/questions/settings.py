@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from sharelag.metrics.setting_commands import kafkas_settings_commands
 from sharelag.metrics.settings_drift import settings_drift
-from sharelag.metrics.settings_in_force import settings_in_force
-from sharelag.model.versions import NEWEST
+from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_force
+from sharelag.model.settings import differing
 from sharelag.tables import gaps, views
 from sharelag.workbench.charts import text
+from sharelag.workbench.kafka_version import told_version
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.resets import address_of
 from sharelag.workbench.result import Result
@@ -44,7 +45,8 @@ class WithSettings(Opened):
             known = self.source.settings(groups, [])
         brokers = self.reading.table("nodes").num_rows or None
         address = address_of(self.source)
-        return _settings_answer(known, groups, given or {}, brokers, address, self._base())
+        version = told_version(self.source) if given else None
+        return _settings_answer(known, groups, given or {}, brokers, address, self._base(), version)
 
     def settings_drift(self, before: Opened, group: str | None = None) -> Result:
         """The settings of groups and brokers that are not as they were in an earlier capture.
@@ -67,16 +69,23 @@ def _settings_answer(
     brokers: int | None,
     address: tuple[str | None, Path | None],
     base: Result,
+    version: str | None,
 ) -> Result:
     """The settings in force of each group and of the brokers, of `sharelag.schemas.SETTINGS`."""
     values = {name: str(value) for name, value in given.items()}
-    table = settings_in_force(known, groups, values, brokers)
-    commands = kafkas_settings_commands(table, values, groups, NEWEST, *address)
+    table = settings_in_force(known, groups, values, brokers, version)
+    profile = judged_as(known, version)
+    commands = kafkas_settings_commands(table, values, groups, profile, *address)
+    judged = [f"Checked as Kafka {profile}, {'of the input' if version else UNTOLD}."]
+    judged += [] if version else [f"{one}." for one in differing(values, profile)]
     return replace(
         base,
         title=f"Settings of {text.counted(len(groups), 'share group')} and their brokers",
         table=table,
-        notes=tuple(f"Kafka's command: {command}" for command in commands),
+        notes=(
+            *(judged if values else ()),
+            *(f"Kafka's command: {command}" for command in commands),
+        ),
         columns=views.SETTINGS.columns,
         order="problem",
         means=views.SETTINGS.means,

@@ -374,6 +374,7 @@ def test_nothing_there_is_an_error_that_says_what_is_missing(capture: Path, tmp_
     pq.write_table(schemas.RAW.empty_table(), tmp_path / "empty.parquet")
     for arguments, message in (
         (["--raw", str(tmp_path / "empty.parquet")], KAFKA_SETTING),
+        (["--raw", str(tmp_path / "empty.parquet"), "--group", "x"], KAFKA_SETTING),
         (
             ["--capture", str(capture), "--topic", "nosuch"],
             "no share partition in topic 'nosuch' was found",

@@ -6,13 +6,16 @@ import csv
 import io
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import sharelag as package
 from sharelag.metrics.settings_in_force import lint_rows
 from sharelag.schemas.membership import MEMBER_ROWS
+from sharelag.sources.recorded import folder_of
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 
@@ -443,12 +446,12 @@ def test_wrong_usage(arguments: list[str], said: str) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     answer = sharelag("settings", "--consumer-config", str(tmp_path / "none"))
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert answer.stderr.endswith("none cannot be read: No such file or directory\n")
+    assert answer.stderr.endswith("none: No such file or directory\n")
     file = tmp_path / "consumer.properties"
     file.write_bytes(rb"a=\uZZZZ")
     answer = sharelag("settings", "--consumer-config", str(file))
     assert answer.returncode == 1
-    assert "is not a properties file" in answer.stderr
+    assert "is not a Java properties file" in answer.stderr
 
 
 @pytest.mark.row("LCK-08", "CFG-18")
@@ -472,3 +475,38 @@ def test_the_lock_of_a_group_is_that_of_the_cluster_or_within_its_bounds() -> No
     group = ("--capture", str(CAPTURE), "--group", "shipping")
     in_force = {one["name"]: one for one in rows(*group)}[lock]
     assert (in_force["value"], in_force["source"]) == ("30000", "default")  # of the brokers
+
+
+def test_where_the_version_is_not_known_those_that_differ_are_named(tmp_path: Path) -> None:
+    name = "errors.deadletterqueue.topic.name"
+    differs = f"Kafka 4.3.1 would refuse that ({name}: Kafka 4.3.1 has no such setting)"
+    answer = sharelag("settings", "--set", f"{name}=dlq.orders")
+    assert answer.returncode == 0, answer.stdout
+    assert "checked as Kafka 4.4, which is assumed without --kafka-version" in answer.stderr
+    assert differs in answer.stderr
+    answer = sharelag("settings", "--set", f"{name}=dlq.orders", "--kafka-version", "4.4")
+    assert "would refuse" not in answer.stderr
+
+    shutil.copytree(folder_of("poison"), tmp_path / "capture")
+    about = json.loads((tmp_path / "capture" / "capture.json").read_text())
+    assert "kafka_version" not in about
+    words = ("settings", "--capture", str(tmp_path / "capture"), "--set", f"{name}=dlq.orders")
+    for version, code, said in (
+        (None, 1, "checked as Kafka 4.3.1, by the settings that are known"),
+        ("4.4", 0, "checked as Kafka 4.4, of the input"),
+        ("4.2", 1, "checked as Kafka 4.2, of the input"),
+    ):
+        given = {} if version is None else {"kafka_version": version}
+        (tmp_path / "capture" / "capture.json").write_text(
+            json.dumps({key: about[key] for key in about if key != "crc32"} | given)
+        )
+        answer = sharelag(*words)
+        assert answer.returncode == code, answer.stderr
+        assert said in answer.stderr
+        assert ("Kafka 4.4 would accept that" in answer.stderr) == (version is None)
+        notes = bench_notes(tmp_path / "capture", {name: "dlq.orders"})
+        assert notes[0].startswith(said.capitalize().replace("kafka", "Kafka"))
+
+
+def bench_notes(capture: Path, given: dict[str, str]) -> tuple[str, ...]:
+    return package.open(capture, engine="local").settings(given=given).notes

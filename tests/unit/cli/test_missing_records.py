@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +18,11 @@ import pytest
 import sharelag as package
 from sharelag import schemas
 from sharelag.errors import NoLeaderError
+from sharelag.model import SharePartition, topic_id_text
 from sharelag.sources.recorded import folder_of
-from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire import state_partition
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support.command import sharelag
 from tests.support.log_directory import batch
 
@@ -86,6 +92,11 @@ def test_repeats_are_told_by_every_command() -> None:
         done = sharelag(command, "--raw", raw, "--engine", "local")
         assert done.returncode == 0, done.stderr
         assert "31 records repeat another one; each counts once" in done.stderr, command
+    for command in ("windows", "lag", "health", "progress", "history", "members"):
+        done = sharelag(command, "--raw", raw, "--engine", "local", "-o", "json")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert rows
+        assert {row["repeated_records"] for row in rows} == {31}, command
     done = sharelag("decode", "--raw", raw, "--records", "state")
     assert len(done.stdout.splitlines()) == 67
 
@@ -112,7 +123,9 @@ def test_a_brokers_folder_without_some_state_partitions(broker: str) -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == 2
     assert all(row["unread_state_partitions"] == [0, 1] for row in rows)
-    assert f"lacks partitions 0, 1 of {STATE_TOPIC}, which another of" in done.stderr
+    assert (
+        f"lacks partitions 0, 1 of {STATE_TOPIC}, which has at least 4 partitions by" in done.stderr
+    )
     done = sharelag("lag", "--segments", broker, "--engine", "local")
     assert done.returncode == 3
     assert "INCOMPLETE: share partitions whose state is in state partitions 0, 1" in done.stdout
@@ -124,6 +137,111 @@ def test_a_brokers_folder_without_some_state_partitions(broker: str) -> None:
     for number in (0, 1):
         (Path(broker) / f"{STATE_TOPIC}-{number}").mkdir()
     assert sharelag("windows", "--segments", broker, "--engine", "local").returncode == 0
+
+
+# ---- a log directory that lacks the last state partitions ----------------------------------------
+
+#: Groups and topics of share partitions, and how many partitions each topic has.
+KEYS = [
+    (group, topic_id_text(uuid5(NAMESPACE_URL, f"topic {n}").bytes), partition)
+    for n in range(250)
+    for group in ("billing", f"group-{n}")
+    for partition in range(2)
+]
+
+NUMBERS = (
+    *("snapshot_epoch", "state_epoch", "leader_epoch", "delivery_complete_count"),
+    *("create_timestamp", "write_timestamp"),
+)
+
+
+def _state(partitions: int) -> pa.Table:
+    """A snapshot of each of `KEYS` where Kafka writes it, as raw records."""
+    rows: list[dict[str, Any]] = []
+    for group, topic_id, partition in KEYS:
+        key, value = encode_record(
+            SHARE_SNAPSHOT,
+            {
+                "group_id": group,
+                "topic_id": topic_id,
+                "partition": partition,
+                "start_offset": 5,
+                "state_batches": [],
+                **dict.fromkeys(NUMBERS, 0),
+            },
+        )
+        place = state_partition(SharePartition(group, topic_id, partition), partitions)
+        rows.append({"key": key, "value": value, "topic": STATE_TOPIC, "partition": place})
+    rows = sorted(rows, key=lambda row: row["partition"])
+    placed = [
+        row | {"offset": offset}
+        for _, mine in groupby(rows, itemgetter("partition"))
+        for offset, row in enumerate(mine)
+    ]
+    return pa.Table.from_pylist(placed, schema=schemas.RAW)
+
+
+def _directory(folder: Path, partitions: int, there: range) -> str:
+    """Write a log directory with some of the state partitions."""
+    rows = _state(partitions).to_pylist()
+    for number in there:
+        place = folder / f"{STATE_TOPIC}-{number}"
+        place.mkdir(parents=True)
+        mine = [row for row in rows if row["partition"] == number]
+        log = b"".join(batch([(row["offset"], row["key"], row["value"])]) for row in mine)
+        (place / "00000000000000000000.log").write_bytes(log)
+    return str(folder)
+
+
+def test_a_folder_that_ends_before_its_last_state_partition(tmp_path: Path) -> None:
+    """Partitions 0 to 3 of 50 are no whole topic, though none is missing between them."""
+    folder = _directory(tmp_path / "part", 50, range(4))
+    done = sharelag("lag", "--segments", folder, "--engine", "local", "-o", "json")
+    assert done.returncode == 3
+    assert f"lacks partitions 4-49 of {STATE_TOPIC}, which has 50 partitions by the" in done.stderr
+    assert "give --segments for each directory" in done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert 0 < len(rows) < len(KEYS)
+    assert all(row["unread_state_partitions"] == list(range(4, 50)) for row in rows)
+    done = sharelag("windows", "--segments", folder, "--engine", "local")
+    assert "whose state is in state partitions 4-49 are missing" in done.stdout
+    for command in ("explain", "history", "health"):
+        done = sharelag(command, "--segments", folder, "--engine", "local")
+        assert (done.returncode, done.stdout) == (3, ""), command
+    # Those of one group are as incomplete.
+    done = sharelag("lag", "--segments", folder, "--group", "billing", "--engine", "local")
+    assert done.returncode == 3
+
+
+@pytest.mark.parametrize("partitions", [1, 4, 8, 50])
+def test_whole_folders_are_not_said_to_lack_any(tmp_path: Path, partitions: int) -> None:
+    folder = _directory(tmp_path / "whole", partitions, range(partitions))
+    done = sharelag("windows", "--segments", folder, "--engine", "local", "-o", "json")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, len(KEYS)), done.stderr
+
+
+@pytest.mark.parametrize("command", [["windows"], ["lag"], ["lag", "--brief"]])
+def test_raw_records_of_a_few_state_partitions(tmp_path: Path, command: list[str]) -> None:
+    whole = _state(50)
+    some = whole.filter(pc.less(whole.column("partition"), 4))
+    for name, rows, code in (("whole", whole, 0), ("some", some, 3)):
+        file = tmp_path / f"{name}.parquet"
+        pq.write_table(rows, file)
+        done = sharelag(*command, "--raw", str(file), "--engine", "local", "-o", "json")
+        assert done.returncode == code, done.stderr
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert {row.get("complete", True) for row in rows} == {code == 0}
+    assert "partitions 4-49 of the state topic, which has 50 partitions" in done.stderr
+    rules = tmp_path / "rules.yaml"
+    for rule in ("measure: lag, warn: 1, unknown: ok", "measure: poison, warn: 1, unknown: ok"):
+        rules.write_text(f"version: 1\nrules: [{{name: r, {rule}}}]")
+        for name, code in (("whole", 0), ("some", 3)):
+            raw = ("--raw", str(tmp_path / f"{name}.parquet"), "--engine", "local")
+            done = sharelag("check", "--rules", str(rules), *raw)
+            assert done.returncode == code, done.stdout
+        assert "not known: what is in partitions 4-49 of the state topic" in done.stdout
+    done = sharelag("explain", "--raw", str(tmp_path / "some.parquet"), "--engine", "local")
+    assert "not known: what is in partitions 4-49 of the state topic" in done.stderr
 
 
 # ---- a broker with several log directories -------------------------------------------------------

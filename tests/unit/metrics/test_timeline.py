@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.timeline import RECORDS_MISSING, timeline_arrow
+from sharelag.metrics.timeline import timeline_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.sources.inputs import CaptureInput
-from sharelag.tables.reasons import NEGATIVE_LAG
+from sharelag.tables.reasons import NEGATIVE_LAG, RECORDS_MISSING
 from tests.support import readings
 from tests.support.chapters import CAPTURE
 from tests.support.kafka.describe import parse_describe

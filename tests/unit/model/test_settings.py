@@ -16,8 +16,10 @@ from sharelag.model.settings import (
     catalogue,
     check,
     check_all,
+    differing,
     effective,
     in_force,
+    profile_of,
 )
 from sharelag.model.settings.catalogue import find
 
@@ -203,7 +205,7 @@ def test_settings_of_4_4() -> None:
     assert not check(name, "dead.orders", "4.4", {prefix: "dead."})
     assert not check(name, "orders", "4.4", {prefix: ""})
     assert check(name, "__dlq", "4.4", {prefix: ""})[0].why.endswith("Kafka's own")
-    assert check(name, "dlq.orders")[0].why == "Kafka 4.3.1 has no such setting"
+    assert check(name, "dlq.orders", "4.3.1")[0].why == "Kafka 4.3.1 has no such setting"
 
 
 def test_settings_of_dead_letter_queues_are_in_force_where_brokers_have_them() -> None:
@@ -218,3 +220,27 @@ def test_settings_of_dead_letter_queues_are_in_force_where_brokers_have_them() -
     )
     (said,) = [one for one in shown.to_pylist() if one["name"] == name]
     assert said["problem"] == "does not begin with errors.deadletterqueue.topic.name.prefix = dlq."
+
+
+def test_a_version_that_nobody_gives_is_the_newest() -> None:
+    name = "errors.deadletterqueue.topic.name"
+    assert catalogue() == catalogue("4.4")
+    assert check(name, "dlq.orders") == check_all({name: "dlq.orders"}) == []
+    versions = [None, "4.4.0", "4.5", "4.3", "4.3.0", "4.3.1", "4.2.1", "4.1", "4.0"]
+    of = ["4.4", "4.4", "4.4", "4.3.1", "4.3.1", "4.3.1", "4.2", "4.1", "4.1"]
+    assert [profile_of(version) for version in versions] == of
+
+
+def test_versions_that_differ_about_a_value_are_named() -> None:
+    locks = "share.partition.max.record.locks"
+    said = differing({locks: 500}, "4.4")
+    assert said == [
+        f"Kafka {version} would refuse that ({locks}: Kafka {version} has no such setting)"
+        for version in ("4.2", "4.1")
+    ]
+    assert differing({locks: 500}, "4.2") == [
+        "Kafka 4.4 would accept that",
+        "Kafka 4.3.1 would accept that",
+    ]
+    assert differing({"share.session.timeout.ms": 50_000}, "4.4") == []
+    assert differing({"share.session.timeout.ms": 1}, "4.4") == []  # all refuse it

@@ -161,6 +161,8 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
          "900000d ago is before 1970, where Kafka's timestamps start: give a shorter duration"),
         ("plan_reset", {"group": "poisn", "to": "latest"}, "did you mean 'poison'"),
         ("plan_reset", {"group": "poison", "to": "latest", "topics": [":"]}, "is not a topic"),
+        ("plan_reset", {"group": "poison", "to": "latest", "kafka_version": "new"},
+         "is not a version of Kafka"),
         ("plan_delete", {"group": "poison", "topics": ["other"]}, "other"),
         ("settings", {"given": {"share.delivery.count.limit": 7}}, "give a text, not 7"),
         ("open", {"path": "/etc"}, "Unknown tool"),
@@ -308,6 +310,10 @@ def test_reading_ahead_spares_the_first_question_and_hides_nothing(
         ("plan_reset", {"to_time": "2026-11-23T20:40:00Z"},
          ["--to-datetime", "2026-11-23T20:40:00Z"]),
         ("plan_reset", {"shift_by": -50}, ["--shift-by", "-50"]),
+        ("plan_reset", {"shift_by": -50, "kafka_version": "4.4.0"},
+         ["--shift-by", "-50", "--kafka-version", "4.4.0"]),
+        ("plan_reset", {"to_offset": 4800, "kafka_version": "4.3"},
+         ["--to-offset", "4800", "--kafka-version", "4.3"]),
         ("plan_delete", {}, []),
         ("plan_delete", {"topics": ["orders"]}, ["--topic", "orders"]),
     ],
@@ -363,7 +369,8 @@ def test_settings_are_those_of_the_command() -> None:
     (sentence,) = asked("demo", "settings", group="billing", given=wrong)["summary"]
     assert sentence.startswith("billing: share.delivery.count.limit = 11: greater than")
     accepted = asked("demo", "settings", group="billing", given={"share.delivery.count.limit": "7"})
-    (note,) = accepted["notes"]
+    judged, *_, note = accepted["notes"]
+    assert judged.startswith("Checked as Kafka 4.")
     assert note == (
         "Kafka's command: kafka-configs.sh --bootstrap-server HOST:PORT --entity-type groups "
         "--entity-name billing --alter --add-config share.delivery.count.limit=7"

@@ -12,16 +12,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.monitoring.check import CHECKED, check
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.sources.inputs import CaptureInput
+from sharelag.wire.encode import encode_record
+from sharelag.wire.fields import SHARE_UPDATE, STATE_TOPIC
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.rules import EXAMPLES, STOPPED, judged, outcome, rules
-from tests.support.written_input import NOW, Write, WrittenInput
+from tests.support.written_input import NOW, TOPIC_ID, Write, WrittenInput
 
 SCENARIOS = CAPTURE.parent / "scenarios"
+AUTO_RESET = "share.auto.offset.reset"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,13 @@ SCENARIOS = CAPTURE.parent / "scenarios"
         ("hot_partition", "measure: imbalance, figure: gini, warn: 0.8, min_lag: 100000", "ok"),
         ("slow", "measure: drain, critical: 10m", "critical"),
         ("healthy", "measure: lag, warn: 1", "ok"),
-        ("not_started", "measure: lag, warn: 1", "ok"),
+        ("not_started", "measure: lag, warn: 192", "warning"),  # it starts at the earliest offset
+        ("not_started", "measure: lag, warn: 193", "ok"),
+        ("not_started", "measure: lag, warn: 1, not_started: ok", "ok"),
+        ("not_started", "measure: age, warn: 1h", "unknown"),
+        ("not_started", "measure: poison, warn: 1", "ok"),  # a failed delivery is written
+        ("not_started", "measure: cause, causes: [no_members], warn: 1", "unknown"),
+        ("not_started", "measure: cause, causes: [no_members], warn: 1, not_started: ok", "ok"),
         ("not_started", "measure: lag, warn: 1, not_started: unknown", "unknown"),
         ("not_started", "measure: imbalance, warn: 1, not_started: critical", "critical"),
         ("not_started", "measure: cause, causes: [not_started], warn: 1", "warning"),
@@ -239,7 +249,11 @@ def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
     example = read_rules(EXAMPLES / "rules.yaml")
     assert {rule.unknown for rule in example.rules} == {"unknown"}
     whole = check(CaptureInput(CAPTURE), example, "local")
-    assert whole.level == "ok"
+    # Of one group nothing was ever fetched, and it does not start at the earliest offset.
+    assert whole.level == "unknown"
+    assert {row["group_id"] for row in whole.table.to_pylist() if row["level"] != "ok"} == {
+        "analytics"
+    }
     alone = {"billing", "clickstream", "fraud-check", "notifications", "shipping"}
     since = {
         row["group_id"]: row
@@ -250,12 +264,11 @@ def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
     assert all(
         whole.as_of - timedelta(minutes=1) < since[group]["since"] < whole.as_of for group in alone
     )
-    begun = {
-        row["summary"]
-        for row in whole.table.to_pylist()
-        if row["group_id"] == "analytics" and not row["value"]
-    }
-    assert "not judged: no record was fetched yet, so the start offset is unknown" in begun
+    begun = [rule.model_copy(update={"not_started": "ok"}) for rule in example.rules]
+    whole = check(CaptureInput(CAPTURE), example.model_copy(update={"rules": begun}), "local")
+    assert whole.level == "ok"
+    said = {row["summary"] for row in whole.table.to_pylist() if row["group_id"] == "analytics"}
+    assert "not judged: no record was fetched yet, so the start offset is unknown" in said
     file = tmp_path / "rules.yaml"
     soon = text.replace("critical: 1\n    for: 1m", "critical: 1\n    for: 10s")
     assert soon != text
@@ -268,14 +281,14 @@ def test_the_example_on_the_demo_and_on_half_of_it(tmp_path: Path) -> None:
     half = ("--capture", str(half_known(CAPTURE, tmp_path / "half")))
     answer = sharelag("check", "--rules", str(EXAMPLES / "rules.yaml"), *half)
     assert answer.returncode == 3, answer.stdout
-    assert answer.stdout.startswith("UNKNOWN: 25 unknown, 33 ok\n")
+    assert answer.stdout.startswith("UNKNOWN: 36 unknown, 22 ok\n")
     assert "the end offset could not be read from the partition's leader" in answer.stdout
     groups = {
         row["group_id"]
         for row in judged_file(half[1], EXAMPLES / "rules.yaml")
         if row["level"] == "unknown"
     }
-    assert groups == alone  # nothing was asked about those of which nothing was ever fetched
+    assert groups == alone | {"analytics", "refunds"}  # of the others nothing was ever fetched
 
 
 def judged_file(capture: str, file: Path) -> list[dict[str, Any]]:
@@ -286,12 +299,13 @@ def judged_file(capture: str, file: Path) -> list[dict[str, Any]]:
 
 
 def test_what_was_never_fetched_is_what_its_rule_says() -> None:
-    """Partition 1 was never fetched; the lag of the group is that of partition 0 then."""
+    """Partition 1 was never fetched; with a level for that it is no part of the group's lag."""
     writes = [Write(600, 6600), Write(600, -1, partition=1, count=-1)]
     source = WrittenInput(writes, partitions_of_topic=2)
     for per in ("group", "partition"):
-        row = outcome(source, f"measure: lag, per: {per}, warn: 5000")
+        row = outcome(source, f"measure: lag, per: {per}, warn: 5000, not_started: ok")
         assert (row["level"], row["value"], row["at_this_level"]) == ("ok", 600, 1)
+        assert row["at_least"] is False
         row = outcome(source, f"measure: lag, per: {per}, warn: 5000, not_started: warn")
         assert (row["level"], row["partition"], row["value"], row["at_this_level"]) == (
             "warning",
@@ -301,12 +315,70 @@ def test_what_was_never_fetched_is_what_its_rule_says() -> None:
         )
         assert row["summary"] == "no record was fetched yet, so the start offset is unknown"
     assert outcome(source, "measure: poison, warn: 1, not_started: critical")["level"] == "critical"
-    assert outcome(source, "measure: imbalance, warn: 3")["level"] == "ok"
+    assert outcome(source, "measure: imbalance, warn: 3, not_started: ok")["level"] == "ok"
     # Its end is not known either; that it was never fetched is.
     dark = WrittenInput(writes, partitions_of_topic=2, unreachable=frozenset({1}))
-    assert outcome(dark, "measure: lag, warn: 5000")["level"] == "ok"
-    with pytest.raises(InputError, match="not_started: does not apply to the measure cause"):
-        rules("measure: cause, causes: [burst], warn: 1, not_started: ok")
+    assert outcome(dark, "measure: lag, warn: 5000, not_started: ok")["level"] == "ok"
+    with pytest.raises(InputError, match="not_started: does not apply to the measure state_topic"):
+        rules("measure: state_topic, warn: 1, not_started: ok")
+
+
+#: A share partition with a lag of 600, and one that was never fetched, of 7,200 records each.
+NEW = [Write(600, 6600), Write(600, -1, partition=1, count=-1)]
+
+
+@pytest.mark.parametrize(
+    ("reset", "level", "value", "at_least"),
+    [
+        ("earliest", "warning", 7800, False),
+        ("latest", "unknown", 600, True),
+        ("by_duration:PT1H", "unknown", 600, True),
+    ],
+)
+def test_what_was_never_fetched_counts_with_what_waits_there(
+    reset: str, level: str, value: int, at_least: bool
+) -> None:
+    source = WrittenInput(NEW, partitions_of_topic=2, group_settings={AUTO_RESET: reset})
+    for line in ("measure: lag, warn: 5000", "measure: lag, warn: 5000, for: 5m"):
+        row = outcome(source, line)
+        assert (row["level"], row["value"], row["at_least"]) == (level, value, at_least)
+        assert at_least == ("lag 600 or more: no record was fetched yet" in row["summary"])
+    # What is known is enough to know that it is too much.
+    row = outcome(source, "measure: lag, warn: 500")
+    assert (row["level"], row["value"]) == ("warning", value)
+    even = outcome(source, "measure: imbalance, warn: 1.5")["level"]
+    assert even == ("warning" if reset == "earliest" else "unknown")
+
+
+def test_a_log_without_records_leaves_nothing_to_do() -> None:
+    source = WrittenInput(NEW[1:], rate=0, partitions_of_topic=2)
+    for measure in ("lag", "age", "drain", "window", "retention", "poison"):
+        line = {"age": "1s", "drain": "1s", "retention": "1s"}.get(measure, "1")
+        assert outcome(source, f"measure: {measure}, warn: {line}")["level"] == "ok", measure
+
+
+def test_a_state_without_a_snapshot_is_not_one_that_was_never_fetched(tmp_path: Path) -> None:
+    """Of an update that leaves the start offset as it was, its snapshot is missing."""
+    update = {
+        "group_id": "billing",
+        "topic_id": TOPIC_ID,
+        "partition": 0,
+        "snapshot_epoch": 0,
+        "leader_epoch": 0,
+        "start_offset": -1,
+        "delivery_complete_count": 1,
+        "state_batches": [],
+    }
+    key, value = encode_record(SHARE_UPDATE, update)
+    row = {"key": key, "value": value, "topic": STATE_TOPIC, "partition": 0, "offset": 7}
+    raw = tmp_path / "raw.parquet"
+    pq.write_table(pa.Table.from_pylist([row], schema=schemas.RAW), raw)
+    (found,) = map(json.loads, sharelag("lag", "--raw", str(raw), "-o", "json").stdout.splitlines())
+    assert (found["lag"], found["lag_reason"]) == (None, "records_missing")
+    (found,) = map(
+        json.loads, sharelag("lag", "--brief", "--raw", str(raw), "-o", "json").stdout.splitlines()
+    )
+    assert (found["lag"], found["lag_reason"]) == (None, "records_missing")
 
 
 def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not() -> None:

@@ -112,6 +112,18 @@ def test_a_sum_with_an_unknown_part_is_unknown(group: WrittenInput, lag: int | N
     assert found.get("kafka_share_group_sum_lag", {}) == sums
 
 
+@pytest.mark.parametrize(("reset", "largest"), [("earliest", 7200), ("latest", None)])
+def test_the_largest_lag_may_be_one_that_was_never_fetched(reset: str, largest: int | None) -> None:
+    behind = Write(600, 7100, partition=1)
+    now = gathered(WrittenInput([NEW, behind], 1, 2, group_settings={RESET: reset}))
+    found = samples(ask(application(lambda: now), "/metrics")[2].decode(), text_families)
+    mine = labels(group="billing")
+    assert found.get("kafka_share_group_max_lag", {}) == ({mine: largest} if largest else {})
+    even = 7200 / ((7200 + 100) / 2)
+    ratios = found.get("kafka_share_group_imbalance_ratio", {})
+    assert ratios == ({mine: pytest.approx(even)} if largest else {})
+
+
 def test_a_group_without_members_is_not_held_at_zero(tmp_path: Path) -> None:
     """A recorded log: one share partition is finished, 5 records of the other were never fetched."""
     file = tmp_path / "sharelag.prom"
