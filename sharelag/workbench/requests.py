@@ -28,8 +28,8 @@ from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog
 from sharelag.sources.files.text_pieces import are_many
 from sharelag.tables.words import counted
-from sharelag.wire.requests.lines import MARK
 from sharelag.wire.requests.times import LAYOUT
+from sharelag.wire.requests.wrapped import MARK
 
 _WORKED_OUT = {
     "memberships": memberships,
