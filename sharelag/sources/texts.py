@@ -64,12 +64,6 @@ def read_text(path: str | Path, errors: str = "strict", otherwise: str = UTF_8) 
     return text_of(Path(path).read_bytes(), errors, otherwise)
 
 
-def encoding_in(path: Path) -> str:
-    """Return the encoding of a file."""
-    with path.open("rb") as file:
-        return encoding_of(file.read(SAMPLE))
-
-
 class Octets(Protocol):
     """A source of bytes."""
 

@@ -77,6 +77,8 @@ _DATES = (
 )
 #: Seconds since 1970 with any fraction, and what log4j2's JSON has of it in another field.
 _EPOCH = r"(?:^|[^\d.])(?P<s>1\d{9})[.,]?(?P<part>\d{3}|\d{6}|\d{9})?(?:\D|$)"
+#: When a collector received a line, which says nothing of when it was logged.
+_RECEIVED = r'"(?:receive|ingest)\w*\\*":\s*(?:\\*"[^"]*"|[\d.]+)'
 _NANOS = r'nanoOfSecond\\*"\s*:\s*(?P<n>\d{1,9})'
 #: Zones are ahead of UTC by multiples of this, up to a limit.
 _QUARTER, _MOST_AHEAD = 15 * 60_000_000, 14 * 3600_000_000
@@ -127,6 +129,12 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str) -> Times:
     InputError
         There is no such time zone.
     """
+    before, behind = (
+        pc.replace_substring_regex(one, _RECEIVED, "")
+        if pc.any(pc.match_substring_regex(one, _RECEIVED)).as_py()
+        else one
+        for one in (before, behind)
+    )
     own = _first([_found(before, "^.*"), _found(behind, "^.*?")])
     around = pc.binary_join_element_wise(before, behind, " ")
     zoned, since = _found(around, "^.*?", needs_zone=True), _since_1970(around)
@@ -149,16 +157,17 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str) -> Times:
 def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
     """Return how far local times are ahead of UTC, by the instants at which they were collected.
 
-    Those that were collected late are as far ahead as their neighbours.
+    Those that were collected late are as far ahead as their neighbours; where all were, the next
+    quarter of an hour counts, since no line is collected before it is logged.
     """
     apart = pc.subtract(local, instants)
-    quarters = pc.round(pc.divide(pc.cast(apart, pa.float64()), float(_QUARTER)))
-    ahead = pc.multiply(quarters.cast(pa.int64()), _QUARTER)
+    late = pc.divide(pc.cast(pc.subtract(apart, _LATE_FOR_ZONE), pa.float64()), float(_QUARTER))
+    ahead = pc.multiply(pc.ceil(late).cast(pa.int64()), _QUARTER)
+    none = pa.scalar(None, pa.int64())
+    ahead = pc.if_else(pc.less_equal(pc.abs(ahead), _MOST_AHEAD), ahead, none)
     is_soon = pc.less_equal(pc.abs(pc.subtract(apart, ahead)), _LATE_FOR_ZONE)
-    is_zone = pc.and_(is_soon, pc.less_equal(pc.abs(ahead), _MOST_AHEAD))
-    told = pc.if_else(is_zone, ahead, pa.scalar(None, pa.int64()))
-    told = pc.fill_null_backward(pc.fill_null_forward(told))
-    return pc.if_else(apart.is_valid(), told, pa.scalar(None, pa.int64()))
+    told = pc.fill_null_backward(pc.fill_null_forward(pc.if_else(is_soon, ahead, none)))
+    return pc.if_else(apart.is_valid(), pc.coalesce(told, ahead), none)
 
 
 def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 #: What each line of a request says.
 MARK = "Completed request:"
 #: How JSON begins that is in a text of JSON, or in a cell of CSV.
-_ESCAPED, _DOUBLED = '{\\', '{""'
+_ESCAPED, _DOUBLED = "{\\", '{""'
 #: It ends at the first quotation mark that is not escaped, or not doubled.
 _TO_QUOTE = r'^(?P<json>\{(?:[^"\\]|\\.)*)(?P<behind>.*)'
 _TO_CELL_END = r'^(?P<json>\{(?:[^"]|"")*)(?P<behind>.*)'
