@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.schemas.comparisons import DESCRIBED
+from sharelag.sources.texts import OTHERS
 
 _COLUMNS = {
     "GROUP": "group_id",
@@ -39,14 +40,6 @@ HEADERS = [
 HEADING = re.compile(r"\S+(?: \(ID\))?")
 #: What may stand between the cells of a table that was pasted from a sheet or a page.
 _DELIMITERS = ("\t", "|", ",")
-#: What others write between the lines of a command: loggers, the JVM, kubectl, a shell's prompt,
-#: and the line below the header of a pasted table.
-OTHERS = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|SLF4J[(:]|log4j:|(?:main )?(?:WARN|INFO|ERROR|DEBUG)\b"
-    r"|W(?:ARNING|arning): |NOTE: |Picked up \w+:|(?:OpenJDK|Java HotSpot)\b.* warning: "
-    r"|Defaulted container |Unable to use a TTY|PS \S*>|[A-Za-z]:\\\S*>"
-    r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-share)?-groups\.(?:sh|bat)\b|[|+:-]+$"
-)
 _NOTHING = re.compile(r"Share group '.*' has no offset information\.")
 
 

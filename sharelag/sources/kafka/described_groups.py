@@ -21,7 +21,8 @@ import pyarrow as pa
 from sharelag.errors import InputError
 from sharelag.model.group_state import GroupState
 from sharelag.schemas.membership import GROUP_STATES, MEMBER_ROWS, SHARE
-from sharelag.sources.kafka.described import HEADERS, HEADING, OTHERS, Table, described_offsets
+from sharelag.sources.kafka.described import HEADERS, HEADING, Table, described_offsets
+from sharelag.sources.texts import OTHERS
 
 _COLUMNS = {
     "GROUP": "group_id",

@@ -44,6 +44,14 @@ def test_what_decides_the_connection_and_cannot_be_honoured_is_an_error(
     assert SECRET not in str(refused.value)
 
 
+_OF_LIBRDKAFKA = """bootstrap.servers=h:1
+security.protocol=sasl_ssl
+sasl.mechanisms=PLAIN
+sasl.username=k
+sasl.password=p
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "name", "value"),
     [
@@ -52,8 +60,7 @@ def test_what_decides_the_connection_and_cannot_be_honoured_is_an_error(
         ("bootstrap.servers h:9092\n", "bootstrap.servers", "h:9092"),
         ("bootstrap.servers=h:9092\nsasl.mechanism=\nsecurity.protocol=\n", "sasl.mechanism", None),
         ("bootstrap.servers=h:9092\nsasl.jaas.config=\n", "sasl.username", None),
-        ("security.protocol=sasl_ssl\nsasl.mechanisms=PLAIN\nsasl.username=k\n"
-          "bootstrap.servers=h:1\nsasl.password=p\n", "sasl.username", "k"),
+        (_OF_LIBRDKAFKA, "sasl.username", "k"),
     ],
 )  # fmt: skip
 def test_lines_of_other_tools_and_of_templates(

@@ -292,6 +292,57 @@ def test_a_table_of_no_known_header_and_count_of_columns_is_no_answer(
     assert "with its headers" in done.stderr.lower()
 
 
+_RECORDS = (TEXTS / "rec.json").read_text("utf-8").splitlines()
+_LOG = "[2026-11-21 10:00:00,123] WARN no such setting (o.a.k.c.admin)"
+#: The records of a console consumer, as people keep them.
+KEPT: dict[str, Callable[[list[str]], str]] = {
+    "beside a log": lambda lines: "\n".join(
+        ["SLF4J: many bindings", _LOG, *lines, "Picked up JAVA_TOOL_OPTIONS: -Xmx1g",
+         "Processed a total of 4 messages", ""]
+    ),
+    "beside a log with an object": lambda lines: "\n".join([f'{_LOG} {{"key": 1}}', *lines]),
+    "a list": lambda lines: "[" + ",".join(lines) + "]",
+    "a list over lines": lambda lines: "[\n" + ",\n".join(lines) + "\n]\n",
+    "over lines": lambda lines: "\n".join(json.dumps(json.loads(one), indent=2) for one in lines),
+    "without line feeds": "".join,
+    "kubectl": lambda lines: "\n".join(f"2026-11-21T09:00:00.123456789Z {one}" for one in lines),
+    "CRI": lambda lines: "\n".join(f"2026-11-21T09:00:00.1+01:00 stdout F {one}" for one in lines),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_records_that_were_printed_and_kept(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "rec.json"
+    path.write_text(KEPT[name](_RECORDS), "utf-8")
+    done = command("windows", "--engine", "local", "--raw", str(path), "-o", "json")
+    same = command("windows", "--engine", "local", "--raw", str(TEXTS / "rec.json"), "-o", "json")
+    assert (done.returncode, done.stdout) == (0, same.stdout), done.stderr
+    assert "could not be decoded" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"group": "billing"}]',
+        '{"topic":"__share_group_state","partition":3,"offset":5,"key":"AAAAAWcx","payload":"A"}',
+        '{"log":"{\\"key\\":null}\\n","stream":"stdout","time":"2026-11-21T09:00:00Z"}',
+        '{"key":{"version":0,"data":{"groupId":"g"}},"value":null}',
+        f'{_LOG} {{"key": 1}}',
+        "[g,orders,0]::OffsetAndMetadata(offset=7, leaderEpoch=Optional.empty, metadata=)",
+        "topic,partition,offset,key,value\n__share_group_state,0,1,AAA=,AAA=",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 123",
+        "<html><body>Sign in</body></html>",
+    ],
+)
+def test_what_no_formatter_prints_says_nothing_of_the_cluster(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "rec.json"
+    path.write_text(f"{text}\n", "utf-8")
+    done = command("windows", "--engine", "local", "--raw", str(path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert str(path) in done.stderr
+    assert "no share group" not in done.stderr
+
+
 #: What consumers printed, as the files of container runtimes and collectors have it.
 CONTAINED: dict[str, Callable[[str], str]] = {
     "kubectl logs --timestamps": lambda line: f"2026-11-21T09:00:00.123456789Z {line}",
