@@ -276,7 +276,9 @@ def _lacks(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
     source, generation = begun.source, begun.choice.generation
     rejected = begun.counted.rejected if brief is None else brief.rejected
     records = begun.counted.records if brief is None else source.size() - rejected
-    said = of_rejected(rejected, generation) if are_many(rejected, max(records, 0)) else ()
+    # Rejects are counted whenever they were written, so those of an earlier moment are not known.
+    has_many = begun.as_of is None and are_many(rejected, max(records, 0))
+    said = of_rejected(rejected, generation) if has_many else ()
     # Nobody has put these together as a whole.
     if not isinstance(source, PrintedInput | RawInput | SegmentsInput):
         return said

@@ -148,8 +148,8 @@ def _other_protocol(config: ClientConfig, error: KafkaError | None) -> str | Non
         begin = int(size[1]).to_bytes(4, "big")
         if begin.isascii() and begin.decode().isprintable():
             return (
-                f"what answers at {config.bootstrap_servers} begins with {begin.decode()!r} and is "
-                "no Kafka broker: give the host and port of a broker's listener"
+                f"{config.bootstrap_servers} answers {begin.decode()!r}..., which no Kafka broker "
+                "does: give the host and port of a broker's listener"
             )
     has_no_answer = error is None or error.code() in _SILENT or size
     return needs_tls(config) if has_no_answer else None

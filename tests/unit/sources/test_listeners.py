@@ -111,10 +111,10 @@ def test_a_listener_that_speaks_tls(
 @pytest.mark.parametrize(
     ("octets", "settings", "words"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "", "begins with 'HTTP' and is no Kafka broker"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "", "begins with 'SSH-' and is no Kafka broker"),
-        (b"220 mail.example ESMTP\r\n", "", "begins with '220 ' and is no Kafka broker"),
-        (b"-ERR unknown command\r\n", "", "begins with '-ERR' and is no Kafka broker"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "", "answers 'HTTP'..., which no Kafka broker does"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "", "answers 'SSH-'..., which no Kafka broker does"),
+        (b"220 mail.example ESMTP\r\n", "", "answers '220 '..., which no Kafka broker does"),
+        (b"-ERR unknown command\r\n", "", "answers '-ERR'..., which no Kafka broker does"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "security.protocol=SSL\n", "no broker answered at"),
         (b"", "", "no broker answered at"),
     ],
