@@ -76,8 +76,8 @@ def whole_file(path: Path, given: Path) -> Piece:
 def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
     """Yield a file of what was given in pieces of so many bytes.
 
-    A packed one, one in UTF-16 and one of a container runtime are one piece: their lines can only
-    be told from the beginning on.
+    A packed one, one in UTF-16 and one of a container runtime are one piece: their lines are only
+    known from the beginning on.
     """
     whole = whole_file(path, given)
     with path.open("rb") as file:

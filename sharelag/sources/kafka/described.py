@@ -64,7 +64,7 @@ class Table:
         return line.removeprefix(self.indent)
 
     def cells(self, line: str) -> list[str] | None:
-        """Return the cells of a line of a pasted table; None where it has no such line."""
+        """Return the cells of a line of a pasted table; None where there is none."""
         found = self.delimiter and self.delimiter in line
         return _cells(line, self.delimiter) if found else None
 
