@@ -53,19 +53,18 @@ def unwrapped(positions: pa.Array, texts: pa.Array) -> Wrapped:
     Wrapped
         A row a request. What says the same request twice, as GELF does, is one.
     """
-    counts = [pc.count_substring(texts, f"{MARK}{begin}") for begin in (_ESCAPED, _DOUBLED)]
-    has_many = pc.greater(pc.add(*counts), 1)
-    if not pc.any(has_many).as_py():
-        return Wrapped(positions, texts, *_parts(texts))
-    lines = np.flatnonzero(has_many)
+    whole = Wrapped(positions, texts, *_parts(texts))
+    has_more = pc.match_substring(whole.behind, MARK)
+    if not pc.any(has_more).as_py():
+        return whole
+    lines = np.flatnonzero(has_more)
     many, of = _each(positions.take(pa.array(lines)), texts.take(pa.array(lines)))
     counted = np.bincount(of, minlength=len(lines))
     many = Wrapped(*(column.filter(pa.array(counted[of] > 1)) for column in many))
     is_single = np.ones(len(texts), bool)
     is_single[lines[counted > 1]] = False
-    plain = texts.filter(pa.array(is_single))
-    one = Wrapped(positions.filter(pa.array(is_single)), plain, *_parts(plain))
-    return Wrapped(*(pa.concat_arrays(both) for both in zip(one, many, strict=True)))
+    single = Wrapped(*(column.filter(pa.array(is_single)) for column in whole))
+    return Wrapped(*(pa.concat_arrays(both) for both in zip(single, many, strict=True)))
 
 
 def before_context(objects: pa.Array) -> pa.Array:
