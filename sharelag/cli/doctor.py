@@ -26,7 +26,7 @@ from sharelag.cli.output import note, write
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
-from sharelag.model.versions import NEWEST
+from sharelag.model.versions import NEWEST, is_newer
 from sharelag.tables.words import terminal
 
 if TYPE_CHECKING:
@@ -284,18 +284,25 @@ def _features(config: ClientConfig, with_defects: bool = True) -> Iterator[Check
     if found.release is not None:
         yield from _defects(found.release)
     elif "metadata.version" in found.supported:
-        yield Check(
-            "warn",
-            "known defects",
-            f"unknown: the brokers are newer than Kafka {NEWEST}",
-            "use a newer sharelag, or name a version with --kafka-version",
-        )
+        yield _unknown_defects("the brokers are")
+
+
+def _unknown_defects(which: str) -> Check:
+    return Check(
+        "warn",
+        "known defects",
+        f"unknown: {which} newer than Kafka {NEWEST}",
+        "use a newer sharelag, or name a version with --kafka-version",
+    )
 
 
 def _defects(kafka_version: str) -> Iterator[Check]:
     """The defects of a version, or of a release, some patches of which may have them."""
     from sharelag.model.defects import known_defects
 
+    if is_newer(kafka_version):
+        yield _unknown_defects(f"Kafka {kafka_version} is")
+        return
     there = known_defects(kafka_version)
     if not there:
         yield Check("ok", "known defects", f"none of share groups in Kafka {kafka_version}")

@@ -9,7 +9,7 @@ import click
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
 from sharelag.cli.telling import tell
-from sharelag.model.versions import NEWEST
+from sharelag.model.versions import NEWEST, is_newer
 from sharelag.tables import views
 
 
@@ -40,5 +40,7 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     count = len(checked.problems)
     why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
     whose = kafka_version or f"{NEWEST}, which is assumed without --kafka-version,"
+    if kafka_version and is_newer(kafka_version):
+        whose = f"{NEWEST}, the newest that is known,"
     tell(f"{checked.tool.name} of Kafka {whose} {why}")
     return int(bool(checked.problems))

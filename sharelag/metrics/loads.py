@@ -38,6 +38,11 @@ NEEDED = {
 _PARTITION = ("topic_id", "partition")
 #: Measures of partitions that are summed over those of a topic or a broker.
 _SUMMED = ("lag", "arrived", "finished")
+_SUMS = [
+    ("partition", "count"),
+    *((name, "sum", pc.ScalarAggregateOptions(min_count=1)) for name in _SUMMED),
+    *((name, "count") for name in _SUMMED),
+]
 _MS_AN_HOUR = 3_600_000
 
 
@@ -118,6 +123,7 @@ def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
     position = pc.index_in(place, keys(partitions, SHARE_PARTITION))
     part = np.append(lags / np.maximum(shared_by, 1), np.nan)[position.fill_null(-1).to_numpy()]
     lag, counts = known_sums(part, row, table.num_rows), np.bincount(row, minlength=table.num_rows)
+    lag[(lag == 0) & (np.bincount(row[np.isnan(part)], minlength=table.num_rows) > 0)] = np.nan
     return pa.table(
         {
             "group_id": table.column("group_id"),
@@ -129,7 +135,9 @@ def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
 
 
 def topic_loads(partitions: pa.Table) -> pa.Table:
-    """Return the load of each topic of a group: sums over its partitions, ignoring unknown ones.
+    """Return the load of each topic of a group: sums over its partitions as far as known.
+
+    A sum of 0 beside unknown ones is unknown.
 
     Returns
     -------
@@ -137,9 +145,8 @@ def topic_loads(partitions: pa.Table) -> pa.Table:
         ``group_id``, ``topic``, ``topic_id``, ``as_of``, and as float64 ``lag``, ``arrived`` and
         ``finished``.
     """
-    sums = [(name, "sum", pc.ScalarAggregateOptions(min_count=1)) for name in _SUMMED]
     summed = partitions.group_by(["group_id", "topic_id"]).aggregate(
-        [("topic", "max"), ("as_of", "min"), *sums]
+        [("topic", "max"), ("as_of", "min"), *_SUMS]
     )
     return pa.table(
         {
@@ -147,9 +154,19 @@ def topic_loads(partitions: pa.Table) -> pa.Table:
             "topic": summed.column("topic_max"),
             "topic_id": summed.column("topic_id"),
             "as_of": summed.column("as_of_min"),
-            **{name: summed.column(f"{name}_sum") for name in _SUMMED},
+            **_sums(summed),
         }
     )
+
+
+def _sums(summed: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Return the sums that `_SUMS` aggregated; a sum of 0 beside unknown numbers is unknown."""
+    found = {}
+    for name in _SUMMED:
+        sums, known = summed.column(f"{name}_sum"), summed.column(f"{name}_count")
+        is_open = pc.and_(pc.equal(sums, 0), pc.less(known, summed.column("partition_count")))
+        found[name] = pc.if_else(is_open.fill_null(False), pa.scalar(None, sums.type), sums)
+    return found
 
 
 def broker_loads(partitions: pa.Table, brokers: Arrow) -> pa.Table:
@@ -172,17 +189,14 @@ def broker_loads(partitions: pa.Table, brokers: Arrow) -> pa.Table:
     led = beside(keys(partitions, SHARE_PARTITION), brokers, SHARE_PARTITION)
     table = partitions.append_column("leader_id", led.column("leader_id"))
     table = table.filter(table.column("leader_id").is_valid())
-    sums = [(name, "sum", pc.ScalarAggregateOptions(min_count=1)) for name in _SUMMED]
-    summed = table.group_by(["group_id", "leader_id"]).aggregate(
-        [("as_of", "min"), ("partition", "count"), *sums]
-    )
+    summed = table.group_by(["group_id", "leader_id"]).aggregate([("as_of", "min"), *_SUMS])
     return pa.table(
         {
             "group_id": summed.column("group_id"),
             "leader_id": summed.column("leader_id"),
             "as_of": summed.column("as_of_min"),
             "partitions": summed.column("partition_count").cast(pa.float64()),
-            **{name: summed.column(f"{name}_sum") for name in _SUMMED},
+            **_sums(summed),
         }
     )
 

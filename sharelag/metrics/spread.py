@@ -29,7 +29,8 @@ class Spread(NamedTuple):
 
     items: _Ints  # numbers, known or not
     unknown: _Ints  # unknown ones among them
-    total: _Floats  # of the known ones, as are mean, min and max; NaN if there are none
+    total: _Floats  # of the known ones, as are mean, min and max; NaN if there are none, and
+    # but for min where all of them are 0 and others unknown: nothing says that there is nothing
     mean: _Floats
     min: _Floats
     max: _Floats
@@ -77,6 +78,9 @@ def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
         sorted_figures = _figures(values[order], (ends - numbers)[some], numbers[some])
         for name, figure in sorted_figures.items():
             figures[name][some] = figure
+    is_open = (figures["total"] == 0) & (items > numbers)
+    for name in ("total", "mean", "max"):
+        figures[name][is_open] = np.nan
     return Spread(items, items - numbers, **figures)
 
 

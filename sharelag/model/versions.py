@@ -12,11 +12,19 @@ NEWEST = "4.4"
 #: is not known by that.
 _RELEASES = {25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
 _GREATEST = 33
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:-.*)?", re.ASCII)
+#: As people have it: of a tag or a package, or with the build of who distributes it.
+_VERSION = re.compile(
+    r"(?:v|kafka_\d\.\d+-)?(\d+)\.(\d+)(?:\.(\d+))?(?:-.*|\.[A-Za-z].*)?", re.ASCII
+)
+#: Confluent Platform counts so many major versions more; from the second on Kafka has none yet.
+_OF_CONFLUENT, _CONFLUENT_FROM = 4, 7
 
 
 def version_of(text: str) -> tuple[int, ...]:
     """Read ``4.3.1`` as (4, 3, 1), and ``4.3``, a release, as (4, 3).
+
+    Those of Confluent Platform, such as ``8.1.2-ccs``, are read as the release of Kafka in it,
+    (4, 1): their patch levels count differently.
 
     Raises
     ------
@@ -26,7 +34,15 @@ def version_of(text: str) -> tuple[int, ...]:
     found = _VERSION.fullmatch(text.strip())
     if found is None:
         raise InputError(f"{text!r} is not a version of Kafka: give one such as 4.3.1, or 4.3")
-    return tuple(int(part) for part in found.groups() if part is not None)
+    version = tuple(int(part) for part in found.groups() if part is not None)
+    if version[0] < _CONFLUENT_FROM:
+        return version
+    return version[0] - _OF_CONFLUENT, version[1]
+
+
+def is_newer(version: str) -> bool:
+    """Whether a version is newer than all whose facts are known."""
+    return version_of(version)[:2] > version_of(NEWEST)
 
 
 def has_reached(version: str | None, release: str) -> bool:

@@ -125,11 +125,10 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
         rows += _rows(rule, found, known)
     # What is missing may be what breaks a rule.
     brief = begun.brief if _need_lag_alone(rules) else None
-    lacks = lacks_of(begun, *((brief.table, brief.places) if brief else ()))
     rows += [
         dict.fromkeys(CHECKED.names)
         | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
-        for one in lacks
+        for one in lacks_of(begun, brief)
     ]
     for row in rows:
         row["as_of"] = evidence.as_of

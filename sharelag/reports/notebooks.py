@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -84,11 +85,12 @@ def declared(path: Path) -> dict[str, Any]:
             f"the cell with the tag parameters of {path} is not Python ({error}): correct it"
         ) from None
     return {
-        target.id: _literal(node.value)
+        name.id: _literal(node.value) if name is target else ...  # one of several in it
         for node in assigned
         if isinstance(node, ast.Assign | ast.AnnAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name)
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
     }
 
 
@@ -154,10 +156,15 @@ def _is_duration(value: Any) -> bool:
     return False
 
 
+#: Magics of a whole cell after which its names are there.
+_RUNS_THE_CELL = re.compile(r"\A\s*(?:%%(?:time|capture)\b[^\n]*\n)+")
+
+
 def _python(source: str) -> str:
     """Return the source of a cell as Python, without the magics of IPython."""
     from IPython.core.inputtransformer2 import TransformerManager
 
+    source = _RUNS_THE_CELL.sub("", source)
     # IPython has no types here.
     return str(TransformerManager().transform_cell(source))  # type: ignore[no-untyped-call]
 

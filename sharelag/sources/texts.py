@@ -23,6 +23,14 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 _MARKED = re.compile(f"^{MARK}", re.MULTILINE)
+#: What others write between the lines of a command: loggers, the JVM, kubectl, a shell's prompt,
+#: and the line below the header of a pasted table.
+OTHERS = re.compile(
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|SLF4J[(:]|log4j:|(?:main )?(?:WARN|INFO|ERROR|DEBUG)\b"
+    r"|W(?:ARNING|arning): |NOTE: |Picked up \w+:|(?:OpenJDK|Java HotSpot)\b.* warning: "
+    r"|Defaulted container |Unable to use a TTY|PS \S*>|[A-Za-z]:\\\S*>"
+    r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-share)?-groups\.(?:sh|bat)\b|[|+:-]+$"
+)
 #: Bytes that tell the encoding of a file.
 SAMPLE = 1 << 12
 #: Of UTF-16 one in so many characters is ASCII at least; one side of its pairs has most NULs.
@@ -62,12 +70,6 @@ def read_text(path: str | Path, errors: str = "strict", otherwise: str = UTF_8) 
     OSError, UnicodeDecodeError
     """
     return text_of(Path(path).read_bytes(), errors, otherwise)
-
-
-def encoding_in(path: Path) -> str:
-    """Return the encoding of a file."""
-    with path.open("rb") as file:
-        return encoding_of(file.read(SAMPLE))
 
 
 class Octets(Protocol):

@@ -20,6 +20,7 @@ from sharelag.metrics.progress import usual_rates
 from sharelag.model import SharePartition, Window
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
+from sharelag.tables.reasons import NO_START_OFFSET
 from sharelag.tables.words import counted, moment
 from sharelag.whatif import estimates, transactions
 from sharelag.whatif.departed import before_loss
@@ -347,6 +348,16 @@ def _note_what_is_not_taken_over(
     logs = [row for row in evidence.logs.to_pylist() if row["topic_id"] in ids]
     if any("compact" in (row["cleanup_policy"] or "") for row in logs):
         assumed.append("every offset of the backlog has a record, although topics are compacted")
+    unread = [
+        row
+        for row in lag
+        if row["lag_reason"] == NO_START_OFFSET and row["end_offset"] != row["log_start_offset"]
+    ]
+    if unread and settings.auto_offset_reset == "latest":
+        assumed.append(
+            f"none of what is in {counted(len(unread), 'partition')} that the group has never read "
+            "waits for it, since it begins at the latest record"
+        )
     if reset != settings.auto_offset_reset:
         assumed.append(
             f"where nothing was read yet the group begins at the latest record, not at {reset}"

@@ -21,9 +21,11 @@ from sharelag.errors import ClusterError, InputError
 from sharelag.metrics.holders import with_holders
 from sharelag.metrics.in_flight import measured_arrow, with_measured
 from sharelag.reading import ORDER, OVER, Reading, named
+from sharelag.reading.values import Brief
 from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since
+from sharelag.sources.files.text_pieces import are_many
 from sharelag.sources.inputs import Input
-from sharelag.tables.gaps import of_missing
+from sharelag.tables.gaps import of_missing, of_rejected
 from sharelag.tables.reasons import KAFKA_SOURCE
 from sharelag.workbench.broker_metrics import BrokerMetrics
 from sharelag.workbench.requests import Requests
@@ -255,38 +257,41 @@ def brief(
         found = begun.brief
         return Answer(
             found.table, found.rejected, begun.engine, generation=begun.choice.generation,
-            repeated=found.repeated, lacks=lacks_of(begun, found.table, found.places),
+            repeated=found.repeated, lacks=lacks_of(begun, found),
         )  # fmt: skip
 
 
-def lacks_of(
-    begun: Reading, states: pa.Table | None = None, places: pa.Table | None = None
-) -> tuple[str, ...]:
-    """Say what is missing in files of records, which nobody has put together as a whole.
-
-    None of it is known of other inputs: a cluster and a capture have all or raise an error.
+def lacks_of(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
+    """Say what is missing: many records that could not be decoded, and what files lack.
 
     Parameters
     ----------
     begun : Reading
-    states, places : pyarrow.Table, optional
+    brief : Brief, optional
         Where share partitions stand and are stored, where their windows were not replayed.
     """
     from sharelag.metrics.loads import count_stateless
     from sharelag.sources.inputs import PrintedInput, RawInput, SegmentsInput
     from sharelag.wire.placement import missing_in_words
 
-    if not isinstance(begun.source, PrintedInput | RawInput | SegmentsInput):
-        return ()
-    known = begun.table("windows") if states is None else states
+    source, generation = begun.source, begun.choice.generation
+    rejected = begun.counted.rejected if brief is None else brief.rejected
+    records = begun.counted.records if brief is None else source.size() - rejected
+    # Rejects are counted whenever they were written, so those of an earlier moment are not known.
+    has_many = begun.as_of is None and are_many(rejected, max(records, 0))
+    said = of_rejected(rejected, generation) if has_many else ()
+    # A cluster and a capture have all or raise an error; nobody has put these together as a whole.
+    if not isinstance(source, PrintedInput | RawInput | SegmentsInput):
+        return said
+    known = begun.table("windows") if brief is None else brief.table
     stateless = count_stateless(begun.table("groups"), known)
     # A log directory says itself which partitions it has.
     elsewhere = (
         ""
-        if isinstance(begun.source, SegmentsInput)
-        else missing_in_words(begun.table("windows") if places is None else places)
+        if isinstance(source, SegmentsInput)
+        else missing_in_words(begun.table("windows") if brief is None else brief.places)
     )
-    return of_missing(begun.table("gaps").num_rows, stateless, elsewhere)
+    return (*said, *of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
 
 
 def history_of(begun: Reading, since: datetime | None = None, most: int | None = None) -> Answer:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.schemas.consumed import CONSUMED_TABLES
+from sharelag.sources.files.containers import written
 from sharelag.sources.files.text_pieces import (
     Piece,
     line_blocks,
@@ -101,4 +102,4 @@ def read_piece(piece: Piece, separator: str = "\t") -> Iterator[Printed]:
         if damage:
             yield unread(positions, piece.source, damage)
         else:
-            yield read_consumed(lines, positions, piece.source, separator)
+            yield read_consumed(written(lines), positions, piece.source, separator)

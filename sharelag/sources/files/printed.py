@@ -29,7 +29,7 @@ from sharelag.sources.files.printed_pieces import (
     regular_records,
 )
 from sharelag.sources.files.printed_records import NotPrintedError, Printed, number, text
-from sharelag.sources.texts import text_of
+from sharelag.sources.texts import OTHERS, text_of
 from sharelag.wire.fields import STATE_TOPIC
 
 _DUMP = "Dumping "
@@ -41,8 +41,10 @@ _LINE = re.compile(r"\| offset: \d+ \w+: (?P<time>-?\d+) ")
 _BEGIN = re.compile(r'\{\s*"(?:key|reject)"\s*:')
 #: What is before the objects of a consumer that prints where a record is.
 _WHERE = re.compile(r"(?:CreateTime:-?\d+\t)?Partition:(\d{1,9})\tOffset:(\d{1,18})\t$")
-#: How lines of a tool's log begin, and what a consumer says at its end.
-_LOGGED = ("[", "Processed a total of")
+#: What a consumer says at its end, and what is between the objects of a list.
+_ENDS, _OF_LIST = "Processed a total of", ("[", "]", ",")
+#: What kubectl and container runtimes write before an object.
+_OF_RUNTIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)(?: std(?:out|err) [PF])?")
 _PLACES = ("CreateTime:", "Partition:", "Offset:")
 #: Characters that may be read again, for each of a text, because an object is not whole and
 #: another may begin in it; and how many an object counts that does not say where it breaks.
@@ -105,6 +107,11 @@ def read_printed(path: Path) -> pa.RecordBatch:
             f"{path} is not what Kafka's formatters print of share group records ({errors[0]}): "
             "give the output of kafka-console-consumer.sh or kafka-dump-log.sh"
         )
+    if text and not is_any_whole and not errors:
+        raise InputError(
+            f"no line of {path} has a record: give the output of kafka-console-consumer.sh with a "
+            "formatter of share group records, or of kafka-dump-log.sh"
+        )
     return one_batch(pa.Table.from_batches([*batches, _batch(rows)]))
 
 
@@ -147,7 +154,7 @@ def _objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str
             yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is not an object"
         elif begin < 0:
             return
-        elif between.rpartition("\n")[2].startswith("["):  # a log line that has an object in it
+        elif _has_object(between.rpartition("\n")[2]):
             begin, count = _end_of_line(text, begin), count - 1
         else:
             where = _WHERE.search(between)
@@ -177,9 +184,19 @@ def _objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str
 def _is_logged(line: str) -> bool:
     """Whether a line, or the part of it that precedes an object, is passed over."""
     words = line.strip()
-    if not words or words.startswith(_LOGGED):
+    if not words or words in _OF_LIST or _OF_RUNTIME.fullmatch(words):
+        return True
+    if words.startswith(("[", _ENDS)) or OTHERS.match(words):
         return True
     return words.startswith(_PLACES) and "\t" in line[len(line.rstrip()) :]
+
+
+def _has_object(begin: str) -> bool:
+    """Whether the line that begins so is one of a log, and has an object in it."""
+    words = begin.strip()
+    if words in _OF_LIST or _OF_RUNTIME.fullmatch(words):
+        return False
+    return words.startswith("[") or OTHERS.match(words) is not None
 
 
 def _end_of_line(text: str, at: int) -> int:

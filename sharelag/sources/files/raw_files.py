@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError, SetupError, first_line
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Name of a hive-style folder of rows without a value.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -29,6 +30,8 @@ MARKS = {
     "snapshot/LATEST": "Paimon",
     "capture.json": _CAPTURE,
 }
+#: Sinks name folders and files by topics.
+_TOPICS = (STATE_TOPIC, GROUP_TOPIC)
 #: The folder with the log of a stream that writes files.
 _SINK = "_spark_metadata/"
 
@@ -203,10 +206,14 @@ def _begins_as_parquet(path: Path) -> bool:
 
 
 def _is_hidden(path: PurePosixPath) -> bool:
-    """Whether Spark passes over a path: names of folders with a value may begin with _."""
+    """Whether a path is passed over, as by Spark; folders of topics and values may begin with _."""
     return any(
         part.startswith(".")
-        or (part.startswith("_") and "=" not in part)
+        or (
+            part.startswith("_")
+            and "=" not in part
+            and not part.startswith((STATE_TOPIC, GROUP_TOPIC))
+        )
         or part.endswith("._COPYING_")
         for part in path.parts
     )

@@ -60,10 +60,18 @@ def partitions(folder: Path) -> dict[Place, Path]:
         if path.is_dir() and (match := _PARTITION.fullmatch(path.name))
     }
     if not any(any(path.glob("*.log")) for path in found.values()):
-        raise InputError(
-            f"{folder} has no topic partitions: give a broker's log directory, with topic-0/"
-        )
+        raise InputError(f"{folder} has no topic partitions: {_instead(folder)}")
     return found
+
+
+def _instead(folder: Path) -> str:
+    """Say which log directory to give instead of a folder above or below one."""
+    below = [str(one) for one in sorted(folder.iterdir()) if any(one.glob("*-*/*.log"))]
+    if below:
+        return f"give the log directories below it, {','.join(below)}"
+    if _PARTITION.fullmatch(folder.name) and any(folder.glob("*.log")):
+        return f"it is one itself: give the log directory that has it, {folder.parent}"
+    return "give a broker's log directory, with topic-0/"
 
 
 def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.sources.files.containers import Rejoined, is_wrapped
 from sharelag.sources.files.packed_text import PackedText
 from sharelag.sources.texts import (
     MARK,
@@ -19,7 +20,6 @@ from sharelag.sources.texts import (
     UTF_8,
     Octets,
     Recoded,
-    encoding_in,
     encoding_of,
 )
 from sharelag.tables.words import shell_word
@@ -27,7 +27,9 @@ from sharelag.tables.words import shell_word
 _MARK = MARK.encode()
 #: Bytes that are read at once.
 _AT_ONCE = 8 << 20
-_OTHERWISE_PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
+#: How packed files begin, whatever their names are.
+_GZIP = b"\x1f\x8b"
+_OTHERWISE_PACKED = (b"BZh", b"\x04\x22\x4d\x18", b"\xfd7zXZ", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
 #: Bytes of a line: a request about ten thousand share partitions has a hundredth of it.
 MOST_LINE = 64 << 20
 #: Of a hundred things, those that may be unreadable in an answer that is called whole.
@@ -72,9 +74,15 @@ def whole_file(path: Path, given: Path) -> Piece:
 
 
 def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
-    """Yield a file of what was given in pieces of so many bytes; one packed or in UTF-16 whole."""
+    """Yield a file of what was given in pieces of so many bytes.
+
+    A packed one, one in UTF-16 and one of a container runtime are one piece: their lines are only
+    known from the beginning on.
+    """
     whole = whole_file(path, given)
-    if path.name.endswith(".gz") or encoding_in(path) != UTF_8:
+    with path.open("rb") as file:
+        start = file.read(SAMPLE)
+    if start.startswith(_GZIP) or encoding_of(start) != UTF_8 or is_wrapped(start):
         yield whole
         return
     length = path.stat().st_size
@@ -85,10 +93,10 @@ def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
 def line_blocks(piece: Piece) -> Iterator[Block]:
     """Yield lines of a piece of a file, and the bytes at which they begin, some megabytes at once.
 
-    Of UTF-16 the bytes are those of the same text in UTF-8.
-    A line belongs to the piece in which it begins; what follows the last newline is one, too. Where
-    a packed file is cut off or damaged, the last block is what was unpacked behind the last
-    newline, with the reason.
+    What a container runtime has cut is put together. Of UTF-16 the bytes are those of the same text
+    in UTF-8. A line belongs to the piece in which it begins; what follows the last newline is one,
+    too. Where a packed file is cut off or damaged, the last block is what was unpacked behind the
+    last newline, with the reason.
 
     Raises
     ------
@@ -96,20 +104,35 @@ def line_blocks(piece: Piece) -> Iterator[Block]:
         Nothing of a packed file can be unpacked, it is packed otherwise than by gzip, or becomes
         more than 250 times as large; or a line is longer than `MOST_LINE`.
     """
-    if piece.file.endswith(_OTHERWISE_PACKED):
-        raise InputError(f"{piece.file} is packed: unpack it, or pack it with gzip")
+    parts, damaged = Rejoined(), None
+    for block in _blocks(piece):
+        if block.damage:
+            damaged = block
+        else:
+            yield Block(*parts.add(block.lines, block.positions))
+    if len((rest := Block(*parts.rest())).lines):
+        yield rest
+    if damaged:
+        yield damaged
+
+
+def _blocks(piece: Piece) -> Iterator[Block]:
+    """Yield lines as they are in the file."""
     with Path(piece.file).open("rb") as opened:
-        is_packed, encoding = piece.file.endswith(".gz"), UTF_8
+        start = opened.read(SAMPLE)
+        opened.seek(0)
+        if start.startswith(_OTHERWISE_PACKED):
+            raise InputError(f"{piece.file} is packed: unpack it, or pack it with gzip")
+        is_packed, encoding = start.startswith(_GZIP), UTF_8
         if piece.end is None and not piece.begin:
-            begin = PackedText(opened) if is_packed else opened
-            encoding = encoding_of(begin.read(SAMPLE))
+            encoding = encoding_of(PackedText(opened).read(SAMPLE) if is_packed else start)
             opened.seek(0)
         packed = PackedText(opened) if is_packed else None
         file: Octets = packed or opened
         if encoding != UTF_8:
             file = Recoded(file, encoding)
         at, rest, read = piece.begin, b"", 0
-        most = _most_bytes(piece.file)
+        most = _most_bytes(piece.file) if packed else None
         if piece.begin:
             # The line that goes on here belongs to the piece before.
             at -= 1
@@ -178,10 +201,8 @@ def tables_of_parts(
     return tables, (count, skipped)
 
 
-def _most_bytes(name: str) -> int | None:
-    """Return what a file may become when it is unpacked; None: it is not packed."""
-    if not name.endswith(".gz"):
-        return None
+def _most_bytes(name: str) -> int:
+    """Return what a packed file may become when it is unpacked."""
     return max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(name).stat().st_size)
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from sharelag.errors import InputError
 from sharelag.sources.files.text_pieces import are_many
 from sharelag.tables.words import counted
-from sharelag.wire.requests.lines import MARK
 from sharelag.wire.requests.times import LAYOUT
+from sharelag.wire.requests.wrapped import MARK
 
 #: Characters of a line that an error shows.
 _SHOWN = 120

@@ -124,9 +124,11 @@ def client_config(
     """
     properties = read_properties(command_config) if command_config else {}
     properties = resolved(properties | dict(command_properties or {}))
+    named_otherwise = properties.pop("metadata.broker.list", None)  # librdkafka's alias
     servers = (
         bootstrap_servers
         or properties.get("bootstrap.servers")
+        or named_otherwise
         or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     )
     if not servers:

@@ -7,14 +7,17 @@ blanks but group ids can, so lines are split from the right.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
 from sharelag.errors import InputError
 from sharelag.schemas.comparisons import DESCRIBED
+from sharelag.sources.texts import OTHERS
 
 _COLUMNS = {
     "GROUP": "group_id",
@@ -27,12 +30,52 @@ _COLUMNS = {
 _TEXTS = {"GROUP", "TOPIC"}
 _INT32 = {"PARTITION", "LEADER-EPOCH"}
 _LAST_INT32, _LAST_INT64 = (1 << 31) - 1, (1 << 63) - 1
-_HEADERS = [
+#: Of its tables.
+HEADERS = [
     ["GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", *lag]
     for epoch in ([], ["LEADER-EPOCH"])
     for lag in ([], ["LAG"])
 ]
+#: A name of a column.
+HEADING = re.compile(r"\S+(?: \(ID\))?")
+#: What may stand between the cells of a table that was pasted from a sheet or a page.
+_DELIMITERS = ("\t", "|", ",")
 _NOTHING = re.compile(r"Share group '.*' has no offset information\.")
+
+
+@dataclass
+class Table:
+    """The lines of a text as a command prints them, whatever was done to it since.
+
+    A header tells how its rows are indented, and what stands between their cells.
+    """
+
+    headers: Sequence[Sequence[str]]
+    indent: str = ""
+    delimiter: str = ""
+
+    def plain(self, line: str) -> str:
+        """Return a line without what the header before it is indented by; note how a header is."""
+        if line.lstrip(' "|').startswith("GROUP"):
+            delimiters = [one for one in _DELIMITERS if _cells(line, one) in self.headers]
+            if delimiters or HEADING.findall(line) in self.headers:
+                self.delimiter = "".join(delimiters)
+                self.indent = "" if delimiters else line[: len(line) - len(line.lstrip())]
+        return line.removeprefix(self.indent)
+
+    def cells(self, line: str) -> list[str] | None:
+        """Return the cells of a line of a pasted table; None where there is none."""
+        found = self.delimiter and self.delimiter in line
+        return _cells(line, self.delimiter) if found else None
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    if delimiter == "|":
+        line = line.strip().removeprefix("|").removesuffix("|")
+    try:
+        return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
+    except csv.Error:
+        return []
 
 
 def described_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
@@ -63,13 +106,16 @@ def described_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
 
 def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:
     header: Sequence[str] | None = None
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or _NOTHING.fullmatch(line.strip()):
+    table = Table(HEADERS)
+    for number, found in enumerate(lines, 1):
+        line = table.plain(found)
+        if not line.strip() or OTHERS.match(line) or _NOTHING.fullmatch(line.strip()):
             continue
-        if line.split() in _HEADERS:
-            header = line.split()
+        cells = table.cells(line)
+        if (cells or line.split()) in HEADERS:
+            header = cells or line.split()
             continue
-        words = line.rsplit(None, len(header) - 1) if header else []
+        words = cells or (line.rsplit(None, len(header) - 1) if header else [])
         if not header or len(words) != len(header) or not all(map(_is_number, header, words)):
             raise InputError(
                 f"line {number} has no share group offset: {line[:200]!r}. Give the complete "

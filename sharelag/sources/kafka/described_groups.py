@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,7 +21,8 @@ import pyarrow as pa
 from sharelag.errors import InputError
 from sharelag.model.group_state import GroupState
 from sharelag.schemas.membership import GROUP_STATES, MEMBER_ROWS, SHARE
-from sharelag.sources.kafka.described import described_offsets
+from sharelag.sources.kafka.described import HEADERS, HEADING, Table, described_offsets
+from sharelag.sources.texts import OTHERS
 
 _COLUMNS = {
     "GROUP": "group_id",
@@ -50,22 +51,15 @@ _HEADERS = [
 ]
 _NUMBERS = {"GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS", "#PARTITIONS", "MEMBER-EPOCH"}
 _MAY_BE_EMPTY = {"COORDINATOR (ID)", "CLIENT-ID", "ASSIGNMENT", "PROTOCOL"}
-_HEADING = re.compile(r"\S+(?: \(ID\))?")
 _NO_OFFSETS = re.compile(r"Share group '(?P<group>.*)' has no offset information\.")
 _NO_MEMBERS = re.compile(r"Share group '(?P<group>.*)' has no active members\.")
 _ASSIGNMENT = re.compile(r"(?:[\w.-]+:\d+(?:,\d+)*(?:;(?=.)|$))*", re.ASCII)
 #: Blanks within a line without a header: a row whose header is missing, or no group's name.
 _IS_ROW = re.compile(r"\S\s{2,}\S|\t")
-#: What others write between the lines of a command: loggers, the JVM, kubectl, a shell's prompt.
-_OTHERS = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|SLF4J[(:]|log4j:|(?:main )?(?:WARN|INFO|ERROR|DEBUG)\b"
-    r"|W(?:ARNING|arning): |NOTE: |Picked up \w+:|(?:OpenJDK|Java HotSpot)\b.* warning: "
-    r"|Defaulted container |Unable to use a TTY|PS \S*>|[A-Za-z]:\\\S*>"
-    r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-share)?-groups\.(?:sh|bat)\b"
-)
 #: How JSON, markup and quotations begin, and what sentences end with: unlike names of groups.
 _NO_NAME, _SENTENCE = ("{", "[", "<", '"', "'"), (".", ":", "!", "?")
-_NO_TEXT = re.compile(r"[\x00-\x1f\ufffd]")
+#: What no name has: controls, letters that nobody sees, and what was no text.
+_NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060\ufeff\ufffd]| \| |^\|")
 _LAST_INT32 = 2**31 - 1
 #: Lines that a row may have more than one.
 _MOST_LINES = 4
@@ -126,19 +120,21 @@ class _Read:
     begun: list[str] = field(default_factory=list)  # of a row whose name has line feeds
     error: InputError | None = None  # of the first of these lines
     others: list[str] = field(default_factory=list)
+    table: Table = field(default_factory=lambda: Table([*_HEADERS, *HEADERS]))
 
     def line(self, number: int, line: str) -> None:
+        line = self.table.plain(line)
         if self.error is not None:
             self._row(number, line)
             return
         if not line.strip():
             return
-        if _OTHERS.match(line):
+        if OTHERS.match(line):
             self.others.append(line)
             return
-        names = _HEADING.findall(line)
+        names = self.table.cells(line) or HEADING.findall(line)
         if names in _HEADERS:
-            self.header, self.is_offsets = _places(line), False
+            self.header, self.is_offsets = _places(line, names), False
         elif names[:3] == ["GROUP", "TOPIC", "PARTITION"]:
             self.header, self.is_offsets = {}, True
             self.offsets.append(line)
@@ -212,7 +208,7 @@ class _Read:
     def _whole_row(self, number: int, line: str) -> None:
         row: _Row = {
             _COLUMNS[name]: _value(name, cell, number, line)
-            for name, cell in _cells(line, self.header, number).items()
+            for name, cell in self._cells(number, line).items()
             if name in _COLUMNS
         }
         if "member_id" not in row:
@@ -224,10 +220,20 @@ class _Read:
         self.members[row["group_id"], row["member_id"]] = row
         self._group(row["group_id"], {"type": SHARE})
 
+    def _cells(self, number: int, line: str) -> Mapping[str, str]:
+        cells = self.table.cells(line)
+        if cells is None:
+            return _cells(line, self.header, number)
+        if len(cells) != len(self.header):
+            raise _wrong(number, line)
+        return dict(zip(self.header, cells, strict=True))
 
-def _places(header: str) -> dict[str, slice]:
-    """Return where the columns of a header are, in UTF-16 units."""
-    found = list(_HEADING.finditer(header))
+
+def _places(header: str, names: Sequence[str]) -> dict[str, slice]:
+    """Return where the columns of a header are, in UTF-16 units; no places in a pasted table."""
+    found = list(HEADING.finditer(header))
+    if [one[0] for one in found] != names:
+        return dict.fromkeys(names, slice(0))
     ends = [*(one.start() for one in found[1:]), None]
     return {one[0]: slice(one.start(), end) for one, end in zip(found, ends, strict=True)}
 

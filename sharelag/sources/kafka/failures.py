@@ -18,7 +18,7 @@ from sharelag.errors import (
 )
 from sharelag.model.kafka_errors import ERRORS, Kind, of_kind
 from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.kafka.tls import distrust
+from sharelag.sources.kafka.tls import distrust, needs_tls
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Codes of brokers that cannot be reached, and of credentials that are refused.
@@ -31,6 +31,11 @@ _NO_TOPIC = {
 }
 #: How the client library begins what it says of a broker that metadata name, with its id.
 _NAMED = re.compile(r"(?:\w+://)?(\S+:\d+)/(\d+): ")
+
+
+#: What the client library takes the beginning of another protocol's answer for.
+_SIZE = re.compile(r"Invalid response size (\d{1,10}) ")
+_SILENT = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 
 
 def latest(heard: Sequence[KafkaError]) -> KafkaError | None:
@@ -124,13 +129,30 @@ def unreachable(config: ClientConfig, error: KafkaError | None = None) -> Broker
         return BrokerUnreachableError(reason)
     if advertised := _advertised(config, error):
         return BrokerUnreachableError(advertised)
-    why = f" ({error.str()})" if error else ""
+    if other := _other_protocol(config, error):
+        return BrokerUnreachableError(other)
+    # How many brokers the library counts as down says nothing of why.
+    is_why = error and error.code() != KafkaError._ALL_BROKERS_DOWN
+    why = f" ({error.str()})" if error and is_why else ""
     code = error.code() if error and error.code() in UNREACHABLE else KafkaError._TIMED_OUT
     advice = ERRORS[code].advice
     return BrokerUnreachableError(
         f"no broker answered at {config.bootstrap_servers} within {config.timeout:g} s{why}: "
         f"{advice}"
     )
+
+
+def _other_protocol(config: ClientConfig, error: KafkaError | None) -> str | None:
+    """Say that who answers speaks TLS, or something that is not Kafka's protocol."""
+    if error and (size := _SIZE.search(error.str())):
+        begin = int(size[1]).to_bytes(4, "big")
+        if begin.isascii() and begin.decode().isprintable():
+            return (
+                f"{config.bootstrap_servers} answers {begin.decode()!r}..., which no Kafka broker "
+                "does: give the host and port of a broker's listener"
+            )
+    has_no_answer = error is None or error.code() in _SILENT or size
+    return needs_tls(config) if has_no_answer else None
 
 
 def _advertised(config: ClientConfig, error: KafkaError | None) -> str | None:

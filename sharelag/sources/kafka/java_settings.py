@@ -130,6 +130,8 @@ _LIMITS = {
 }
 #: Leading and trailing blanks are significant; Java trims every other value.
 _VERBATIM = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.secret")
+#: Templates of files have them without a value, which is as if they were not there.
+_MAY_BE_EMPTY = ("sasl.jaas.config", "sasl.mechanism", "sasl.mechanisms", "security.protocol")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _JWT_RETRIEVERS = (
@@ -138,6 +140,8 @@ _JWT_RETRIEVERS = (
     "ClientCredentialsJwtRetriever",
     "JwtBearerJwtRetriever",
 )
+#: Files by librdkafka's names.
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _OWN_LOGIN_HANDLERS = (
     "OAuthBearerLoginCallbackHandler",
@@ -166,10 +170,12 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     left = {
         name: value if name in _VERBATIM else value.strip() for name, value in properties.items()
     }
+    left = {name: value for name, value in left.items() if value or name not in _MAY_BE_EMPTY}
     protocol = left.get("security.protocol", "").upper()
     unused = [part for part in ("SASL", "SSL") if protocol in _PROTOCOLS and part not in protocol]
     left = {n: v for n, v in left.items() if n.partition(".")[0].upper() not in unused}
     _refuse(left)
+    _require_files(left)
     done: dict[str, str] = {}
     for translate in (_sasl, _truststore, _keystore, _endpoint_identification):
         done |= translate(left)  # each removes its settings from `left`
@@ -336,11 +342,25 @@ def _store(left: dict[str, str], which: str) -> tuple[str, str]:
             start = file.read(4)
     except OSError as error:
         raise ConfigError(
-            f"cannot read ssl.{which}.location={location}: {error.strerror}"
+            f"cannot read ssl.{which}.location={location}: {error.strerror}{_of_windows(location)}"
         ) from error
     return location, {b"\xfe\xed\xfe\xed": "JKS"}.get(
         start, "PKCS12" if start[:1] == b"\x30" else "PEM"
     )
+
+
+def _of_windows(location: str) -> str:
+    """Say why a path of Windows lacks its backslashes, where it does."""
+    is_stripped = re.match(r"[A-Za-z]:[^\\/]", location)
+    return r"; write C:/certs, or C:\\certs, in a properties file" if is_stripped else ""
+
+
+def _require_files(left: Mapping[str, str]) -> None:
+    """Refuse files of librdkafka's settings that are not there: it does not name them."""
+    for name in _FILES:
+        path = left.get(name, "")
+        if path and not Path(path).exists() and path != "probe":
+            raise ConfigError(f"cannot read {name}={path}: no such file{_of_windows(path)}")
 
 
 def _endpoint_identification(left: dict[str, str]) -> dict[str, str]:

@@ -1,12 +1,14 @@
-"""A connection by our own sockets, and why a broker's certificate is not trusted.
+"""A connection by our own sockets: why a certificate is not trusted, and what speaks TLS.
 
-The client library says of every such certificate that it could not be verified.
+The client library says of every such certificate that it could not be verified, and of a listener
+that wants TLS no more than that it hung up.
 """
 
 from __future__ import annotations
 
 import socket
 import ssl
+import time
 
 from sharelag.sources.kafka.config import ClientConfig
 
@@ -31,7 +33,7 @@ def connect(config: ClientConfig, host: str, port: int, within: float) -> socket
     """
     plain = socket.create_connection((host, port), timeout=within)
     settings = config.librdkafka()
-    if "SSL" not in str(settings.get("security.protocol", "PLAINTEXT")).upper().split("_"):
+    if not _wants_tls(config):
         return plain
     context = ssl.create_default_context(
         cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem")
@@ -69,3 +71,41 @@ def distrust(config: ClientConfig) -> str | None:
         except (OSError, ValueError):
             continue  # the client library's own error says what is wrong there
     return None
+
+
+def needs_tls(config: ClientConfig) -> str | None:
+    """Say which bootstrap server speaks TLS, where the settings have it spoken to without.
+
+    Returns
+    -------
+    str or None
+        None: the settings have TLS, or none of the servers answers with it.
+    """
+    if _wants_tls(config):
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    until = time.monotonic() + _WITHIN
+    for address in config.bootstrap_servers.split(","):
+        host, port = host_and_port(address)
+        try:
+            left = max(until - time.monotonic(), 0.01)
+            with socket.create_connection((host, port), timeout=left) as plain:
+                context.wrap_socket(plain, server_hostname=host).close()
+        except (OSError, ValueError):
+            continue
+        protocol = _protocol(config)
+        return (
+            f"{address.strip()} speaks TLS, and security.protocol is {protocol}: set it to "
+            f"{'SASL_SSL' if protocol.startswith('SASL') else 'SSL or SASL_SSL'} in "
+            "--command-config, as the broker's listener has it"
+        )
+    return None
+
+
+def _protocol(config: ClientConfig) -> str:
+    return str(config.librdkafka().get("security.protocol", "PLAINTEXT")).upper()
+
+
+def _wants_tls(config: ClientConfig) -> bool:
+    return "SSL" in _protocol(config).split("_")

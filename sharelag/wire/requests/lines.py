@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,14 +15,9 @@ from sharelag.wire.requests.of_brokers import OF_BROKERS
 from sharelag.wire.requests.of_clients import OF_CLIENTS
 from sharelag.wire.requests.part import Api, Part, struct_of
 from sharelag.wire.requests.times import LAYOUT, Times, times_of
+from sharelag.wire.requests.wrapped import MARK, before_context, unwrapped
 
-#: What each line of a request says.
-MARK = "Completed request:"
 _KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
-#: A message that is a text of JSON: it ends at the first quotation mark that is not escaped.
-_ESCAPED = r'^(?P<json>\{(?:[^"\\]|\\.)*)(?P<behind>.*)'
-#: How many times a layout and a container runtime may have written it as JSON.
-_MOST_LAYERS = 3
 #: Deletes groups of any kind; share groups among them.
 DELETE_GROUPS = Api(
     "DeleteGroups",
@@ -59,6 +55,7 @@ READ = {api.key: api for api in (*OF_CLIENTS, *OF_BROKERS, DELETE_GROUPS, LIST_G
 _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendTimeMs")
 #: Why a line is a reject whose layout is not one of those that are read.
 NO_TIME = f"it has no time that is understood: its layout needs {LAYOUT}"
+UNCLEAR = "its time has the abbreviation of several zones: name the one of the log with --zone"
 #: A duration in milliseconds that no request takes: 31 years.
 _LONGEST = 1e12
 _HEADER = pa.struct(
@@ -81,7 +78,10 @@ class Completed(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What some lines are: ``total`` is requests, rejects and skipped lines together."""
+    """What some lines are: ``total`` is requests, rejects and skipped lines together.
+
+    A line with several requests counts once for each.
+    """
 
     total: int
     skipped: int
@@ -109,8 +109,9 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
         There is no such time zone.
     """
     is_request = pc.match_substring(lines, MARK)
-    numbers, texts = positions.filter(is_request), lines.filter(is_request)
-    before, objects, behind = _parts(texts)
+    found = unwrapped(positions.filter(is_request), lines.filter(is_request))
+    numbers, texts, before, objects, behind = found
+    total = len(lines) + len(texts) - is_request.true_count
     keys = pc.struct_field(pc.extract_regex(objects, _KEY), "key")
     has_key = keys.is_valid()
     wanted = pc.is_in(keys, pa.array([str(key) for key in READ]))
@@ -118,10 +119,12 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
     is_cut = pc.invert(pc.ends_with(objects, "}"))
     has_time = times.at.is_valid()
     whole = pc.and_(has_time, pc.invert(is_cut))
+    timeless = pc.and_(wanted, pc.and_(pc.invert(is_cut), pc.invert(has_time)))
     odd = [
         (pc.invert(has_key), "it has no API key"),
         (pc.and_(wanted, is_cut), "it is cut off"),
-        (pc.and_(wanted, pc.and_(pc.invert(is_cut), pc.invert(has_time))), NO_TIME),
+        (pc.and_(timeless, pc.invert(times.is_unclear)), NO_TIME),
+        (pc.and_(timeless, times.is_unclear), UNCLEAR),
     ]
     rejects = [_rejects(numbers, texts, times.at, which, source, why) for which, why in odd]
     requests = []
@@ -132,19 +135,22 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
         line, text, at = numbers.filter(chosen), texts.filter(chosen), times.filter(chosen)
         said = objects.filter(chosen)
         for form, mine in _forms(api, said):
-            asked, when = line.filter(mine), at.filter(mine)
-            given = said.filter(mine)
-            given = drafts.with_words(given) if form is drafts.ACKNOWLEDGE else given
-            rows, good = json_rows(given, _schema(form), _is_whole)
-            requests.append(Completed(form, source, asked.filter(good), when.filter(good), rows))
-            bad = f"it is not the JSON of a {form.name}"
-            rejects.append(
-                _rejects(asked, text.filter(mine), when.at, pc.invert(good), source, bad)
-            )
+            json, left = said.filter(mine), pa.array(np.flatnonzero(mine))
+            json = drafts.with_words(json) if form is drafts.ACKNOWLEDGE else json
+            for is_last in (False, True):
+                rows, good = json_rows(json, _schema(form), _is_whole)
+                row, left = left.filter(good), left.filter(pc.invert(good))
+                requests.append(Completed(form, source, line.take(row), at.take(row), rows))
+                if is_last or not len(left):
+                    break
+                json = before_context(json.filter(pc.invert(good)))
+            is_bad = pc.is_in(pa.array(np.arange(len(mine))), left)
+            why = f"it is not the JSON of a {form.name}"
+            rejects.append(_rejects(line, text, at.at, is_bad, source, why))
     rejected = pa.Table.from_batches(rejects).combine_chunks().to_batches()
-    found = rejected[0] if rejected else rejects[0]
+    bad = rejected[0] if rejected else rejects[0]
     read = sum(len(one.position) for one in requests)
-    return Lines(len(lines), len(lines) - read - len(found), found, requests)
+    return Lines(total, total - read - len(bad), bad, requests)
 
 
 def unread(lines: pa.Array, positions: pa.Array, source: str, why: str) -> Lines:
@@ -161,28 +167,6 @@ def _forms(api: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
     is_draft = pc.match_substring_regex(objects, drafts.MARK)
     forms = [(api, pc.invert(is_draft)), (drafts.ACKNOWLEDGE, is_draft)]
     return [(form, mine) for form, mine in forms if pc.any(mine).as_py()]
-
-
-def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return what is before the JSON of requests, it, and what is behind it."""
-    parts = pc.split_pattern(pc.utf8_rtrim(texts, "\r\n"), MARK, max_splits=1)
-    before, said = pc.list_element(parts, 0), pc.list_element(parts, 1)
-    behind = pa.repeat(pa.scalar(""), len(texts))
-    for _ in range(_MOST_LAYERS):
-        is_escaped = pc.starts_with(said, "{\\")
-        if not pc.any(is_escaped).as_py():
-            break
-        found = pc.extract_regex(said, _ESCAPED)
-        json, rest = pc.struct_field(found, "json"), pc.struct_field(found, "behind")
-        # Of escaped quotation marks the last backslash is theirs, so they come first.
-        plain = pc.replace_substring(pc.replace_substring(json, '\\"', '"'), "\\\\", "\\")
-        said = pc.if_else(is_escaped, plain, said)
-        behind = pc.if_else(is_escaped, pc.binary_join_element_wise(rest, behind, " "), behind)
-    is_closed = pc.match_substring(said, "}")
-    ends = pc.split_pattern(pc.if_else(is_closed, said, "}"), "}", max_splits=1, reverse=True)
-    objects = pc.binary_join_element_wise(pc.list_element(ends, 0), "}", "")
-    objects = pc.if_else(is_closed, objects, said)
-    return before, objects, pc.binary_join_element_wise(pc.list_element(ends, 1), behind, " ")
 
 
 def _rejects(

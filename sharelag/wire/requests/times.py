@@ -30,11 +30,22 @@ _ZONES = {
     "EET": 120,
     "EEST": 180,
     "MSK": 180,
+    "SAST": 120,
+    "PKT": 300,
+    "ICT": 420,
+    "WIB": 420,
+    "HKT": 480,
+    "SGT": 480,
+    "AWST": 480,
     "JST": 540,
     "KST": 540,
+    "ACST": 570,
     "AEST": 600,
+    "ACDT": 630,
     "AEDT": 660,
     "NZST": 720,
+    "NZDT": 780,
+    "BRT": -180,
     "EST": -300,
     "EDT": -240,
     "CDT": -300,
@@ -42,20 +53,38 @@ _ZONES = {
     "MDT": -360,
     "PST": -480,
     "PDT": -420,
+    "AKST": -540,
+    "AKDT": -480,
+    "HST": -600,
 }
-_CLOCK = r"(?P<hms>\d\d:?\d\d:?\d\d)(?:[.,:]?(?P<part>\d{1,9}))?"
-_ZONE = rf"\s?(?P<zone>[+-]\d\d(?::?\d\d)?|{'|'.join(sorted(_ZONES, reverse=True))})"
+#: Abbreviations of several zones, such as those of Chicago and Shanghai.
+_AMBIGUOUS = ("ADT", "AMT", "AST", "BST", "CST", "GST", "IST", "SST")
+_CLOCK = (
+    r"(?P<hms>\d\d?:\d\d:\d\d|\d{6})(?:[.,:]?(?P<part>\d{1,9}))?"
+    r"(?:[\s\x{a0}\x{202f}]?(?P<half>[AaPp])\.?[Mm]\b\.?)?"
+)
+_NAMES = "|".join(sorted((*_ZONES, *_AMBIGUOUS), reverse=True))
+_SIGN = r"[+\x{2212}-]"
+_ZONE = (
+    rf"\s?(?P<zone>(?:UTC|GMT){_SIGN}\d\d?(?::?\d\d)?|{_SIGN}\d\d(?::?\d\d)?|{_NAMES})(?:[^\d\w]|$)"
+)
+_MONTH = rf"(?P<mo>{'|'.join(_MONTHS)})[a-z]*\.?"
 _DATES = (
-    r"(?P<y>(?:19|20)\d\d)[-/.]?(?P<mo>\d\d)[-/.]?(?P<d>\d\d)[T _]?",
-    r"(?P<d>\d\d)\.(?P<mo>\d\d)\.(?P<y>(?:19|20)\d\d)[T ,]{1,2}",
-    rf"(?P<d>\d\d?)[ /-](?P<mo>{'|'.join(_MONTHS)})[a-z]*[ /-](?P<y>(?:19|20)\d\d)[ :,]{{1,2}}",
-    rf"(?P<mo>{'|'.join(_MONTHS)})[a-z]* (?P<d>\d\d?), (?P<y>(?:19|20)\d\d)[ @]{{1,3}}",
+    r"(?P<y>(?:19|20)\d\d)[-/.]?(?P<mo>\d\d)[-/.]?(?P<d>\d\d)[T _,\t]{0,2}",
+    r"(?P<d>\d\d)\.(?P<mo>\d\d)\.(?P<y>(?:19|20)\d\d)[T ,\t]{1,2}",
+    rf"(?P<d>\d\d?)\.?[ /-]{_MONTH}[ /-](?P<y>(?:19|20)\d\d)[ :,]{{1,2}}",
+    rf"{_MONTH} (?P<d>\d\d?), (?P<y>(?:19|20)\d\d)[ @,]{{1,3}}",
 )
 #: Seconds since 1970 with any fraction, and what log4j2's JSON has of it in another field.
 _EPOCH = r"(?:^|[^\d.])(?P<s>1\d{9})[.,]?(?P<part>\d{3}|\d{6}|\d{9})?(?:\D|$)"
+#: When a collector received a line, which says nothing of when it was logged.
+_RECEIVED = r'"(?:receive|ingest)\w*\\*":\s*(?:\\*"[^"]*"|[\d.]+)'
 _NANOS = r'nanoOfSecond\\*"\s*:\s*(?P<n>\d{1,9})'
-#: Zones are ahead of UTC by multiples of this.
-_QUARTER = 15 * 60_000_000
+#: Zones are ahead of UTC by multiples of this, up to a limit.
+_QUARTER, _MOST_AHEAD = 15 * 60_000_000, 14 * 3600_000_000
+#: How late a runtime or a collector may be for its time to tell the zone of the log, or to be the
+#: one at which a line was logged that has no fraction of a second.
+_LATE_FOR_ZONE, _LATE_FOR_FRACTION = 60_000_000, 2_000_000
 
 
 class Times(NamedTuple):
@@ -63,10 +92,15 @@ class Times(NamedTuple):
 
     at: pa.Array  # INSTANT
     is_exact: pa.Array  # false: to a second
+    is_unclear: pa.Array  # true: null since the abbreviation of its zone is that of several
 
     def filter(self, which: pa.Array) -> Times:
         """Return those of some lines."""
-        return Times(self.at.filter(which), self.is_exact.filter(which))
+        return Times(*(column.filter(which) for column in self))
+
+    def take(self, rows: pa.Array) -> Times:
+        """Return those of some lines by their numbers."""
+        return Times(*(column.take(rows) for column in self))
 
 
 class _Local(NamedTuple):
@@ -75,6 +109,7 @@ class _Local(NamedTuple):
     at: pa.Array  # null: there is none
     is_exact: pa.Array
     ahead: pa.Array  # of UTC, in microseconds; null: not written
+    is_unclear: pa.Array  # there is an abbreviation of several zones
 
 
 def times_of(before: pa.Array, behind: pa.Array, zone: str) -> Times:
@@ -85,34 +120,59 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str) -> Times:
     before, behind : pyarrow.StringArray
         What stands before and behind the message of each line.
     zone : str
-        The zone of times that no line tells the zone of.
+        The zone of times whose lines do not tell it. An abbreviation of several zones, such as
+        ``CST``, tells it only where a collector's time stands beside it; else such a time is
+        unclear, unless a zone other than UTC is given.
 
     Raises
     ------
     InputError
         There is no such time zone.
     """
+    before, behind = (
+        pc.replace_substring_regex(one, _RECEIVED, "")
+        if pc.any(pc.match_substring_regex(one, _RECEIVED)).as_py()
+        else one
+        for one in (before, behind)
+    )
     own = _first([_found(before, "^.*"), _found(behind, "^.*?")])
     around = pc.binary_join_element_wise(before, behind, " ")
-    zoned = _found(around, "^.*?", needs_zone=True)
-    of_zone = pc.subtract(zoned.at, zoned.ahead)
-    apart = pc.subtract(own.at, of_zone)
-    quarters = pc.round(pc.divide(pc.cast(apart, pa.float64()), float(_QUARTER)))
-    ahead = pc.coalesce(own.ahead, pc.multiply(quarters.cast(pa.int64()), _QUARTER))
+    zoned, since = _found(around, "^.*?", needs_zone=True), _since_1970(around)
+    of_zone = pc.coalesce(pc.subtract(zoned.at, zoned.ahead), since.at)
+    ahead = pc.coalesce(own.ahead, _ahead_of(own.at, of_zone))
+    is_unclear = pc.and_(own.is_unclear, ahead.is_null()).fill_null(False)
+    is_unclear = pc.and_(is_unclear, pa.scalar(zone == "UTC"))
     at = pc.coalesce(pc.subtract(own.at, ahead), _in_zone(own.at, zone))
     # A runtime that writes fractions knows more than a log that does not.
-    finer = pc.and_(pc.invert(own.is_exact), zoned.is_exact).fill_null(False)
-    at = pc.if_else(finer, of_zone, at)
-    since = _since_1970(around)
-    return Times(
-        pc.coalesce(at, since.at).cast(INSTANT),
-        pc.coalesce(pc.or_(own.is_exact, finer), since.is_exact).fill_null(False),
-    )
+    later = pc.subtract(of_zone, at)
+    is_soon = pc.and_(pc.greater_equal(later, 0), pc.less(later, _LATE_FOR_FRACTION))
+    has_more = pc.and_(pc.invert(own.is_exact), pc.coalesce(zoned.is_exact, since.is_exact))
+    finer = pc.and_(is_soon, has_more).fill_null(False)
+    at = pc.coalesce(pc.if_else(finer, of_zone, at), since.at)
+    at = pc.if_else(is_unclear, pa.scalar(None, pa.int64()), at)
+    is_exact = pc.coalesce(pc.or_(own.is_exact, finer), since.is_exact).fill_null(False)
+    return Times(at.cast(INSTANT), is_exact, is_unclear)
+
+
+def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
+    """Return how far local times are ahead of UTC, by the instants at which they were collected.
+
+    Those that were collected late are as far ahead as their neighbours; where all were, the next
+    quarter of an hour counts, since no line is collected before it is logged.
+    """
+    apart = pc.subtract(local, instants)
+    late = pc.divide(pc.cast(pc.subtract(apart, _LATE_FOR_ZONE), pa.float64()), float(_QUARTER))
+    ahead = pc.multiply(pc.ceil(late).cast(pa.int64()), _QUARTER)
+    none = pa.scalar(None, pa.int64())
+    ahead = pc.if_else(pc.less_equal(pc.abs(ahead), _MOST_AHEAD), ahead, none)
+    is_soon = pc.less_equal(pc.abs(pc.subtract(apart, ahead)), _LATE_FOR_ZONE)
+    told = pc.fill_null_backward(pc.fill_null_forward(pc.if_else(is_soon, ahead, none)))
+    return pc.if_else(apart.is_valid(), pc.coalesce(told, ahead), none)
 
 
 def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
     """Return the first or last time of texts; ``begin`` is what may be before it."""
-    zone = rf"(?:{_ZONE})(?:[^\d\w]|$)" if needs_zone else rf"(?:{_ZONE}(?:[^\d\w]|$))?"
+    zone = _ZONE if needs_zone else f"(?:{_ZONE})?"
     found: list[_Local] = []
     for date in _DATES:
         found.append(_read(texts, rf"{begin}(?:^|\D){date}{_CLOCK}{zone}"))
@@ -124,21 +184,32 @@ def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
 def _read(texts: pa.Array, pattern: str) -> _Local:
     # To look for a layout that no line has costs less than to take lines apart by it.
     if not pc.any(pc.match_substring_regex(texts, pattern)).as_py():
-        kinds = (pa.int64(), pa.bool_(), pa.int64())
+        kinds = (pa.int64(), pa.bool_(), pa.int64(), pa.bool_())
         return _Local(*(pa.nulls(len(texts), kind) for kind in kinds))
     found = pc.extract_regex(texts, pattern)
-    names = ("y", "mo", "d", "hms", "part", "zone")
+    names = ("y", "mo", "d", "hms", "part", "half", "zone")
     named = {name: pc.struct_field(found, name) for name in names}
     month = pc.index_in(named["mo"], pa.array(_MONTHS))
     month = pc.coalesce(pc.add(month, 1).cast(pa.string()), named["mo"])
     day = pc.binary_join_element_wise(
         *(named["y"], pc.utf8_lpad(month, 2, "0"), pc.utf8_lpad(named["d"], 2, "0")), ""
     )
-    whole = pc.binary_join_element_wise(day, pc.replace_substring(named["hms"], ":", ""), "")
+    clock = pc.utf8_lpad(pc.replace_substring(named["hms"], ":", ""), 6, "0")
+    whole = pc.binary_join_element_wise(day, clock, "")
     seconds = pc.strptime(whole, "%Y%m%d%H%M%S", "us", error_is_null=True).cast(pa.int64())
-    at = pc.add(seconds, _micros(named["part"]))
+    at = pc.add(seconds, pc.add(_micros(named["part"]), _half_day(clock, named["half"])))
     exact = pc.if_else(at.is_valid(), pc.not_equal(named["part"], ""), None)
-    return _Local(at, exact, _ahead(named["zone"]))
+    is_unclear = pc.is_in(named["zone"], pa.array(_AMBIGUOUS))
+    return _Local(at, exact, _ahead(named["zone"]), is_unclear)
+
+
+def _half_day(clock: pa.Array, half: pa.Array) -> pa.Array:
+    """Return what AM and PM add to a clock of twelve hours."""
+    is_twelve = pc.starts_with(clock, "12")
+    after = pc.if_else(is_twelve, 0, 12 * 3600_000_000)
+    before = pc.if_else(is_twelve, -12 * 3600_000_000, 0)
+    kind = pc.utf8_upper(half)
+    return pc.case_when(pc.make_struct(pc.equal(kind, "P"), pc.equal(kind, "A")), after, before, 0)
 
 
 def _micros(digits: pa.Array) -> pa.Array:
@@ -148,12 +219,12 @@ def _micros(digits: pa.Array) -> pa.Array:
 
 def _ahead(zones: pa.Array) -> pa.Array:
     """Return how far zones such as ``+02`` and ``CET`` are ahead of UTC, in microseconds."""
-    found = pc.extract_regex(zones, r"(?P<s>[+-])(?P<h>\d\d):?(?P<m>\d\d)?")
+    found = pc.extract_regex(zones, rf"(?P<s>{_SIGN})(?P<h>\d\d?):?(?P<m>\d\d)?")
     hours, rest = (pc.struct_field(found, name) for name in "hm")
     minutes = pc.add(
         pc.multiply(hours.cast(pa.int64()), 60), pc.utf8_lpad(rest, 1, "0").cast(pa.int64())
     )
-    minutes = pc.if_else(pc.equal(pc.struct_field(found, "s"), "-"), pc.negate(minutes), minutes)
+    minutes = pc.if_else(pc.equal(pc.struct_field(found, "s"), "+"), minutes, pc.negate(minutes))
     of_name = pa.array(_ZONES.values(), pa.int64()).take(
         pc.index_in(zones, pa.array(_ZONES.keys()))
     )
@@ -187,4 +258,5 @@ def _since_1970(texts: pa.Array) -> _Local:
     seconds = pc.struct_field(found, "s").cast(pa.int64())
     at = pc.add(pc.multiply(seconds, 1_000_000), _micros(digits))
     exact = pc.if_else(at.is_valid(), pc.not_equal(digits, ""), None)
-    return _Local(at, exact, pa.array(np.zeros(len(texts), np.int64)))
+    zeros = pa.array(np.zeros(len(texts), np.int64))
+    return _Local(at, exact, zeros, pa.nulls(len(texts), pa.bool_()))

@@ -62,7 +62,8 @@ def _batches() -> Iterator[pa.RecordBatch]:
     bad = (snapshots[0][0], b"\0\0\1")
     member = encode_record(GROUP_KINDS[1], {"group_id": "G1", "epoch": 3, "metadata_hash": 9})
     other = (b"\0\2" + b"\0\1g", b"\0\0")
-    topics = [STATE_TOPIC] * 14 + [GROUP_TOPIC] * 2
+    again = [hostile] * 90  # without these one record in fourteen could not be decoded
+    topics = [STATE_TOPIC] * 14 + [GROUP_TOPIC] * 2 + [STATE_TOPIC] * len(again)
     rows = [
         {
             "key": key,
@@ -74,7 +75,7 @@ def _batches() -> Iterator[pa.RecordBatch]:
             "timestampType": 0,
         }
         for n, ((key, value), topic) in enumerate(
-            zip([*snapshots, hostile, update, bad, member, other], topics, strict=True)
+            zip([*snapshots, hostile, update, bad, member, other, *again], topics, strict=True)
         )
     ]
     yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
@@ -188,7 +189,7 @@ def test_as_of_offsets_and_times(capture: Path) -> None:
 def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
     answer = sharelag("decode", "--capture", str(capture))
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert len(rows) == 15
+    assert len(rows) == 105
     assert rows[0]["key"] == {
         "type": 0,
         "data": {"groupId": "G1", "topicId": "A" * 22, "partition": 0},
@@ -353,7 +354,7 @@ def test_decode_as_csv_is_one_table(capture: Path) -> None:
     answer = sharelag("decode", "--capture", str(capture), "-o", "csv")
     table = list(csv.DictReader(io.StringIO(answer.stdout)))
     assert list(table[0]) == ["key", "value", "reject", "topic", "partition", "offset"]
-    assert len(table) == 15
+    assert len(table) == 105
     assert [line["offset"] for line in table if line["reject"]] == ["13"]
     assert {line["topic"] for line in table} == {STATE_TOPIC, GROUP_TOPIC}
 

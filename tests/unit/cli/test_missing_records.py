@@ -78,6 +78,36 @@ def test_offsets_that_are_missing_make_the_answer_partial(tmp_path: Path, brief:
     assert "in 4 places of the state topic, whose records are missing" in done.stdout
 
 
+@pytest.mark.parametrize("command", [["windows"], ["lag"], ["lag", "--brief"]])
+@pytest.mark.parametrize(("bad", "is_partial"), [(1, False), (3, True)])
+def test_many_records_that_could_not_be_decoded_make_the_answer_partial(
+    command: list[str], bad: int, is_partial: bool, tmp_path: Path
+) -> None:
+    state = _records().filter(pc.equal(_records().column("topic"), STATE_TOPIC))
+    times = 150 // state.num_rows + 1  # the same records of more share partitions
+    last = pc.max(state.column("offset")).as_py() + 1
+    more = [
+        state.set_column(4, "offset", pc.add(state.column("offset"), last * n)).set_column(
+            0, "key", pc.replace_substring(state.column("key"), b"poison", f"pois{n:02}".encode())
+        )
+        for n in range(times)
+    ]
+    rejects = state.slice(0, bad)
+    numbers = pa.array(range(last * times, last * times + bad), pa.int64())
+    rejects = rejects.set_column(4, "offset", numbers)
+    rejects = rejects.set_column(0, "key", pa.array([b"\x00"] * bad, pa.binary()))
+    pq.write_table(pa.concat_tables([*more, rejects]), tmp_path / "raw.parquet")
+    arguments = [*command, "--raw", str(tmp_path / "raw.parquet"), "--engine", "local"]
+    done = sharelag(*arguments, "-o", "json")
+    marks = {json.loads(line).get("complete") for line in done.stdout.splitlines()}
+    said = f"{bad} record{'s' * (bad > 1)} that could not be decoded"
+    assert (said in done.stderr) == is_partial
+    rejected = "this answer is not complete: it lacks " + said
+    assert (rejected in done.stderr) == is_partial
+    if is_partial:
+        assert (done.returncode, marks) == (3, {False})
+
+
 def test_whole_files_are_no_partial_answer_and_nobody_can_tell(tmp_path: Path) -> None:
     pq.write_table(_records(), tmp_path / "raw.parquet")
     done = sharelag("windows", "--raw", str(tmp_path / "raw.parquet"), "--engine", "local")

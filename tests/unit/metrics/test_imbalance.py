@@ -196,6 +196,10 @@ def test_what_is_unknown_is_counted_and_not_taken_for_zero() -> None:
     assert spread(4, 4, np.nan) == pytest.approx(
         closed_forms(np.array([4.0, 4.0])) | {"items": 3, "unknown": 1}
     )
+    beside = spread(0, 0, np.nan)
+    assert (beside["items"], beside["unknown"], beside["min"]) == (3, 1, 0)
+    assert all(np.isnan(beside[name]) for name in ("total", "mean", "max", "max_mean"))
+    assert spread(0, 0)["total"] == 0
     none = spread(np.nan)
     assert (none["items"], none["unknown"]) == (1, 1)
     assert all(np.isnan(none[name]) for name in Spread._fields[2:])
@@ -439,6 +443,8 @@ def test_even_lag_and_no_lag_differ_from_unknown_lag() -> None:
     assert verdict([9, 0, 0, 0])["verdict"] == NO_MEMBERS
     unknown = verdict([None, None], [0])
     assert (unknown["verdict"], unknown["unknown_lags"], unknown["lag"]) == (None, 2, None)
+    beside = verdict([0, None], [0])
+    assert (beside["verdict"], beside["unknown_lags"], beside["lag"]) == (None, 1, None)
     part = verdict([40, None, 40, 40], [0, 1], [2, 3], arrived=[100, 900, 100, 100])
     assert (part["verdict"], part["unknown_lags"]) == (EVEN, 1)
 

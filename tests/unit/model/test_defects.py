@@ -12,7 +12,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.causes import CAUSES
 from sharelag.metrics.explain import explain
 from sharelag.model.defects import BY_CAUSE, DEFECTS, known_defects
-from sharelag.model.versions import release_of, version_of
+from sharelag.model.versions import is_newer, release_of, version_of
 from sharelag.sources.kafka.config import client_config
 from sharelag.sources.kafka.features import Features
 from tests.support.command import sharelag
@@ -104,6 +104,32 @@ def test_the_doctor_names_those_of_a_version() -> None:
     assert "'new' is not a version of Kafka" in wrong.stderr
     both = sharelag("doctor", "--rights", "--bootstrap-server", "b:1", "--kafka-version", "4.3.1")
     assert both.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("v4.4.0", (4, 4, 0)),
+        ("kafka_2.13-4.3.1", (4, 3, 1)),
+        ("4.4.0-SNAPSHOT", (4, 4, 0)),
+        ("4.1.0.redhat-00001", (4, 1, 0)),
+        ("4.3-IV0", (4, 3)),
+        ("4.1.0-ccs", (4, 1, 0)),
+        ("8.1.2-ccs", (4, 1)),
+        ("8.0.0", (4, 0)),
+        ("7.9.1-ce", (3, 9)),
+        ("4.5.0", (4, 5, 0)),
+        ("5.0.0", (5, 0, 0)),
+    ],
+)
+def test_versions_as_distributions_write_them(text: str, version: tuple[int, ...]) -> None:
+    assert version_of(text) == version
+    assert is_newer(text) == (version >= (4, 5))
+    said = sharelag("doctor", "--kafka-version", text).stdout
+    assert ("unknown: Kafka" in said) == is_newer(text)
+    line = ("kafka-share-groups.sh", "--bootstrap-server", "b:1", "--group", "g", "--describe")
+    told = sharelag("lint", "--kafka-version", text, *line).stderr
+    assert ("of Kafka 4.4, the newest that is known, accepts it" in told) == is_newer(text)
 
 
 def test_the_doctor_names_those_of_the_release_that_a_broker_tells(

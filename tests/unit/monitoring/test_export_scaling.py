@@ -141,6 +141,20 @@ def test_a_group_without_members_is_not_held_at_zero(tmp_path: Path) -> None:
     row = json.loads(told.stdout)
     assert (row["lag"], row["max_lag"], row["unknown_lags"]) == (None, None, 1)
     assert "lag - (+1 unknown)" in told.stderr
+    spread = sharelag("imbalance", *words, "-o", "json")
+    totals = {
+        (row["over"], row["topic"]): row["total"]
+        for row in map(json.loads, spread.stdout.splitlines())
+        if row["measure"] == "lag"
+    }
+    assert totals == {
+        ("partition", None): None,
+        ("topic", None): None,
+        ("partition", "clicks"): None,
+    }
+    assert "fraud: no lag is known" in sharelag("imbalance", *words).stdout
+    simulated = sharelag("simulate", "--segments", str(NOT_STARTED), "--group", "fraud")
+    assert "none of what is in 1 partition that the group has never read waits" in simulated.stderr
 
 
 # ---- files

@@ -195,6 +195,16 @@ SOURCES = {
     "in a block": ("if True:\n    n = 1\nelse:\n    n = 2", {"n"}),
     "bare": ("tenant: str\nn: int = -1", {"tenant", "n"}),
     "of two targets": ("a = b = 'x'", {"a", "b"}),
+    "of a tuple": ("a, (b, *c) = 1, (2, 3)", {"a", "b", "c"}),
+    "on one line": ("y = 1; x = 2", {"y", "x"}),
+    "timed": ("%%time\nn = 3", {"n"}),
+    "captured": ("%%capture out\nn = 3\nm: int = 4", {"n", "m"}),
+    "literal": ("from typing import Literal\nwho: Literal['a', 'b'] = 'a'", {"who"}),
+    "with dots": ("import datetime\nday: datetime.date | None = None", {"day"}),
+    "with an equals sign": ("query = 'a=b'  # as in c=d", {"query"}),
+    "of an element": ("d = {}\nd['x'] = 3", {"d"}),
+    "lines of Windows": ("n = 3\r\nm = 4\r\n", {"n", "m"}),
+    "another alphabet": ("gr\u00f6\u00dfe = 3", {"gr\u00f6\u00dfe"}),
 }
 
 

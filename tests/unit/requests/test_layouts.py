@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
+from sharelag.sources.files.text_pieces import pieces_of
 from tests.support.command import sharelag as command
 from tests.support.request_lines import acknowledge, fetch
 
@@ -36,6 +38,30 @@ def local(at: datetime) -> datetime:
 def runtime(at: datetime) -> str:
     """A time as kubectl and container runtimes write it."""
     return own(at, "%Y-%m-%dT%H:%M:%S.", 9) + "Z"
+
+
+def in_zone(at: datetime, hours: float, layout: str = "%Y-%m-%d %H:%M:%S,") -> str:
+    """A time of a place so far ahead of UTC."""
+    return own(at.astimezone(timezone(timedelta(hours=hours))), layout)
+
+
+def cells(*texts: str) -> str:
+    """A line of CSV."""
+    return ",".join('"' + text.replace('"', '""') + '"' for text in texts)
+
+
+def otlp(at: datetime, said: str) -> dict[str, object]:
+    return {"timeUnixNano": f"{epoch(at)}000000", "body": {"stringValue": said}}
+
+
+def cloud(at: datetime, said: str) -> dict[str, object]:
+    late = runtime(at + timedelta(seconds=5))
+    return {"receiveTimestamp": late, "textPayload": said, "timestamp": runtime(at)}
+
+
+def exported(*records: dict[str, object]) -> str:
+    """What an OpenTelemetry collector writes into a file: a line a batch."""
+    return json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [*records]}]}]})
 
 
 def escaped(at: datetime, said: str, **more: object) -> str:
@@ -96,6 +122,46 @@ LAYOUTS: dict[str, Callable[[datetime, str], str]] = {
         f"{local(at):%Y-%m-%dT%H:%M:%S}+0100 host kafka[7]: [{own(local(at))}] DEBUG {said}"
     ),
     "stern": lambda at, said: f"broker-0 kafka {runtime(at)} {local(at):%Y-%m-%d %H:%M:%S} {said}",
+    "name of a zone and hours": lambda at, said: f"[{in_zone(at, 1)} GMT+01:00] DEBUG {said}",
+    "UTC and hours": lambda at, said: f"[{in_zone(at, 3)} UTC+3] DEBUG {said}",
+    "minus of typographers": lambda at, said: f"{in_zone(at, -8)} \u221208:00 DEBUG {said}",
+    "Singapore": lambda at, said: f"[{in_zone(at, 8)} SGT] DEBUG {said}",
+    "several zones, beside UTC": lambda at, said: f"{runtime(at)} [{in_zone(at, 5.5)} IST] {said}",
+    "month with a point": lambda at, said: f"{own(at, '%d %b. %Y %H:%M:%S,')} DEBUG {said}",
+    "day and month with points": lambda at, said: f"{own(at, '%d. %b %Y %H:%M:%S,')} DEBUG {said}",
+    "comma and blank": lambda at, said: f"{own(at, '%Y-%m-%d, %H:%M:%S,')} DEBUG {said}",
+    "two blanks": lambda at, said: f"{own(at, '%Y-%m-%d  %H:%M:%S,')} DEBUG {said}",
+    "colours": lambda at, said: f"\x1b[32m{own(at)}\x1b[m \x1b[36mDEBUG\x1b[m {said}\x1b[m",
+    "context": lambda at, said: f"[{own(at)}] DEBUG {said} {{user=a, span={{id=7}}}}",
+    "empty context": lambda at, said: f"[{own(at)}] DEBUG {said} {{}}",
+    "log4j's XML": lambda at, said: f'<event timestamp="{epoch(at)}"><![CDATA[{said}]]></event>',
+    "logfmt": lambda at, said: f"time={runtime(at)} level=debug msg={json.dumps(said)}",
+    "compose": lambda at, said: f"kafka-1  | [{own(at)}] DEBUG {said}",
+    "fluentd": lambda at, said: (
+        f"{own(at, '%Y-%m-%d %H:%M:%S.', 9)} +0000 kube.kafka: "
+        + json.dumps({"log": f"[{own(local(at))}] DEBUG {said}", "stream": "stdout"})
+    ),
+    "fluent-bit": lambda at, said: json.dumps({"date": at.timestamp(), "log": f"DEBUG {said}"}),
+    "fluent-bit, its stdout": lambda at, said: (
+        f'[0] kube: [[{at.timestamp():.9f}, {{}}], {{"log"=>"[{own(local(at))}] DEBUG {said}"}}]'
+    ),
+    "vector": lambda at, said: json.dumps(
+        {"file": "/var/log/k", "message": f"[{own(local(at))}] {said}", "timestamp": runtime(at)}
+    ),
+    "journal as JSON": lambda at, said: json.dumps(
+        {"__REALTIME_TIMESTAMP": f"{epoch(at)}456", "__MONOTONIC_TIMESTAMP": "7", "MESSAGE": said}
+    ),
+    "journal": lambda at, said: f"{local(at):%b %d %H:%M:%S.%f} host kafka[7]: [{own(at)}] {said}",
+    "GELF": lambda at, said: json.dumps(
+        {"short_message": said, "full_message": f"DEBUG {said}", "timestamp": epoch(at) / 1000}
+    ),
+    "loki": lambda at, said: (
+        f'{local(at):%Y-%m-%dT%H:%M:%S}+01:00 {{app="kafka"}} [{own(local(at))}] DEBUG {said}'
+    ),
+    "cells": lambda at, said: cells(own(at), f"DEBUG {said}", "kafka.request.logger"),
+    "cells of JSON": lambda at, said: cells("7", escaped(at, said, time=own(at)), "x"),
+    "cloud": lambda at, said: json.dumps(cloud(at, f"[{own(at)}] DEBUG {said}")),
+    "OpenTelemetry": lambda at, said: exported(otlp(at, said)),
     "syslog": lambda at, said: f"<7>1 {own(at, '%Y-%m-%dT%H:%M:%S.', 6)}Z host kafka 7 - - {said}",
 }
 #: Layouts to a second.
@@ -106,6 +172,15 @@ COARSE: dict[str, Callable[[datetime, str], str]] = {
     "slashes": lambda at, said: f"{at:%Y/%m/%d %H:%M:%S} DEBUG {said}",
     "web server": lambda at, said: f"[{local(at):%d/%b/%Y:%H:%M:%S} +0100] DEBUG {said}",
     "epoch": lambda at, said: f"{int(at.timestamp())} DEBUG {said}",
+    "mail": lambda at, said: f"{local(at):%a, %d %b %Y %H:%M:%S} +0100 DEBUG {said}",
+    "twelve hours": lambda at, said: f"{at:%b %d, %Y %I:%M:%S} AM DEBUG {said}",
+    "twelve hours after noon": lambda at, said: (
+        f"{in_zone(at, 9, '%b %d, %Y, %I:%M:%S')[:-3]}\u202fPM JST DEBUG {said}"
+    ),
+    "noon": lambda at, said: f"{in_zone(at, 3, '%Y-%m-%d %I:%M:%S')[:-3]} pm +03 DEBUG {said}",
+    "midnight": lambda at, said: (
+        f"{in_zone(at, -9, '%b %d, %Y %I:%M:%S')[:-3]} a.m. -0900 DEBUG {said}"
+    ),
     "JSON": lambda at, said: escaped(at, said, ts=f"{at:%Y-%m-%dT%H:%M:%S}Z"),
 }
 
@@ -150,6 +225,114 @@ def test_times_of_a_layout_without_fractions_are_true_to_a_second(
     check(written(tmp_path, COARSE[name]), timedelta(seconds=1))
 
 
+#: How a collector writes two requests as one line.
+BATCHES: dict[str, Callable[[], str]] = {
+    "OpenTelemetry": lambda: exported(
+        *(otlp(at, said) for at, said in zip(MOMENTS, SAID, strict=True))
+    ),
+    "cloud": lambda: json.dumps([cloud(at, said) for at, said in zip(MOMENTS, SAID, strict=True)]),
+    "cells": lambda: json.dumps(
+        [f"{runtime(at)} {escaped(at, said)}" for at, said in zip(MOMENTS, SAID, strict=True)]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_line_with_several_requests_has_them_all(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "batches.json"
+    path.write_text(f"{BATCHES[name]()}\n[]\n", "utf-8")
+    check(path, timedelta(milliseconds=3))
+    done = command("requests", str(path))
+    assert "3 lines: 2 requests about share groups, 0 that could not be read" in done.stderr
+    positions = command("requests", str(path), "--show", "requests", "-o", "json").stdout
+    at = [json.loads(line)["position"] for line in positions.splitlines()]
+    assert path.read_bytes()[at[1] :].startswith(b"Completed") or at[0] < at[1]
+
+
+def test_two_requests_that_run_into_each_other_are_rejects(tmp_path: Path) -> None:
+    path = tmp_path / "kafka.log"
+    path.write_text(f"{FETCHES[0]}\n{FETCHES[0]}{FETCHES[1]}\n")
+    done = command("requests", str(path), "-o", "json")
+    assert done.returncode == 3
+    assert "it lacks 1 of 2 requests" in done.stderr
+
+
+def cut_by_cri(line: str, at: datetime, stream: str) -> list[str]:
+    parts = [line[n : n + 300] for n in range(0, len(line), 300)]
+    marks = ["P"] * (len(parts) - 1) + ["F"]
+    return [
+        f"{runtime(at)} {stream} {mark} {part}" for mark, part in zip(marks, parts, strict=True)
+    ]
+
+
+def cut_by_docker(line: str, at: datetime, stream: str) -> list[str]:
+    parts = [line[n : n + 300] for n in range(0, len(line), 300)]
+    parts[-1] += "\n"
+    return [
+        json.dumps({"log": part, "stream": stream, "time": runtime(at)}, separators=(",", ":"))
+        for part in parts
+    ]
+
+
+CUTTERS = {"CRI": cut_by_cri, "Docker": cut_by_docker}
+
+
+@pytest.mark.parametrize("block", [200, 8 << 20])
+@pytest.mark.parametrize("alternating", [False, True])
+@pytest.mark.parametrize("runtime_", CUTTERS)
+def test_what_a_runtime_has_cut_is_put_together(
+    runtime_: str, alternating: bool, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sharelag.sources.files.text_pieces._AT_ONCE", block)
+    cut, path = CUTTERS[runtime_], tmp_path / "0.log"
+    lines = [f"[{own(local(at))}] DEBUG {said}" for at, said in zip(MOMENTS, SAID, strict=True)]
+    streams = ("stdout", "stderr") if alternating else ("stdout", "stdout")
+    parts = [cut(*each) for each in zip(lines, MOMENTS, streams, strict=True)]
+    assert min(map(len, parts)) > 2
+    if alternating:
+        mixed = [part for pair in zip_longest(*parts) for part in pair if part]
+    else:
+        mixed = [part for each in parts for part in each]
+    path.write_text("".join(f"{part}\n" for part in mixed))
+    check(path, timedelta(milliseconds=3))
+    assert [one.end for one in pieces_of(path, 100, path)] == [None]
+    path.write_text("".join(f"{part}\n" for part in mixed[:-1]))  # its end is in the next file
+    done = command("requests", str(path), "-o", "json")
+    assert (done.returncode, len(done.stdout.splitlines())) == (3, 1)
+    assert "it lacks 1 of 2 requests" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "is_packed"), [("kafka-request.log.1", True), ("kafka-request.log.gz", False)]
+)
+def test_content_tells_whether_a_file_is_packed(name: str, is_packed: bool, tmp_path: Path) -> None:
+    octets = written(tmp_path, LAYOUTS["log4j"]).read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(octets) if is_packed else octets)
+    check(tmp_path / name, timedelta(milliseconds=3))
+
+
+@pytest.mark.parametrize("minutes", [(0, 8), (0, 100), (12, 9)])
+def test_what_was_collected_late_is_in_the_zone_of_the_log(
+    minutes: tuple[int, int], tmp_path: Path
+) -> None:
+    lines = [
+        f"{runtime(at + timedelta(minutes=late))} [{own(local(at))}] DEBUG {said}"
+        for at, said, late in zip(MOMENTS, SAID, minutes, strict=True)
+    ]
+    path = tmp_path / "late.log"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    check(path, timedelta(milliseconds=3))
+
+
+@pytest.mark.parametrize("zone", ["IST", "CST", "BST", "AST"])
+def test_an_abbreviation_of_several_zones_is_not_guessed(zone: str, tmp_path: Path) -> None:
+    path = written(tmp_path, lambda at, said: f"[{own(at)} {zone}] DEBUG {said}")
+    done = command("requests", str(path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "its time has the abbreviation of several zones: name the one" in done.stderr
+    check(path, timedelta(milliseconds=3), "--zone", "Africa/Abidjan")
+
+
 @pytest.mark.parametrize("name", ["kubectl.log", "cri.log", "iso.log", "microsz.log"])
 def test_the_time_of_a_runtime_is_not_taken_for_that_of_the_log(name: str) -> None:
     for zone in ([], ["--zone", "Europe/Berlin"]) if name[0] in "kc" else ([],):
@@ -192,6 +375,12 @@ UNREADABLE = {
     "relative": "12345 [main] DEBUG ",
     "none": "DEBUG ",
     "days and months": "11/12/26 10:00 DEBUG ",
+    "American": "11/21/2026, 9:00:00.123 AM DEBUG ",
+    "no year": "11-21 09:00:00,123 DEBUG ",
+    "Java's Date": "Sat Nov 21 09:00:00 UTC 2026 DEBUG ",
+    "French": "21 nov. 2026 09:00:00,123 DEBUG ",
+    "Thai": "2569-11-21 09:00:00,123 DEBUG ",
+    "Arabic": "\u0662\u0660\u0662\u0666-\u0661\u0661-\u0662\u0661 09:00:00,123 DEBUG ",
     "hostile": "\x1b[31mtoday\x1b[0m ",
 }
 

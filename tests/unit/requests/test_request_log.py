@@ -419,7 +419,7 @@ def test_all_of_a_packed_file_is_read_before_its_wrong_checksum(tmp_path: Path) 
 
 
 def test_a_packed_file_of_which_nothing_can_be_unpacked_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a b.log.gz").write_bytes(fetch(0, "m", 0).encode())
+    (tmp_path / "a b.log.gz").write_bytes(b"\x1f\x8b" + fetch(0, "m", 0).encode())
     done = sharelag("requests", str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     assert f"cannot unpack {tmp_path}/a b.log.gz: it is damaged: " in done.stderr

@@ -44,6 +44,71 @@ def test_what_decides_the_connection_and_cannot_be_honoured_is_an_error(
     assert SECRET not in str(refused.value)
 
 
+_OF_LIBRDKAFKA = """bootstrap.servers=h:1
+security.protocol=sasl_ssl
+sasl.mechanisms=PLAIN
+sasl.username=k
+sasl.password=p
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("metadata.broker.list=h:9092\nbroker.address.family=v4\n", "bootstrap.servers", "h:9092"),
+        ("bootstrap.servers : h:9092\n! a comment\n", "bootstrap.servers", "h:9092"),
+        ("bootstrap.servers h:9092\n", "bootstrap.servers", "h:9092"),
+        ("bootstrap.servers=h:9092\nsasl.mechanism=\nsecurity.protocol=\n", "sasl.mechanism", None),
+        ("bootstrap.servers=h:9092\nsasl.jaas.config=\n", "sasl.username", None),
+        (_OF_LIBRDKAFKA, "sasl.username", "k"),
+    ],
+)  # fmt: skip
+def test_lines_of_other_tools_and_of_templates(
+    text: str, name: str, value: str | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(text)
+    config = client_config(None, file)
+    consumer(config).close()
+    assert config.librdkafka().get(name) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "ssl.truststore.location=C:\\certs\\ca.pem\n",
+            r"ssl.truststore.location=C:certsca.pem: No such file or directory; write C:/certs, or C:\\certs",
+        ),
+        ("ssl.ca.location=/nowhere/ca.pem\n", "cannot read ssl.ca.location=/nowhere/ca.pem"),
+        ("ssl.key.location=C:\\certs\\k.pem\n", "no such file; write C:/certs"),
+    ],
+)
+def test_a_file_that_is_not_there_is_named(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=SSL\n{text}")
+    with pytest.raises(ConfigError) as refused:
+        client_config("localhost:1", file)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "jaas",
+    [
+        'X required \\ \n  username="u" password="p";',  # a blank behind the backslash
+        'KafkaClient { X required username="u" password="p"; };',
+        'X required username="u" password="p"',
+    ],
+)
+def test_how_jaas_is_written_into_one_line_is_said(jaas: str, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"sasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n")
+    with pytest.raises(ConfigError) as refused:
+        client_config("localhost:1", file)
+    assert "without the section of a JAAS file around it" in str(refused.value)
+    assert "only where \\ is its very last character" in str(refused.value)
+
+
 def test_the_note_names_what_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     given = {"securty.protocol": "SSL", "x": "y", f"{SECRET}=": "", "eyJhbGci.eyJz.sig": ""}
     assert client_config("localhost:1", None, given) == client_config("localhost:1")

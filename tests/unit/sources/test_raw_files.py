@@ -218,6 +218,24 @@ def test_folders_by_topic_and_partition(place: str) -> None:
     assert batch.schema == schemas.RAW
 
 
+def test_files_by_topic_as_a_sink_of_kafka_connect_writes_them(tmp_path: Path) -> None:
+    """Their names begin with the topic's, whose underscores do not hide them."""
+    records = _records()
+    for topic in (STATE_TOPIC, GROUP_TOPIC):
+        mine = records.filter(pc.equal(records.column("topic"), topic))
+        for number in pc.unique(mine.column("partition")).to_pylist():
+            folder = tmp_path / "topics" / topic / f"partition={number}"
+            folder.mkdir(parents=True)
+            rows = mine.filter(pc.equal(mine.column("partition"), number))
+            name = f"{topic}+{number}+0000000000.snappy.parquet"
+            pq.write_table(rows.drop_columns(["partition"]), folder / name)
+    assert _windows(tmp_path) == POISON
+    for hidden in ("_temporary", "__other"):
+        (tmp_path / "topics" / hidden).mkdir()
+        (tmp_path / "topics" / hidden / "x.parquet").write_bytes(b"PAR1")
+    assert _windows(tmp_path / "topics") == POISON
+
+
 def test_values_in_names_of_folders(tmp_path: Path) -> None:
     records = _records().drop_columns(["topic", "partition"])
     _write(tmp_path / "raw" / "day=2026-11-26" / "topic=a%20b%25c%3A" / "partition=7", records)

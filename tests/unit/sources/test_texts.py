@@ -14,6 +14,7 @@ from sharelag.sources.files.consumed import ConsumedLog
 from sharelag.sources.files.printed_offsets import read_printed_offsets
 from sharelag.sources.files.text_pieces import line_blocks, pieces_of
 from sharelag.sources.kafka.config import client_config
+from sharelag.sources.kafka.described import described_offsets
 from sharelag.sources.measured.read import read_metrics
 from sharelag.whatif import named, to_json
 from tests.support.command import sharelag as command
@@ -215,3 +216,160 @@ def test_deliveries_that_could_not_be_read_are_not_none(tmp_path: Path) -> None:
     assert (other.returncode, other.stdout) == (1, "")
     assert "--separator" in other.stderr
     assert command("consumed", str(path), "--separator", "|").returncode == 0
+
+
+STATE_HEADER = ["GROUP", "COORDINATOR (ID)", "STATE", "#MEMBERS"]
+STATE_ROWS = [["billing", "localhost:9092  (1)", "Stable", "2"], ["a b", "", "Empty", "0"]]
+OFFSET_HEADER = ["GROUP", "TOPIC", "PARTITION", "START-OFFSET", "LAG"]
+OFFSET_ROWS = [["billing", "o", "0", "2", "7"], ["a b", "o", "1", "-", "-"]]
+
+
+def piped(*rows: list[str]) -> str:
+    header, *others = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([header, "|---" * len(rows[0]) + "|", *others])
+
+
+#: How a table looks that went through a sheet, a page or a chat.
+PASTED: dict[str, Callable[..., str]] = {
+    "a sheet": lambda *rows: "\n".join("\t".join(row) for row in rows),
+    "cells of CSV": lambda *rows: "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows),
+    "Markdown": piped,
+    "psql": lambda *rows: piped(*rows).replace("|---", "+----").replace("----|", "----+"),
+    "a list of a page": lambda *rows: "\n".join(
+        "    " + "".join(cell.ljust(24) for cell in row) for row in rows
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PASTED)
+def test_tables_that_were_pasted(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(PASTED[name](STATE_HEADER, *STATE_ROWS), "utf-8")
+    rows = told("groups", "--kafka-output", str(path))
+    assert [(row["group_id"], row["state"], row["members"]) for row in rows] == [
+        ("a b", "Empty", 0),
+        ("billing", "Stable", 2),
+    ]
+    text = PASTED[name](OFFSET_HEADER, *OFFSET_ROWS)
+    path.write_text(text, "utf-8")
+    rows = told("groups", "--kafka-output", str(path))
+    assert [(row["group_id"], row["lag"], row["unknown_lags"]) for row in rows] == [
+        ("a b", None, 1),
+        ("billing", 7, 0),
+    ]
+    described = described_offsets(f"[2026-11-21 10:00:00,123] WARN no such setting\n{text}")
+    assert described.column("group_id").to_pylist() == ["billing", "a b"]
+    assert described.column("lag").to_pylist() == [7, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GROUP COORDINATOR (ID) STATE #MEMBERS\nbilling localhost:9092 (1) Stable 2",
+        "GROUP\tCOORDINATOR (ID)\tSTATE\t#MEMBERS\nbilling\tlocalhost:9092  (1)\tStable",
+        "GROUP,TOPIC,PARTITION,START-OFFSET,LAG\nbilling,o,0,2,1,234",
+        "GROUP  TOPIC  PARTITION  START-OFFSET  LAG\nbilling  o  0  2  1.234",
+        "GROUP  STATE  COORDINATOR (ID)  #MEMBERS\nbilling  Stable  localhost:9092 (1)  2",
+        "GROUP  TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG\nbilling  o  0  2  9  7",
+        "GROUP  TYPE  PROTOCOL  STATE\nbilling  Share  share  Stable",
+        "  Cluster | Consumer Group | State\n----------+--------+-----\n lkc-1 | billing | STABLE",
+        "bash: kafka-share-groups.sh: command not found",
+        "'kafka-share-groups.bat' is not recognized as an internal or external command,",
+        'error: unable to upgrade connection: container not found ("kafka")',
+        "Consumer group 'billing' has no active members.",
+        "\u200bbilling",
+        "billing\u00a0",
+        "billing\t",
+    ],
+)
+def test_a_table_of_no_known_header_and_count_of_columns_is_no_answer(
+    text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "pasted.txt"
+    path.write_text(f"{text}\n", "utf-8")
+    done = command("groups", "--kafka-output", str(path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "with its headers" in done.stderr.lower()
+
+
+_RECORDS = (TEXTS / "rec.json").read_text("utf-8").splitlines()
+_LOG = "[2026-11-21 10:00:00,123] WARN no such setting (o.a.k.c.admin)"
+#: The records of a console consumer, as people keep them.
+KEPT: dict[str, Callable[[list[str]], str]] = {
+    "beside a log": lambda lines: "\n".join(
+        ["SLF4J: many bindings", _LOG, *lines, "Picked up JAVA_TOOL_OPTIONS: -Xmx1g",
+         "Processed a total of 4 messages", ""]
+    ),
+    "beside a log with an object": lambda lines: "\n".join([f'{_LOG} {{"key": 1}}', *lines]),
+    "a list": lambda lines: "[" + ",".join(lines) + "]",
+    "a list over lines": lambda lines: "[\n" + ",\n".join(lines) + "\n]\n",
+    "over lines": lambda lines: "\n".join(json.dumps(json.loads(one), indent=2) for one in lines),
+    "without line feeds": "".join,
+    "kubectl": lambda lines: "\n".join(f"2026-11-21T09:00:00.123456789Z {one}" for one in lines),
+    "CRI": lambda lines: "\n".join(f"2026-11-21T09:00:00.1+01:00 stdout F {one}" for one in lines),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_records_that_were_printed_and_kept(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "rec.json"
+    path.write_text(KEPT[name](_RECORDS), "utf-8")
+    done = command("windows", "--engine", "local", "--raw", str(path), "-o", "json")
+    same = command("windows", "--engine", "local", "--raw", str(TEXTS / "rec.json"), "-o", "json")
+    assert (done.returncode, done.stdout) == (0, same.stdout), done.stderr
+    assert "could not be decoded" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"group": "billing"}]',
+        '{"topic":"__share_group_state","partition":3,"offset":5,"key":"AAAAAWcx","payload":"A"}',
+        '{"log":"{\\"key\\":null}\\n","stream":"stdout","time":"2026-11-21T09:00:00Z"}',
+        '{"key":{"version":0,"data":{"groupId":"g"}},"value":null}',
+        f'{_LOG} {{"key": 1}}',
+        "[g,orders,0]::OffsetAndMetadata(offset=7, leaderEpoch=Optional.empty, metadata=)",
+        "topic,partition,offset,key,value\n__share_group_state,0,1,AAA=,AAA=",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 123",
+        "<html><body>Sign in</body></html>",
+    ],
+)
+def test_what_no_formatter_prints_says_nothing_of_the_cluster(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "rec.json"
+    path.write_text(f"{text}\n", "utf-8")
+    done = command("windows", "--engine", "local", "--raw", str(path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert str(path) in done.stderr
+    assert "no share group" not in done.stderr
+
+
+#: What consumers printed, as the files of container runtimes and collectors have it.
+CONTAINED: dict[str, Callable[[str], str]] = {
+    "kubectl logs --timestamps": lambda line: f"2026-11-21T09:00:00.123456789Z {line}",
+    "CRI": lambda line: f"2026-11-21T09:00:00.123456789+01:00 stdout F {line}",
+    "CRI, cut": lambda line: (
+        f"2026-11-21T09:00:00.1Z stdout P {line[:9]}\n2026-11-21T09:00:00.1Z stdout F {line[9:]}"
+    ),
+    "Docker": lambda line: json.dumps({"log": f"{line}\n", "stream": "stdout", "time": "x"}),
+    "Docker, cut": lambda line: "\n".join(
+        json.dumps({"log": part, "stream": "stdout", "time": "x"})
+        for part in (line[:9], f"{line[9:]}\n")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTAINED)
+def test_what_consumers_printed_in_a_container(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    event = (
+        '{"timestamp":1732000000000,"name":"offsets_acknowledged","partitions":[{"topic":"o",'
+        '"partition":0,"offsets":[8,9]}],"success":false,"error":"<lost> & \\"gone\\""}'
+    )
+    lines = [f"Partition:0\tOffset:{n}\tDelivery:1\tv" for n in range(3)]
+    path.write_text("".join(f"{CONTAINED[name](line)}\n" for line in [*lines, event]), "utf-8")
+    log = ConsumedLog(path)
+    assert log.tables["deliveries"].column("offset").to_pylist() == [0, 1, 2]
+    assert log.tables["deliveries"].column("position").to_pylist()[0] == 0
+    (outcome,) = log.tables["outcomes"].to_pylist()
+    assert (outcome["first_offset"], outcome["error_message"]) == (8, '<lost> & "gone"')
+    assert log.counted == (4, 0)
