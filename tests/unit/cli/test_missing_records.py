@@ -339,3 +339,23 @@ def test_a_log_directory_without_state_goes_with_one_that_has_it(tmp_path: Path)
     three = (str(first), str(second), DIRECTORIES[1])
     rows = _rows(*(word for folder in three for word in ("--segments", folder)))
     assert rows == _rows("--segments", ",".join(DIRECTORIES))
+
+
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [
+        ("two-log-dirs", f"the log directories below it, {','.join(DIRECTORIES)}"),
+        (
+            "two-log-dirs/d1/orders-0",
+            f"it is one itself: give the log directory that has it, {DIRECTORIES[0]}",
+        ),
+        ("texts", "give a broker's log directory, with topic-0/"),
+    ],
+)
+def test_a_folder_above_or_below_a_log_directory_is_refused_by_name(
+    given: str, instead: str
+) -> None:
+    done = sharelag("lag", "--segments", str(DATA / given))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "has no topic partitions" in done.stderr
+    assert instead in done.stderr
