@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeAlias
 
 from sharelag.errors import InputError
 
+#: A version of Kafka such as 4.3.1, or what finds it out when it matters; None: nobody tells.
+Told: TypeAlias = str | Callable[[], str | None] | None
 #: The release that is assumed where nothing tells one.
 NEWEST = "4.4"
 #: The release of a broker by the least ``metadata.version`` that it has to support; its patch level
@@ -29,9 +33,20 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found.groups() if part is not None)
 
 
-def has_reached(version: str | None, release: str) -> bool:
+def require_version(version: Told) -> None:
+    """Refuse a text that is no version, before anybody needs it; errors as of `version_of`."""
+    if isinstance(version, str):
+        version_of(version)
+
+
+def told(version: Told) -> str | None:
+    """Return a version, which may have to be asked for."""
+    return version() if callable(version) else version
+
+
+def has_reached(version: Told, release: str) -> bool:
     """Whether a version belongs to a release or to a later one; None stands for the newest."""
-    return version_of(version or NEWEST)[:2] >= version_of(release)
+    return version_of(told(version) or NEWEST)[:2] >= version_of(release)
 
 
 def release_of(highest_metadata_version: int) -> str | None:

@@ -38,6 +38,7 @@ VERSION = 7
 TOO_MANY = 8
 STRING_TOO_LONG = 9
 NO_PLACE = 10
+NO_TAGS = 11
 
 REASONS = {
     NO_KEY: "the record has no key",
@@ -49,6 +50,7 @@ REASONS = {
     TOO_MANY: "{part}: {field} declares more elements than there are bytes left",
     STRING_TOO_LONG: "{part}: {field} is longer than the 32767 bytes Kafka allows",
     NO_PLACE: "the record has no topic, no partition or no offset",
+    NO_TAGS: "{part}: the number of {field} is negative, which Kafka before 4.4 reads as 0",
 }
 
 KEY_PART = 0
@@ -84,7 +86,7 @@ def _read_varint(buf: Any, p: Any, end: Any) -> Any:
 @kernel
 def _run(
     ops: Any, pc: Any, known: Any, buf: Any, p: Any, end: Any, out: Any, base: Any, cur: Any,
-    used: Any, stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any,
+    used: Any, stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any, lenient: bool,
 ) -> Any:  # fmt: skip
     """Run one program over ``buf[p:end]``.
 
@@ -172,6 +174,8 @@ def _run(
             sections, p = _read_varint(buf, p, end)
             if p < 0:
                 return -p, pc, tag_used, 0
+            if sections < 0 and not lenient:
+                return NO_TAGS, pc, tag_used, end - p
             for _ in range(sections):
                 tag, p = _read_varint(buf, p, end)
                 if p < 0:
@@ -208,13 +212,14 @@ def _run(
 def decode_rows(
     ops: Any, known: Any, entries: Any, keys: Any, key_at: Any, key_null: Any, values: Any,
     value_at: Any, value_null: Any, wanted: Any, unplaced: Any, out: Any, base: Any, used: Any,
-    tag_out: Any, kind: Any, reason: Any, where: Any, part: Any, left: Any,
+    tag_out: Any, kind: Any, reason: Any, where: Any, part: Any, left: Any, lenient: bool,
 ) -> int:  # fmt: skip
     """Decode every wanted row; return tags used. Failed rows leave nothing in the levels.
 
     ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part``
     the instruction and the part of the record at which decoding stopped, ``left`` how many bytes
-    of a record are left over behind its fields, which Kafka ignores.
+    of a record are left over behind its fields, which Kafka ignores. ``lenient``: a negative number
+    of tagged fields stands for none.
     """
     cur = np.zeros(len(used), np.int64)
     row_start = np.zeros(len(used), np.int64)
@@ -251,7 +256,7 @@ def decode_rows(
         before = tag_used
         reason[i], where[i], tag_used, over = _run(
             ops, entries[entry, 1], known, keys, p + 2, end, out, base, cur, used, stack, tag_out,
-            tag_used, i, row_start,
+            tag_used, i, row_start, lenient,
         )  # fmt: skip
         left[i] = over
         if reason[i] == OK and not value_null[i]:
@@ -264,7 +269,7 @@ def decode_rows(
             else:
                 reason[i], where[i], tag_used, over = _run(
                     ops, entries[entry, 2], known, values, p + 2, end, out, base, cur, used, stack,
-                    tag_out, tag_used, i, row_start,
+                    tag_out, tag_used, i, row_start, lenient,
                 )  # fmt: skip
                 left[i] += over
         if reason[i] != OK:
