@@ -34,13 +34,13 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def require_version(version: Told) -> None:
-    """Refuse a text that is no version, before anybody needs it; errors as of `version_of`."""
+    """Refuse a text that is not a version before it matters; errors as of `version_of`."""
     if isinstance(version, str):
         version_of(version)
 
 
 def told(version: Told) -> str | None:
-    """Return a version, which may have to be asked for."""
+    """Return a version, finding it out where that is needed."""
     return version() if callable(version) else version
 
 

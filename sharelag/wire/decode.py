@@ -77,8 +77,9 @@ def decode_arrow(
     -----
     Accepts and refuses the same records as Kafka's ``ShareCoordinatorRecordSerde`` and
     ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. A negative
-    number of tagged fields, which no broker writes, is none before Kafka 4.4 and refused from then
-    on. Invalid UTF-8 is decoded as in Java, with U+FFFD in place of the bad bytes.
+    number of tagged fields, which no broker writes, counts as zero before Kafka 4.4; from then on
+    the record is refused. Invalid UTF-8 is decoded as in Java, with U+FFFD in place of the bad
+    bytes.
     """
     schemas.require(batch, schemas.RAW, "raw records")
     require_generation(generation)

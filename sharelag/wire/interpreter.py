@@ -103,7 +103,7 @@ class Rows:
         ).astype(np.int64)
         self.out = np.empty(self.base[-1], np.int64)
         decode_rows = ready(kernels.decode_rows, size + int(key_at[-1] - key_at[0]))
-        # The version is asked for only where it matters.
+        # The version is found out only where it matters.
         for lenient in (False, True):
             self.used = np.zeros(len(program.levels), np.int64)
             self.tags = np.empty((6, size // 2 + 1), np.int64)
