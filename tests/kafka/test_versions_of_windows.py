@@ -213,6 +213,12 @@ def test_a_negative_number_of_tags_is_read_or_refused_by_version(
     ]
 
 
+def check(windows: pa.Table, theirs: Held) -> None:
+    """Check the windows of drawn records; a cluster has others, too."""
+    mine = held(windows)
+    assert {key: batches for key, batches in mine.items() if key in theirs} == theirs
+
+
 def test_a_cluster_is_asked_for_its_version(
     drawn: pa.RecordBatch, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -238,8 +244,7 @@ def test_a_cluster_is_asked_for_its_version(
                 answers[version] = theirs = judged(oracle, drawn)
             for engine in ENGINES:
                 with sharelag.open(servers, engine=engine, spark=spark) as bench:
-                    mine = held(bench.windows().table)
-                    assert {
-                        key: batches for key, batches in mine.items() if key in theirs
-                    } == theirs
+                    check(bench.windows().table, theirs)
+            with sharelag.stream.watch(servers, spark=spark) as live:
+                check(live.windows, theirs)
         assert answers[PREVIOUS_VERSION] != answers[KAFKA_VERSION]
