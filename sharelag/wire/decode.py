@@ -76,10 +76,10 @@ def decode_arrow(
     Notes
     -----
     Accepts and refuses the same records as Kafka's ``ShareCoordinatorRecordSerde`` and
-    ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. A negative
-    number of tagged fields, which no broker writes, counts as zero before Kafka 4.4; from then on
-    the record is refused. Invalid UTF-8 is decoded as in Java, with U+FFFD in place of the bad
-    bytes.
+    ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. From 4.4 on a
+    record with a negative number of tagged fields, which counts as zero before, or with more than
+    10,000 of them is refused; no broker writes either. Invalid UTF-8 is decoded as in Java, with
+    U+FFFD in place of the bad bytes.
     """
     schemas.require(batch, schemas.RAW, "raw records")
     require_generation(generation)

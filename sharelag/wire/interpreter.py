@@ -23,7 +23,7 @@ from sharelag.wire import kernels, texts
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import Program, Slot, program_for
 
-#: The first release that refuses a negative number of tagged fields.
+#: The first release that refuses records for the number of their tagged fields.
 _STRICT = "4.4"
 _OUTPUT = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
 
@@ -115,7 +115,8 @@ class Rows:
                 wanted, unplaced(batch), self.out, self.base, self.used, self.tags, self.kind,
                 self.reason, self.where, self.part, self.left, lenient,
             )  # fmt: skip
-            if kernels.NO_TAGS not in self.reason or has_reached(kafka_version, _STRICT):
+            refused = np.isin(self.reason, kernels.REFUSED_SINCE).any()
+            if not refused or has_reached(kafka_version, _STRICT):
                 break
         self.tags = self.tags[:, :tag_count]
         self.good = np.flatnonzero(self.reason == kernels.OK)

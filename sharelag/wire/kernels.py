@@ -38,7 +38,8 @@ VERSION = 7
 TOO_MANY = 8
 STRING_TOO_LONG = 9
 NO_PLACE = 10
-NO_TAGS = 11
+NEGATIVE_TAGS = 11
+TOO_MANY_TAGS = 12
 
 REASONS = {
     NO_KEY: "the record has no key",
@@ -50,8 +51,13 @@ REASONS = {
     TOO_MANY: "{part}: {field} declares more elements than there are bytes left",
     STRING_TOO_LONG: "{part}: {field} is longer than the 32767 bytes Kafka allows",
     NO_PLACE: "the record has no topic, no partition or no offset",
-    NO_TAGS: "{part}: the number of {field} is negative, which Kafka before 4.4 reads as 0",
+    NEGATIVE_TAGS: "{part}: the number of {field} is negative, which Kafka before 4.4 reads as 0",
+    TOO_MANY_TAGS: "{part}: {field} are more than 10000, which Kafka before 4.4 reads",
 }
+
+#: Of records that versions of Kafka before 4.4 read.
+REFUSED_SINCE = (NEGATIVE_TAGS, TOO_MANY_TAGS)
+_MOST_TAGS = 10_000
 
 KEY_PART = 0
 VALUE_PART = 1
@@ -174,8 +180,12 @@ def _run(
             sections, p = _read_varint(buf, p, end)
             if p < 0:
                 return -p, pc, tag_used, 0
+            if sections > end - p:
+                return TOO_MANY, pc, tag_used, end - p
             if sections < 0 and not lenient:
-                return NO_TAGS, pc, tag_used, end - p
+                return NEGATIVE_TAGS, pc, tag_used, end - p
+            if sections > _MOST_TAGS and not lenient:
+                return TOO_MANY_TAGS, pc, tag_used, end - p
             for _ in range(sections):
                 tag, p = _read_varint(buf, p, end)
                 if p < 0:
@@ -218,8 +228,8 @@ def decode_rows(
 
     ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part``
     the instruction and the part of the record at which decoding stopped, ``left`` how many bytes
-    of a record are left over behind its fields, which Kafka ignores. ``lenient``: a negative number
-    of tagged fields stands for none.
+    of a record are left over behind its fields, which Kafka ignores. ``lenient``: any number of
+    tagged fields is read, and a negative one stands for none.
     """
     cur = np.zeros(len(used), np.int64)
     row_start = np.zeros(len(used), np.int64)

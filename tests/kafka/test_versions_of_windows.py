@@ -175,20 +175,31 @@ def negative(record: generators.Record, behind: int) -> generators.Record:
     return key, value[:at] + NEGATIVE + value[at + 1 :]
 
 
+def many(record: generators.Record) -> generators.Record:
+    """Return a record with 10,001 tags that nobody knows instead of none."""
+    key, value = record
+    assert value is not None
+    assert value[-1] == 0
+    tags = (
+        bytes([128 | tag & 127, 128 | tag >> 7 & 127, tag >> 14, 0]) for tag in range(1, 10_002)
+    )
+    return key, value[:-1] + b"\x91\x4e" + b"".join(tags)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_negative_number_of_tags_is_read_or_refused_by_version(
+def test_the_number_of_tags_is_read_or_refused_by_version(
     engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession
 ) -> None:
     begun = encode_record(SHARE_SNAPSHOT, row(0, [(0, 9, 0, 1)]))
     unknown = {"delivery_complete_count": None}
     updates = [
         encode_record(SHARE_UPDATE, row(start, [(start, start + 1, 2, 1)], **unknown))
-        for start in (3, 5, 7)
+        for start in (3, 5, 7, 9)
     ]
     # Of the value, and of its only batch, behind which the value has its own.
-    odd = [begun, updates[0], negative(updates[1], 1), negative(updates[2], 2)]
+    odd = [begun, updates[0], negative(updates[1], 1), negative(updates[2], 2), many(updates[3])]
     theirs = judged(asked, raw(odd))
-    refused = 2 if asked.version == KAFKA_VERSION else 0
+    refused = 3 if asked.version == KAFKA_VERSION else 0
     # A large topic is read by compiled passes.
     whole = [*odd, *(encode_record(SHARE_UPDATE, row(-1, [])) for _ in range(12_000))]
     for name, records in (("few", odd), ("many", whole)):
@@ -196,7 +207,7 @@ def test_a_negative_number_of_tags_is_read_or_refused_by_version(
         with sharelag.open(folder, engine=engine, spark=spark) as bench:
             brief = bench.reading.brief  # of many records where they stand is scanned for
             assert brief.rejected == refused
-            assert brief.table.column("start_offset").to_pylist() == [3 if refused else 7]
+            assert brief.table.column("start_offset").to_pylist() == [3 if refused else 9]
             assert held(bench.windows().table) == theirs
             counted = "".join(bench.windows().unknown)
             assert f"{refused} records that could not be decoded" in counted or not refused
@@ -206,11 +217,12 @@ def test_a_negative_number_of_tags_is_read_or_refused_by_version(
                 assert frame.num_rows == refused
     lines = command("decode", "--capture", str(tmp_path / "few")).stdout.splitlines()
     said = [one["reject"]["reason"] for one in map(json.loads, lines) if "reject" in one]
-    places = ("value", "state_batches") if refused else ()
-    assert said == [
+    expected = [
         f"the value: the number of tags of {place} is negative, which Kafka before 4.4 reads as 0"
-        for place in places
+        for place in ("value", "state_batches")
     ]
+    expected += ["the value: tags of value are more than 10000, which Kafka before 4.4 reads"]
+    assert said == (expected if refused else [])
 
 
 def check(windows: pa.Table, theirs: Held) -> None:
