@@ -130,12 +130,12 @@ def _in_force(
 ) -> Any:
     from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_force
     from sharelag.workbench.engine import Answer
-    from sharelag.workbench.kafka_version import told_version
+    from sharelag.model.versions import told
 
     source = source_of(options)
     known, groups, rejected, engine = _known(source, engine, options)
     brokers = source.nodes().num_rows or None
-    version = told_version(source) if given else None
+    version = told(source.kafka_version) if given else None
     profile = judged_as(known, version)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = Answer(found, rejected, engine)

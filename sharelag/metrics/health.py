@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.metrics.placement import Partitions, partition_counts, state_partitions
+from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import as_table, flat, one_batch
 from sharelag.schemas.arrow import keys as texts
@@ -114,14 +115,16 @@ def health_arrow(
     return _health(seen).sort_by([(name, "ascending") for name in _STATE_PARTITION])
 
 
-def health_counts(raw: Arrow, generation: int | None = None) -> pa.Table:
+def health_counts(
+    raw: Arrow, generation: int | None = None, kafka_version: Told = None
+) -> pa.Table:
     """Count one part of the state topic.
 
     Parameters
     ----------
     raw : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.RAW`; records of other topics are ignored.
-    generation : int, optional
+    generation, kafka_version
         As for `sharelag.wire.decode_arrow`.
 
     Returns
@@ -130,7 +133,7 @@ def health_counts(raw: Arrow, generation: int | None = None) -> pa.Table:
         `COUNTS`.
     """
     chosen = of_state(raw, generation)
-    records, rejects, _ = decode_arrow(chosen, STATE_TOPIC, generation)
+    records, rejects, _ = decode_arrow(chosen, STATE_TOPIC, generation, kafka_version)
     return combine(pa.concat_tables([_sizes(chosen), _rejects(rejects), _records(records)]))
 
 
@@ -140,11 +143,13 @@ def combine(counts: Arrow) -> pa.Table:
     return _aggregated(as_table(counts), by).select(COUNTS.names).cast(COUNTS)
 
 
-def gather(batches: Iterable[Arrow], generation: int | None = None) -> pa.Table:
+def gather(
+    batches: Iterable[Arrow], generation: int | None = None, kafka_version: Told = None
+) -> pa.Table:
     """Count a stream of parts, with little more than one row per share partition in memory."""
     pieces = [COUNTS.empty_table()]
     for batch in batches:
-        pieces.append(health_counts(batch, generation))
+        pieces.append(health_counts(batch, generation, kafka_version))
         if len(pieces) > _GATHER:
             pieces = [combine(pa.concat_tables(pieces))]
     return combine(pa.concat_tables(pieces))

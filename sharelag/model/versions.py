@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeAlias
 
 from sharelag.errors import InputError
 
+#: A version of Kafka such as 4.3.1, or what finds it out when it matters; None: nobody tells.
+Told: TypeAlias = str | Callable[[], str | None] | None
 #: The release that is assumed where nothing tells one.
 NEWEST = "4.4"
 #: The release of a broker by the least ``metadata.version`` that it has to support; its patch level
@@ -45,9 +49,20 @@ def is_newer(version: str) -> bool:
     return version_of(version)[:2] > version_of(NEWEST)
 
 
-def has_reached(version: str | None, release: str) -> bool:
+def require_version(version: Told) -> None:
+    """Refuse a text that is not a version before it matters; errors as of `version_of`."""
+    if isinstance(version, str):
+        version_of(version)
+
+
+def told(version: Told) -> str | None:
+    """Return a version, finding it out where that is needed."""
+    return version() if callable(version) else version
+
+
+def has_reached(version: Told, release: str) -> bool:
     """Whether a version belongs to a release or to a later one; None stands for the newest."""
-    return version_of(version or NEWEST)[:2] >= version_of(release)
+    return version_of(told(version) or NEWEST)[:2] >= version_of(release)
 
 
 def release_of(highest_metadata_version: int) -> str | None:

@@ -292,6 +292,6 @@ def health(
 
 def find_health(mine: TaskRecords, partitions: Partitions = None) -> pa.RecordBatch:
     """Return `sharelag.schemas.HEALTH` of the state partitions that one task has."""
-    counts = [mine.raw.apply(lambda raw: gather(raw, mine.generation))]
+    counts = [mine.raw.apply(lambda raw: gather(raw, mine.generation, mine.kafka_version))]
     counts += [finished_counts(part) for part in states.histories(mine)]
     return health_arrow(pa.concat_tables(counts), partitions)

@@ -286,4 +286,6 @@ class Frames:
         return reading.once(("frame", name), lambda: frame_of(reading.spark, table()))
 
     def _decoded(self, topic: str) -> Decoded:
-        return decode(self._reading.raw_of(topic), topic, self._reading.choice.generation)
+        reading = self._reading
+        version = reading.source.kafka_version
+        return decode(reading.raw_of(topic), topic, reading.choice.generation, version)

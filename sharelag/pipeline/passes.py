@@ -131,18 +131,22 @@ class Passes(OnSpark):
         """Return records where tasks can read them best."""
 
         def found() -> Records:
-            generation = self.choice.generation
             files = files_in_reach(self.spark, self.source, topic)
             if files is not None:
-                return Records(Files(self.spark, plan(files, topic)), (topic,), generation)
+                return self._as_read(Records(Files(self.spark, plan(files, topic)), (topic,)))
             both = (STATE_TOPIC, GROUP_TOPIC) if self.source.holds_both else (topic,)
-            return Records(self.raw_of(topic), both, generation)
+            return self._as_read(Records(self.raw_of(topic), both))
 
         return self.once(("records", topic), found)
 
+    def _as_read(self, records: Records) -> Records:
+        """Return records with what says how this input's are read."""
+        version = self.source.kafka_version
+        return replace(records, generation=self.choice.generation, kafka_version=version)
+
     def _keep_records(self) -> Records:
         read = self._read_records()
-        return Records(self._keep(read.pack()), read.topics, read.generation, packed=True)
+        return replace(read, source=self._keep(read.pack()), packed=True)
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         """Keep a DataFrame in Spark's cache, if it has one."""
@@ -197,7 +201,7 @@ class Passes(OnSpark):
         if not isinstance(source, KafkaInput) or "whole" in self.once:
             return self._whole_records
         logs = Logs(self.spark, source.config, STATE_TOPIC, source.state_ranges)
-        return Records(logs, generation=self.choice.generation)
+        return self._as_read(Records(logs))
 
     def _known_end(self) -> datetime | None:
         """Return the moment of the end offsets, where it is known before they are read."""

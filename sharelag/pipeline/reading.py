@@ -185,7 +185,8 @@ class SparkReading(Passes):
             found = collected(records.find(_find_times), FOUND)
             times = unpack_table(found, "times", _TIMES).column("time")
             at = evenly_spaced(np.unique(times.to_numpy()), moments)
-        each = partial(replay_at, moments=np.array(at, np.int64))
+        version = self.source.kafka_version
+        each = partial(replay_at, moments=np.array(at, np.int64), kafka_version=version)
         order = ("as_of", "group_id", "topic_id", "partition")
         table = collected(records.map_share_partitions(each, WINDOWS_AT), WINDOWS_AT)
         return table.sort_by([(name, "ascending") for name in order])
@@ -272,10 +273,11 @@ class SparkReading(Passes):
         return self.once("membership", find)
 
     def _positions(self) -> Positions | None:
-        found = self._first_records.source
+        records = self._first_records
+        found = records.source
         if isinstance(found, DataFrame) or (isinstance(found, Files) and not found.plan.whole):
             return None
-        rows = collected(states.positions(found), FOUND)
+        rows = collected(states.positions(records), FOUND)
         counted = unpack_table(rows, "counted", states.COUNTED)
         rejected, repeated = (
             pc.sum(counted.column(name)).as_py() or 0 for name in ("rejected", "repeated")

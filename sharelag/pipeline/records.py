@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.model.versions import Told, require_version
 from sharelag.pipeline.packing import REPLAYED
 from sharelag.pipeline.tasks import Records, TaskRecords, is_written_by
 from sharelag.replay.moment import Moment
@@ -35,7 +36,12 @@ class Decoded(NamedTuple):
     rejects: DataFrame
 
 
-def decode(raw: Tabular, topic: str = STATE_TOPIC, generation: int | None = None) -> Decoded:
+def decode(
+    raw: Tabular,
+    topic: str = STATE_TOPIC,
+    generation: int | None = None,
+    kafka_version: Told = None,
+) -> Decoded:
     """Decode raw Kafka records from any connector, table or stream.
 
     Parameters
@@ -46,7 +52,7 @@ def decode(raw: Tabular, topic: str = STATE_TOPIC, generation: int | None = None
     topic : str
         ``__share_group_state``, or ``__consumer_offsets`` for the share groups' members and
         assignments.
-    generation : int, optional
+    generation, kafka_version
         As for `sharelag.wire.decode_arrow`.
 
     Returns
@@ -58,7 +64,7 @@ def decode(raw: Tabular, topic: str = STATE_TOPIC, generation: int | None = None
     Raises
     ------
     InputError
-        When a column is missing or of another type, or there is no such generation.
+        When a column is missing or of another type, or there is no such generation or version.
 
     Notes
     -----
@@ -68,11 +74,12 @@ def decode(raw: Tabular, topic: str = STATE_TOPIC, generation: int | None = None
     """
     raw = as_frame(raw, schemas.RAW, "raw records")
     require_generation(generation)
+    require_version(kafka_version)
     good = schemas.RECORDS if topic == STATE_TOPIC else schemas.GROUP_RECORDS
     both = pa.schema([*good, *(f for f in schemas.REJECTS if f.name not in good.names)])
 
     def decode_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        decoded = decode_arrow(batch, topic, generation)
+        decoded = decode_arrow(batch, topic, generation, kafka_version)
         yield decoded.records
         yield decoded.rejects
 
@@ -80,7 +87,8 @@ def decode(raw: Tabular, topic: str = STATE_TOPIC, generation: int | None = None
     is_reject = F.col("reason").isNotNull()
     records = rows.where(~is_reject).select(good.names)
     if topic in REPLAYED:
-        set_origin(records, Records(raw, (topic,), generation))
+        origin = Records(raw, (topic,), generation, kafka_version=kafka_version)
+        set_origin(records, origin)
     return Decoded(records, rows.where(is_reject).select(schemas.REJECTS.names))
 
 

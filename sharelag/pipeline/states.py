@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,9 +13,10 @@ from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.metrics.observed import observe
+from sharelag.model.versions import require_version
 from sharelag.pipeline.packing import Batches
 from sharelag.pipeline.records import records_of, set_origin
-from sharelag.pipeline.tasks import Files, Logs, Records, TaskRecords
+from sharelag.pipeline.tasks import Records, TaskRecords
 from sharelag.reading import Each
 from sharelag.replay.history import history_arrow
 from sharelag.replay.moment import Moment
@@ -42,7 +44,9 @@ class Replayed(NamedTuple):
     records: Records
 
 
-def windows(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
+def windows(
+    records: Tabular | Records, as_of: Moment = None, kafka_version: str | None = None
+) -> DataFrame:
     """Return the state of every share partition as of a moment.
 
     Parameters
@@ -52,6 +56,9 @@ def windows(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
     as_of : datetime, mapping of state partition to offset, or None
         The last record to take into account; offsets leave out the state partitions they do not
         name.
+    kafka_version : str, optional
+        Of the brokers, such as ``4.3.1``; the newest if there is none. It decides whether equal
+        neighbours among the batches are one, and how decoding goes: see `sharelag.decode`.
 
     Returns
     -------
@@ -63,7 +70,10 @@ def windows(records: Tabular | Records, as_of: Moment = None) -> DataFrame:
     The records are read once, and only the columns that are needed. What a task reads is exchanged
     as compressed bytes, once, so that each state partition is whole in one task.
     """
+    require_version(kafka_version)
     found = records_of(records).read_until(as_of)
+    if kafka_version is not None:
+        found = replace(found, kafka_version=kafka_version)
 
     def windows_task(mine: TaskRecords) -> Batches:
         yield mine.replay().windows
@@ -84,13 +94,13 @@ def find_states(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     yield "gaps", mine.gaps
 
 
-def positions(raw: Files | Logs) -> DataFrame:
+def positions(records: Records) -> DataFrame:
     """Return `FOUND` with where share partitions stand after raw records, and what was counted.
 
     Parameters
     ----------
-    raw : Files or Logs
-        Whole files, or the logs of a cluster: no state partition is in several tasks.
+    records : Records
+        Raw, of whole files or the logs of a cluster: no state partition is in several tasks.
 
     Returns
     -------
@@ -99,8 +109,9 @@ def positions(raw: Files | Logs) -> DataFrame:
         batches of the records, a task replays its records.
     """
 
-    def scan(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
-        found = mine.raw.apply(partial(latest_positions, threads=1))
+    def find_positions(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
+        scan = partial(latest_positions, threads=1, kafka_version=mine.kafka_version)
+        found = mine.raw.apply(scan)
         if found is None:
             tables = dict(find_states(mine))
             yield "positions", as_table(tables["windows"]).select(POSITIONS.names)
@@ -110,7 +121,7 @@ def positions(raw: Files | Logs) -> DataFrame:
         counted = {"rejected": [found.rejected], "repeated": [mine.raw.repeated]}
         yield "counted", pa.table({n: counted.get(n, [None]) for n in COUNTED.names}, COUNTED)
 
-    return Records(raw).find(scan)
+    return records.find(find_positions)
 
 
 def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFrame:

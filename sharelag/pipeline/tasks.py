@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, reduce
-from itertools import pairwise
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.model.versions import Told
 from sharelag.pipeline.packing import (
     FOUND,
     OTHER,
@@ -38,7 +37,7 @@ from sharelag.pipeline.packing import (
 )
 from sharelag.replay import members
 from sharelag.replay.moment import Moment, up_to, with_zone
-from sharelag.replay.order import by_share_partition
+from sharelag.replay.order import cut_by_share_partition
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.replay.stream import Latest, latest_windows
@@ -98,7 +97,7 @@ class Records:
         `sharelag.schemas.RAW`.
     topics : tuple of str
         Which of the two topics are read; a DataFrame may have others.
-    generation : int, optional
+    generation, kafka_version
         As for `sharelag.wire.decode_arrow`.
     until : callable, optional
         Leaves those rows of a batch of decoded records that had been written at a moment.
@@ -117,6 +116,7 @@ class Records:
     choose: tuple[Choose, ...] = ()
     decoded: bool = False
     packed: bool = False
+    kafka_version: Told = None
 
     def where(self, choose: Choose) -> Records:
         """Return those records that a function leaves."""
@@ -151,7 +151,7 @@ class Records:
             As for `sharelag.sources.spark.workers.map_in_arrow`.
         """
         source, kind = self.source, self.topics[0] if self.decoded else ""
-        chosen = self.generation, self.until, self.choose
+        chosen = self.generation, self.until, self.choose, self.kafka_version
 
         def work_task(read: Callable[[], Batches], *known: pa.Buffer) -> Batches:
             for batch in work(TaskRecords(read, kind, *chosen), *known):
@@ -241,7 +241,7 @@ class TaskRecords:
         Begins to read them anew, batch by batch.
     decoded : str
         The topic of which ``read`` gives decoded records; else it gives raw ones.
-    generation, until, choose
+    generation, until, choose, kafka_version
         As for `Records`.
     """
 
@@ -252,8 +252,10 @@ class TaskRecords:
         generation: int | None = None,
         until: Choose | None = None,
         choose: Sequence[Choose] = (),
+        kafka_version: Told = None,
     ) -> None:
-        self.generation, self._until, self._choose = generation, until, choose
+        self.generation, self.kafka_version = generation, kafka_version
+        self._until, self._choose = until, choose
         self._read, self._decoded = read, decoded
         #: Raw records of the state topic in the order of the log, each once.
         self.raw = EachOnce(lambda: (of_state(batch, generation) for batch in read()))
@@ -275,7 +277,8 @@ class TaskRecords:
         for batch in raw:
             records = batch
             if not self._decoded:
-                records = decode_arrow(batch, topic, self.generation).records
+                version = self.kafka_version
+                records = decode_arrow(batch, topic, self.generation, version).records
             records = records.select(REPLAYED[topic].names)
             yield self._chosen(records if self._until is None else self._until(records))
 
@@ -283,9 +286,11 @@ class TaskRecords:
         """Return the state of every chosen share partition, and what was counted."""
         if self._decoded:
             records = latest(self.decode(), REPLAYED[STATE_TOPIC])
-            return Latest(replay_arrow(records), records.num_rows, 0, None, None)
+            windows = replay_arrow(records, self.kafka_version)
+            return Latest(windows, records.num_rows, 0, None, None)
         choose = self._chosen if self._choose else None
-        return self.raw.apply(lambda raw: latest_windows(raw, choose, self.generation, self._until))
+        read = self.generation, self._until, self.kafka_version
+        return self.raw.apply(lambda raw: latest_windows(raw, choose, *read))
 
     def latest_of_groups(self) -> pa.RecordBatch:
         """Return the chosen records of the groups' topic that no later one replaces."""
@@ -427,20 +432,6 @@ def _of_topics(
         for topic in topics
     ]
     return one_batch(pa.Table.from_batches(found))
-
-
-# ---- whole share partitions ----------------------------------------------------------------------
-
-
-def cut_by_share_partition(records: pa.RecordBatch, rows: int) -> Batches:
-    """Cut records into parts of about so many rows, with all those of a share partition in one."""
-    if records.num_rows <= rows:
-        yield records
-        return
-    order, bounds = by_share_partition(records)
-    cuts = bounds[np.searchsorted(bounds, np.arange(0, len(order), rows))]
-    for begin, end in pairwise(np.unique([*cuts, len(order)]).tolist()):
-        yield records.take(pa.array(order[begin:end]))
 
 
 def _is_of_part(records: pa.RecordBatch, parts: int, part: int) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,7 +168,7 @@ class QuickReading(Reading):
         if isinstance(moments, int):
             times = pc.unique(records.column("timestamp").drop_null()).view(pa.int64())
             moments = evenly_spaced(times.to_numpy(), moments)
-        return replay_at(records, np.array(moments, np.int64))
+        return replay_at(records, np.array(moments, np.int64), self.source.kafka_version)
 
     # ---- behind it -------------------------------------------------------------------------------
 
@@ -210,7 +211,8 @@ class QuickReading(Reading):
         from sharelag.replay.positions import latest_positions
 
         raw = state_records(self.source, self.choice.generation)
-        found = raw.apply(latest_positions)
+        version = self.source.kafka_version
+        found = raw.apply(partial(latest_positions, kafka_version=version))
         if found is None:
             return None
         self._scanned = gaps_of(raw)

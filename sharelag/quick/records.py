@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.model.versions import Told
 from sharelag.reading import Counted
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.repeats import EachOnce
@@ -46,7 +47,8 @@ def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     chosen = partial(filter_groups, groups=choice.groups) if choice.groups else None
     until = None if as_of is None else partial(up_to, moment=as_of)
     raw = state_records(source, choice.generation)
-    found = raw.apply(lambda batches: latest_windows(batches, chosen, choice.generation, until))
+    read = choice.generation, until, source.kafka_version
+    found = raw.apply(lambda batches: latest_windows(batches, chosen, *read))
     times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
     counted = Counted(found.records, found.rejected, times[0], times[1], raw.repeated)
     return StateTopic(pa.Table.from_batches([found.windows]), counted, gaps_of(raw))
@@ -55,7 +57,8 @@ def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
 def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:
     """Read windows, history and gaps, and the counts of the topic if requested."""
     raw = state_records(source, choice.generation)
-    found = raw.apply(lambda batches: _replay(batches, as_of, choice, with_health))
+    version = source.kafka_version
+    found = raw.apply(lambda batches: _replay(batches, as_of, choice, with_health, version))
     return found._replace(counted=found.counted._replace(repeated=raw.repeated))
 
 
@@ -65,7 +68,9 @@ def gaps_of(raw: EachOnce) -> pa.Table:
     return gaps.filter(pc.ends_with(gaps.column("topic"), STATE_TOPIC))
 
 
-def _replay(raw: EachOnce, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:
+def _replay(
+    raw: EachOnce, as_of: Moment, choice: Choice, with_health: bool, version: Told
+) -> StateTopic:
     from sharelag.metrics.health import COUNTS, health_counts
     from sharelag.replay.history import HISTORY_KEY, next_history
 
@@ -75,8 +80,8 @@ def _replay(raw: EachOnce, as_of: Moment, choice: Choice, with_health: bool) -> 
     generation = choice.generation
     for chosen in raw:
         if with_health:
-            counts.append(health_counts(chosen, generation))
-        records, rejects, skipped = decode_arrow(chosen, generation=generation)
+            counts.append(health_counts(chosen, generation, version))
+        records, rejects, skipped = decode_arrow(chosen, STATE_TOPIC, generation, version)
         written = up_to(records, as_of)
         fresh.append(filter_groups(written, choice.groups))
         count.add(Decoded(fresh[-1], rejects, skipped), written)
@@ -93,7 +98,7 @@ def _replay(raw: EachOnce, as_of: Moment, choice: Choice, with_health: bool) -> 
     history = pa.Table.from_batches([*steps, step]).sort_by(
         [(name, "ascending") for name in HISTORY_KEY]
     )
-    windows = pa.Table.from_batches([replay_arrow(known)])
+    windows = pa.Table.from_batches([replay_arrow(known, version)])
     return StateTopic(windows, count.counted, gaps_of(raw), history, pa.concat_tables(counts))
 
 
@@ -112,7 +117,7 @@ def decoded(
     Topics are selected by their ids, and only among state records.
     """
     choice = choice or Choice()
-    generation = choice.generation
+    generation, version = choice.generation, source.kafka_version
     raw = (
         state_records(source, generation)
         if topic == STATE_TOPIC
@@ -121,7 +126,7 @@ def decoded(
     for chosen in raw.stream():
         if seen is not None:
             seen(chosen)
-        records, rejects, skipped = decode_arrow(chosen, topic, generation)
+        records, rejects, skipped = decode_arrow(chosen, topic, generation, version)
         records = filter_groups(records, choice.groups)
         if topic == STATE_TOPIC:
             records = choice.of(up_to(records, as_of), names="topic_id")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import kernel, ready
+from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import kernel_columns, last_records, windows_table
 from sharelag.replay.kernels import apply, put_state
@@ -27,7 +28,7 @@ WINDOWS_AT = schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP))
 _ORDER = [(name, "ascending") for name in ("as_of", "group_id", "topic_id", "partition")]
 
 
-def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
+def replay_at(records: Arrow, moments: NDArray[np.int64], kafka_version: Told = None) -> pa.Table:
     """Return what `replay_arrow` of the records up to each moment returns.
 
     Parameters
@@ -36,6 +37,8 @@ def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
         `sharelag.schemas.RECORDS`, in any order. Records without a timestamp are left out.
     moments : int64[moments]
         Milliseconds, ascending.
+    kafka_version : str or callable, optional
+        As for `replay_arrow`.
 
     Returns
     -------
@@ -57,10 +60,11 @@ def replay_at(records: Arrow, moments: NDArray[np.int64]) -> pa.Table:
     lists = ready(replay_steps, work)(order[~apart], kept, steps[~apart], count, columns, state)
     states = state.reshape(-1, k.STATE_COLUMNS), *lists
     there = np.flatnonzero(states[0][:, k.EXISTS])
-    windows = windows_table(last_records(table, states[0]), *states)
+    last = last_records(table, states[0])
+    windows = windows_table(last, *states, kafka_version=kafka_version)
     parts = [_with_moment(windows, moments[there % len(moments)])]
     if back.any():
-        parts += _one_by_one(table.take(pa.array(order[apart])), moments)
+        parts += _one_by_one(table.take(pa.array(order[apart])), moments, kafka_version)
     return pa.concat_tables(parts).sort_by(_ORDER)
 
 
@@ -71,10 +75,12 @@ def _going_back(steps: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[
     return np.asarray(np.logical_or.reduceat(back, bounds[:-1]))
 
 
-def _one_by_one(records: pa.RecordBatch, moments: NDArray[np.int64]) -> list[pa.Table]:
+def _one_by_one(
+    records: pa.RecordBatch, moments: NDArray[np.int64], kafka_version: Told
+) -> list[pa.Table]:
     """Replay once per moment, for records whose timestamps go back."""
     times = pa.array(moments).view(schemas.TIMESTAMP).to_pylist()
-    windows = [replay_arrow(up_to(records, time)) for time in times]
+    windows = [replay_arrow(up_to(records, time), kafka_version) for time in times]
     return [
         _with_moment(then, np.full(then.num_rows, at, np.int64))
         for at, then in zip(moments, windows, strict=True)

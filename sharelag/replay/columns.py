@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
+from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.combine import joins_neighbours
 from sharelag.replay.generations import UNKNOWN_EPOCH, is_older, kinds_by_rule
@@ -115,7 +116,7 @@ def windows_table(
     runs: Any,
     runs_at: Any,
     *,
-    kafka_version: str | None = None,
+    kafka_version: Told = None,
 ) -> pa.RecordBatch:
     """Return `sharelag.schemas.WINDOWS`, one row per state that exists.
 
@@ -126,11 +127,13 @@ def windows_table(
     state : int64[states, STATE_COLUMNS]
     raw, raw_at, runs, runs_at
         As from `put_states`.
-    kafka_version : str, optional
-        Of the coordinator whose batches these are, as for `combine`.
+    kafka_version : str or callable, optional
+        Of the coordinator whose batches these are, or what finds it out if it matters; the newest
+        if there is none.
     """
-    if joins_neighbours(kafka_version):
-        raw, raw_at = _joined(raw, raw_at)
+    joined = _joined(raw, raw_at, state[:, k.MERGED] == 1)
+    if joined is not None and joins_neighbours(kafka_version):
+        raw, raw_at = joined
     alive = np.flatnonzero(state[:, k.EXISTS])
     state = state[alive]
     columns = {
@@ -171,16 +174,22 @@ def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None
     return pa.array(values, mask=None if unknown is None else values == unknown)
 
 
-def _joined(rows: NDArray[Any], at: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Join equal neighbours of each list of batches."""
+def _joined(
+    rows: NDArray[Any], at: NDArray[Any], merged: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Join equal neighbours of each list of batches that was merged; None: there are none.
+
+    A list that was written, and not merged since, is held by every version as it was written.
+    """
     used = rows[:, : at[-1]]
     begins = used[LAST] < used[FIRST]  # what ends before it begins has no neighbours
     begins[1:] |= begins[:-1]
     begins[1:] |= used[FIRST, 1:] != used[LAST, :-1] + 1
     begins[1:] |= used[RANK, 1:] != used[RANK, :-1]
     begins[at[:-1][at[:-1] < at[-1]]] = True
+    begins |= ~np.repeat(merged, np.diff(at))
     if begins.all():
-        return rows, at
+        return None
     first = np.flatnonzero(begins)
     last = used[LAST, np.append(first[1:], at[-1]) - 1]
     joined = np.stack([used[FIRST, first], last, used[RANK, first]])

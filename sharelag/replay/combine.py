@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from sharelag.compiled import kernel
 from sharelag.model import StateBatch
-from sharelag.model.versions import has_reached
+from sharelag.model.versions import Told, has_reached
 
 # Columns of the matrix that `combine_rows` works on, in the order of comparison.
 FIRST, LAST, COUNT, STATE = range(4)
@@ -87,7 +87,7 @@ def combine(
     return join_neighbours(found) if joins_neighbours(kafka_version) else found
 
 
-def joins_neighbours(kafka_version: str | None) -> bool:
+def joins_neighbours(kafka_version: Told) -> bool:
     """Whether a version's coordinator joins equal neighbours; None stands for the newest."""
     return has_reached(kafka_version, "4.4")
 

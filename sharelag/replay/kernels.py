@@ -23,6 +23,7 @@ from sharelag.replay.layout import (
     KIND,
     LAST_ROW,
     LEADER_EPOCH,
+    MERGED,
     PLACE,
     PLAIN,
     RECORD_COLUMNS,
@@ -116,7 +117,7 @@ def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, ch
     if record[LEADER_EPOCH] != -1:
         state[s + LEADER_EPOCH] = record[LEADER_EPOCH]
     state[s + COMPLETE_COUNT] = record[COMPLETE_COUNT]
-    state[s + UPDATED] = 1
+    state[s + UPDATED], state[s + MERGED] = 1, 1
     return n_old
 
 
@@ -132,6 +133,7 @@ def _replace(record: Any, state: Any, s: int, heap: Any, work: Any) -> None:
         state[s + STATE_EPOCH] = 0
         state[s + CREATED], state[s + WRITTEN] = NO_TIMESTAMP, NO_TIMESTAMP
     state[s + FROM_SNAPSHOT], state[s + EXISTS], state[s + UPDATED] = from_snapshot, 1, 1
+    state[s + MERGED] = 0
     size = record[BATCHES]
     give_place(state, s, heap, size)
     copy(heap, state[s + PLACE], work, 0, size)

@@ -20,9 +20,10 @@ EFFECTIVE_START, WINDOW_END, FROM_SNAPSHOT, REJECTED, LAST_ROW = range(7, 12)
 AVAILABLE, COMPLETE, RUNS, MAX_COUNT, HEAD_COUNT = range(12, 17)
 # ... whether there is one, whether the last record changed it, whether its batches are a list that
 # `merge_rows` can extend, which part of its place they and their seams are, whether a history saw
-# any; and the place: where in the heap it begins, and how many batches fit.
-EXISTS, UPDATED, PLAIN, BEGIN, END, SEAM, SEAM_END, IS_FULL, PLACE, ROOM = range(17, 27)
-STATE_COLUMNS = 27
+# any, whether they were merged since they were written; and the place: where in the heap it begins,
+# and how many batches fit.
+EXISTS, UPDATED, PLAIN, BEGIN, END, SEAM, SEAM_END, IS_FULL, MERGED, PLACE, ROOM = range(17, 28)
+STATE_COLUMNS = 28
 
 # What an update changed: offsets archived, given back, and deliveries that ended beyond the first.
 ARCHIVED, RELEASED, REDELIVERED = range(3)

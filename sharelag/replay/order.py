@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +24,17 @@ def by_share_partition(table: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArra
     if not (changed[1:] | (sorted_offsets[1:] >= sorted_offsets[:-1])).all():
         order = np.lexsort((offsets, code))
     return order, np.append(np.flatnonzero(changed), len(order))
+
+
+def cut_by_share_partition(records: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Cut records into parts of about so many rows, with all those of a share partition in one."""
+    if records.num_rows <= rows:
+        yield records
+        return
+    order, bounds = by_share_partition(records)
+    cuts = bounds[np.searchsorted(bounds, np.arange(0, len(order), rows))]
+    for begin, end in pairwise(np.unique([*cuts, len(order)]).tolist()):
+        yield records.take(pa.array(order[begin:end]))
 
 
 def in_log_order(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.compiled import compiled, kernel
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
+from sharelag.model.versions import Told
 from sharelag.replay.layout import SNAPSHOT
 from sharelag.schemas.arrow import flat
 from sharelag.wire.decode import has_older
@@ -62,7 +63,9 @@ class Positions(NamedTuple):
     """Records that repeat another one and were left out."""
 
 
-def latest_positions(raw: Iterable[pa.RecordBatch], threads: int | None = None) -> Positions | None:
+def latest_positions(
+    raw: Iterable[pa.RecordBatch], threads: int | None = None, kafka_version: Told = None
+) -> Positions | None:
     """Return where every share partition stands after these records.
 
     Parameters
@@ -71,6 +74,8 @@ def latest_positions(raw: Iterable[pa.RecordBatch], threads: int | None = None) 
         `sharelag.schemas.RAW`; rows of other topics are left out. A few batches are held at a time.
     threads : int, optional
         State partitions are shared out among so many; by default one a core.
+    kafka_version : str or callable, optional
+        As for `sharelag.wire.decode_arrow`.
 
     Returns
     -------
@@ -79,7 +84,7 @@ def latest_positions(raw: Iterable[pa.RecordBatch], threads: int | None = None) 
         cannot be known without the batches, so the windows must be replayed.
     """
     count = threads or os.cpu_count() or 1
-    lanes, topics = [_Lane() for _ in range(count)], set[str]()
+    lanes, topics = [_Lane(kafka_version) for _ in range(count)], set[str]()
     with ThreadPoolExecutor(count) as pool:
         mapped = pool.map if count > 1 else map
         for some in _rounds(raw):
@@ -130,8 +135,9 @@ def _shared_out(
 class _Lane:
     """The states of the share partitions of some state partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, kafka_version: Told) -> None:
         self._keys, self._states = ShareKeys(), np.tile(_NEW, (1, 1))
+        self._kafka_version = kafka_version
         self.rejected = 0
 
     def scan(self, batches: list[pa.RecordBatch]) -> bool:
@@ -139,7 +145,7 @@ class _Lane:
         return all(self._scan(batch) for batch in batches)
 
     def _scan(self, batch: pa.RecordBatch) -> bool:
-        found = decode_positions(batch, self._keys)
+        found = decode_positions(batch, self._keys, self._kafka_version)
         if has_older(found.strange):
             return False
         self.rejected += found.rejected

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import compiled, kernel
+from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import read_only, windows_table
 from sharelag.replay.kernels import put_states, replay_rows
@@ -71,8 +72,14 @@ class RunningStates:
         self._stand[touched, _LAST_TIME] = times.view(pa.int64()).fill_null(0).to_numpy()
         self._stand[touched, _HAS_TIME] = times.is_valid().to_numpy(zero_copy_only=False)
 
-    def windows(self) -> pa.RecordBatch:
-        """Return `sharelag.schemas.WINDOWS`, sorted by group, topic id, partition."""
+    def windows(self, kafka_version: Told = None) -> pa.RecordBatch:
+        """Return `sharelag.schemas.WINDOWS`, sorted by group, topic id, partition.
+
+        Parameters
+        ----------
+        kafka_version : str or callable, optional
+            As for `sharelag.replay.replay_arrow`.
+        """
         used = self._state[: len(self.keys) * k.STATE_COLUMNS]
         lists = compiled(put_states)(used, self._heap)
         numbers = used.reshape(-1, k.STATE_COLUMNS)
@@ -86,7 +93,8 @@ class RunningStates:
             "offset": pa.array(stand[:, _LAST_OFFSET]),
             "timestamp": times.view(schemas.TIMESTAMP),
         }
-        windows = windows_table(pa.RecordBatch.from_pydict(last), numbers, *lists)
+        known = pa.RecordBatch.from_pydict(last)
+        windows = windows_table(known, numbers, *lists, kafka_version=kafka_version)
         return windows.sort_by([(name, "ascending") for name in names.schema.names])
 
     def _grow(self) -> None:

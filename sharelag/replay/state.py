@@ -24,6 +24,7 @@ from sharelag.model import (
     Window,
 )
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
+from sharelag.model.versions import Told, require_version
 from sharelag.replay import layout as k
 from sharelag.replay.columns import kernel_columns, kinds_of, last_records, windows_table
 from sharelag.replay.kernels import put_states, replay_rows
@@ -55,7 +56,7 @@ def replay(
     strict : bool
         Fail where Kafka's load would fail. Otherwise such a record is skipped.
     kafka_version : str, optional
-        Of the coordinator, as for `combine`.
+        Of the coordinator, as for `combine`; it also reads the records.
 
     Returns
     -------
@@ -83,7 +84,7 @@ def replay(
         },
         schema=schemas.RAW,
     )
-    decoded = decode_arrow(raw)
+    decoded = decode_arrow(raw, kafka_version=kafka_version)
     if strict:
         _fail_as_kafka_does(decoded.rejects, decoded.records)
     windows = replay_arrow(decoded.records, kafka_version)
@@ -95,7 +96,7 @@ def replay(
     return dict(window_items(windows))
 
 
-def replay_arrow(records: Arrow, kafka_version: str | None = None) -> pa.RecordBatch:
+def replay_arrow(records: Arrow, kafka_version: Told = None) -> pa.RecordBatch:
     """Return the state of every share partition after these records.
 
     Parameters
@@ -103,8 +104,9 @@ def replay_arrow(records: Arrow, kafka_version: str | None = None) -> pa.RecordB
     records : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. They must include
         all records of a share partition since its last snapshot.
-    kafka_version : str, optional
-        Of the coordinator, as for `combine`.
+    kafka_version : str or callable, optional
+        Of the coordinator, such as ``4.3.1``, or what finds it out if it matters; the newest if
+        there is none.
 
     Returns
     -------
@@ -112,6 +114,7 @@ def replay_arrow(records: Arrow, kafka_version: str | None = None) -> pa.RecordB
         `sharelag.schemas.WINDOWS`, one row per share partition that exists, sorted by group, topic
         id, partition.
     """
+    require_version(kafka_version)
     table = one_batch(records)
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=schemas.WINDOWS)

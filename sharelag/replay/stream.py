@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import is_worth_it
+from sharelag.model.versions import Told
 from sharelag.replay.running import NotInOrderError, RunningStates
 from sharelag.replay.state import latest, replay_arrow
 from sharelag.schemas import Arrow
@@ -50,6 +51,7 @@ def latest_windows(
     choose: Choose | None = None,
     generation: int | None = None,
     until: Choose | None = None,
+    kafka_version: Told = None,
 ) -> Latest:
     """Return the state of every share partition after some records, and counts of these.
 
@@ -65,6 +67,8 @@ def latest_windows(
     until : callable, optional
         Which of the records had been written at the moment, in the same way; of these are the
         first and the last time, so that they are the same whichever groups are chosen.
+    kafka_version : str or callable, optional
+        Of the coordinator, as for `sharelag.replay.replay_arrow`.
 
     Raises
     ------
@@ -74,7 +78,7 @@ def latest_windows(
     if isinstance(raw, Iterator):
         raise TypeError("raw records may be read twice: give an iterable that begins anew")
     if generation not in (None, TODAY):
-        return _by_tables(raw, choose, generation, until)
+        return _by_tables(raw, choose, generation, until, kafka_version)
     held: list[pa.RecordBatch] = []
     size = 0
     batches = iter(raw)
@@ -83,10 +87,11 @@ def latest_windows(
         size += batch.nbytes
         if is_worth_it(size, count=False):  # counted when it is decoded
             try:
-                return _streamed(_chain(held, batches), choose, generation, until)
+                whole = _chain(held, batches)
+                return _streamed(whole, choose, generation, until, kafka_version)
             except NotInOrderError:
-                return _by_tables(raw, choose, generation, until)
-    return _by_tables(held, choose, generation, until)
+                return _by_tables(raw, choose, generation, until, kafka_version)
+    return _by_tables(held, choose, generation, until, kafka_version)
 
 
 def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,6 +105,7 @@ def _by_tables(
     choose: Choose | None,
     generation: int | None,
     until: Choose | None,
+    kafka_version: Told,
 ) -> Latest:
     records = rejected = 0
     span = _Span()
@@ -107,14 +113,15 @@ def _by_tables(
     def chosen() -> Iterator[pa.RecordBatch]:
         nonlocal records, rejected
         for batch in raw:
-            decoded = decode_arrow(of_state(batch, generation), generation=generation)
+            state = of_state(batch, generation)
+            decoded = decode_arrow(state, STATE_TOPIC, generation, kafka_version)
             written = decoded.records if until is None else until(decoded.records)
             found = written if choose is None else choose(written)
             records, rejected = records + found.num_rows, rejected + decoded.rejects.num_rows
             span.add(written.column("timestamp"))
             yield found
 
-    windows = replay_arrow(latest(chosen(), schemas.RECORDS))
+    windows = replay_arrow(latest(chosen(), schemas.RECORDS), kafka_version)
     return Latest(windows, records, rejected, span.first, span.last)
 
 
@@ -123,11 +130,12 @@ def _streamed(
     choose: Choose | None,
     generation: int | None,
     until: Choose | None,
+    kafka_version: Told,
 ) -> Latest:
     states, span = RunningStates(), _Span()
     records = rejected = 0
     for batch in raw:
-        found = decode_columns(_of_one_topic(batch, generation), states.keys)
+        found = decode_columns(_of_one_topic(batch, generation), states.keys, kafka_version)
         if generation is None and has_older(found.strange):
             raise NotInOrderError
         written = _chosen(found, until)
@@ -137,7 +145,7 @@ def _streamed(
         records, rejected = records + len(walk), rejected + found.rejects.num_rows
         if len(walk):
             states.apply(found, walk)
-    return Latest(states.windows(), records, rejected, span.first, span.last)
+    return Latest(states.windows(kafka_version), records, rejected, span.first, span.last)
 
 
 def _of_one_topic(batch: pa.RecordBatch, generation: int | None) -> Arrow:

@@ -29,7 +29,7 @@ WINDOWS = pa.schema(
         ("delivery_complete_count", pa.int32()),  # null: not known
         ("create_timestamp", TIMESTAMP),  # null: no snapshot seen
         ("write_timestamp", TIMESTAMP),
-        ("batches", pa.list_(STATE_BATCH)),  # as Kafka's coordinator holds them
+        ("batches", pa.list_(STATE_BATCH)),  # as coordinators of that version hold them
         ("runs", pa.list_(STATE_BATCH)),  # for people: clipped, sorted, neighbours merged
         ("from_snapshot", pa.bool_()),  # false: only updates were seen, so the state is partial
         # records of this share partition that could not be replayed

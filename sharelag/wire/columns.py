@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import compiled
+from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch
 from sharelag.wire import texts
@@ -135,7 +136,9 @@ class StateColumns:
         )
 
 
-def decode_columns(batch: Arrow, keys: ShareKeys | None = None) -> StateColumns:
+def decode_columns(
+    batch: Arrow, keys: ShareKeys | None = None, kafka_version: Told = None
+) -> StateColumns:
     """Decode the state records among raw ones.
 
     Parameters
@@ -144,6 +147,8 @@ def decode_columns(batch: Arrow, keys: ShareKeys | None = None) -> StateColumns:
         Columns of `sharelag.schemas.RAW`; rows of other topics are skipped.
     keys : ShareKeys, optional
         Numbers the share partitions; one object for several batches gives the same numbers in all.
+    kafka_version : str or callable, optional
+        As for `sharelag.wire.decode_arrow`.
 
     Returns
     -------
@@ -175,7 +180,7 @@ def decode_columns(batch: Arrow, keys: ShareKeys | None = None) -> StateColumns:
         return found
     rows = np.zeros(len(code), bool) if odd is None else odd != 0
     rows[longer] = True
-    _interpret_odd(found, chosen, np.flatnonzero(rows))
+    _interpret_odd(found, chosen, np.flatnonzero(rows), kafka_version)
     return found
 
 
@@ -213,10 +218,12 @@ def _pass(
 # ---- rows that the compiled pass leaves to the interpreter ---------------------------------------
 
 
-def _interpret_odd(found: StateColumns, batch: Arrow, odd: NDArray[np.int64]) -> None:
+def _interpret_odd(
+    found: StateColumns, batch: Arrow, odd: NDArray[np.int64], kafka_version: Told
+) -> None:
     """Put the interpreter's results of some rows in their places, and leave out what it refuses."""
     taken = batch.take(pa.array(odd))
-    rows = Rows(program_for(STATE_TOPIC), taken)
+    rows = Rows(program_for(STATE_TOPIC), taken, kafka_version=kafka_version)
     found.rejects = rejects_of(rows)
     strange = rows.strange()
     found.strange = one_batch(taken.take(pa.array(strange))) if len(strange) else None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import is_worth_it
+from sharelag.model.versions import Told, require_version
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat, one_batch
 from sharelag.wire.columns import decode_columns
@@ -39,7 +40,12 @@ from sharelag.wire.program import program_for
 __all__ = ["Decoded", "decode_arrow", "has_older", "of_state", "of_topic", "topic_mask"]
 
 
-def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC, generation: int | None = None) -> Decoded:
+def decode_arrow(
+    batch: Arrow,
+    topic: str = STATE_TOPIC,
+    generation: int | None = None,
+    kafka_version: Told = None,
+) -> Decoded:
     """Decode the records of one of the two Kafka topics with share group metadata.
 
     Parameters
@@ -53,6 +59,9 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC, generation: int | None 
     generation : int, optional
         Try state records as those of this generation, 0 to 4, then as today's (4); without it, each
         record tells, and what may be the beginning of one of today's records is a reject.
+    kafka_version : str or callable, optional
+        Of the brokers that read these records, such as ``4.3.1``, or what finds it out if it
+        matters; the newest if there is none.
 
     Returns
     -------
@@ -62,27 +71,32 @@ def decode_arrow(batch: Arrow, topic: str = STATE_TOPIC, generation: int | None 
     Raises
     ------
     InputError
-        When a column is missing or of another type, or there is no such generation.
+        When a column is missing or of another type, or there is no such generation or version.
 
     Notes
     -----
-    Accepts and refuses the same records as Kafka 4.4's ``ShareCoordinatorRecordSerde`` and
-    ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. Invalid UTF-8
-    is decoded as in Java, with U+FFFD in place of the bad bytes.
+    Accepts and refuses the same records as Kafka's ``ShareCoordinatorRecordSerde`` and
+    ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. From 4.4 on a
+    record with a negative number of tagged fields, which counts as zero before, or with more than
+    10,000 of them is refused; no broker writes either. Invalid UTF-8 is decoded as in Java, with
+    U+FFFD in place of the bad bytes.
     """
     schemas.require(batch, schemas.RAW, "raw records")
     require_generation(generation)
+    require_version(kafka_version)
     if topic != STATE_TOPIC:
-        return interpret(batch, topic)
+        return interpret(batch, topic, kafka_version)
     if generation not in (None, TODAY):
-        return _with_older(batch, generation)
+        return _with_older(batch, generation, kafka_version)
     if not is_worth_it(batch.nbytes):
-        return interpret(batch, topic) if generation == TODAY else _with_older(batch)
-    columns = decode_columns(batch)
+        if generation == TODAY:
+            return interpret(batch, topic, kafka_version)
+        return _with_older(batch, None, kafka_version)
+    columns = decode_columns(batch, None, kafka_version)
     if generation is None and (
         has_older(columns.strange) or (columns.skipped and control_mask(batch).any())
     ):
-        return _with_older(batch)
+        return _with_older(batch, None, kafka_version)
     return Decoded(columns.records(), columns.rejects, columns.skipped)
 
 
@@ -112,10 +126,10 @@ def _of_topic(batch: Arrow) -> NDArray[np.bool_]:
     return np.array(mask.to_numpy(zero_copy_only=False), bool)
 
 
-def _with_older(batch: Arrow, generation: int | None = None) -> Decoded:
+def _with_older(batch: Arrow, generation: int | None, kafka_version: Told) -> Decoded:
     """Decode by the interpreter: older records first, the rest as today's."""
-    state = _of_topic(batch)
-    rows = Rows(program_for(STATE_TOPIC), batch, wanted=state)
+    state, program = _of_topic(batch), program_for(STATE_TOPIC)
+    rows = Rows(program, batch, wanted=state, kafka_version=kafka_version)
     tried = rows.strange() if generation is None else np.flatnonzero(state)
     tried = np.union1d(tried, np.flatnonzero(control_mask(batch, generation)))
     older = read_older(batch, tried, rows.whole(), generation)
@@ -125,7 +139,7 @@ def _with_older(batch: Arrow, generation: int | None = None) -> Decoded:
         state |= damaged
         if older is not None:
             state[older.row] = False
-        rows = Rows(program_for(STATE_TOPIC), batch, wanted=state)
+        rows = Rows(program, batch, wanted=state, kafka_version=kafka_version)
     records = records_of(rows, rows.good, schemas.RECORDS)
     skipped = batch.num_rows - len(rows.good) - len(rows.bad)
     if older is None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import ready
+from sharelag.model.versions import Told, has_reached
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import flat
 from sharelag.schemas.records import FIRST_MS, LAST_MS
@@ -22,6 +23,8 @@ from sharelag.wire import kernels, texts
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import Program, Slot, program_for
 
+#: The first release that refuses records for the number of their tagged fields.
+_STRICT = "4.4"
 _OUTPUT = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
 
 
@@ -33,9 +36,9 @@ class Decoded(NamedTuple):
     skipped: int
 
 
-def interpret(batch: Arrow, topic: str) -> Decoded:
+def interpret(batch: Arrow, topic: str, kafka_version: Told = None) -> Decoded:
     """Decode records; parameters, results and errors as for `sharelag.wire.decode_arrow`."""
-    rows = Rows(program_for(topic), batch, topic)
+    rows = Rows(program_for(topic), batch, topic, kafka_version=kafka_version)
     return Decoded(
         records_of(rows, rows.good, _OUTPUT[topic]),
         rejects_of(rows),
@@ -82,6 +85,7 @@ class Rows:
         batch: Arrow,
         topic: str = STATE_TOPIC,
         wanted: NDArray[np.bool_] | None = None,
+        kafka_version: Told = None,
     ) -> None:
         self.program = program
         self.batch = batch
@@ -98,16 +102,22 @@ class Rows:
             [[0], np.cumsum([capacity[level] for level in program.slot_levels])]
         ).astype(np.int64)
         self.out = np.empty(self.base[-1], np.int64)
-        self.used = np.zeros(len(program.levels), np.int64)
-        self.tags = np.empty((6, size // 2 + 1), np.int64)
-        self.kind, self.reason = np.full(count, -1, np.int16), np.zeros(count, np.int8)
-        self.where, self.part = np.zeros(count, np.int32), np.zeros(count, np.int8)
-        self.left = np.zeros(count, np.int64)
-        tag_count = ready(kernels.decode_rows, size + int(key_at[-1] - key_at[0]))(
-            *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null,
-            wanted, unplaced(batch), self.out, self.base, self.used, self.tags, self.kind,
-            self.reason, self.where, self.part, self.left,
-        )  # fmt: skip
+        decode_rows = ready(kernels.decode_rows, size + int(key_at[-1] - key_at[0]))
+        # The version is found out only where it matters.
+        for lenient in (False, True):
+            self.used = np.zeros(len(program.levels), np.int64)
+            self.tags = np.empty((6, size // 2 + 1), np.int64)
+            self.kind, self.reason = np.full(count, -1, np.int16), np.zeros(count, np.int8)
+            self.where, self.part = np.zeros(count, np.int32), np.zeros(count, np.int8)
+            self.left = np.zeros(count, np.int64)
+            tag_count = decode_rows(
+                *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null,
+                wanted, unplaced(batch), self.out, self.base, self.used, self.tags, self.kind,
+                self.reason, self.where, self.part, self.left, lenient,
+            )  # fmt: skip
+            refused = np.isin(self.reason, kernels.REFUSED_SINCE).any()
+            if not refused or has_reached(kafka_version, _STRICT):
+                break
         self.tags = self.tags[:, :tag_count]
         self.good = np.flatnonzero(self.reason == kernels.OK)
         self.tag_counts = np.bincount(self.tags[0], minlength=count)

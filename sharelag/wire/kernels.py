@@ -1,9 +1,8 @@
 """The inner loops of the interpreter. Every read is checked against the end of its record.
 
-Records are accepted and refused as by the generated ``read`` methods and ``ByteUtils`` of Kafka
-4.4: varints keep 32 bits, a known tag is read by its type whatever size it declares, trailing bytes
-are ignored. Earlier versions take a negative number of tags for none, and any number of them; no
-broker writes either. Arrays of more than a million elements, which 4.4 refuses, are read.
+Records are accepted and refused as by Kafka's generated ``read`` methods and ``ByteUtils``:
+varints keep 32 bits, a known tag is read by its type whatever size it declares, trailing bytes are
+ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +38,8 @@ VERSION = 7
 TOO_MANY = 8
 STRING_TOO_LONG = 9
 NO_PLACE = 10
-TOO_MANY_TAGS = 11
+NEGATIVE_TAGS = 11
+TOO_MANY_TAGS = 12
 
 REASONS = {
     NO_KEY: "the record has no key",
@@ -51,9 +51,13 @@ REASONS = {
     TOO_MANY: "{part}: {field} declares more elements than there are bytes left",
     STRING_TOO_LONG: "{part}: {field} is longer than the 32767 bytes Kafka allows",
     NO_PLACE: "the record has no topic, no partition or no offset",
-    TOO_MANY_TAGS: "{part}: {field} are more than the 10000 that Kafka allows",
+    NEGATIVE_TAGS: "{part}: the number of {field} is negative, which Kafka before 4.4 reads as 0",
+    TOO_MANY_TAGS: "{part}: {field} are more than 10000, which Kafka before 4.4 reads",
 }
-MOST_TAGS = 10_000
+
+#: Of records that versions of Kafka before 4.4 read.
+REFUSED_SINCE = (NEGATIVE_TAGS, TOO_MANY_TAGS)
+_MOST_TAGS = 10_000
 
 KEY_PART = 0
 VALUE_PART = 1
@@ -88,7 +92,7 @@ def _read_varint(buf: Any, p: Any, end: Any) -> Any:
 @kernel
 def _run(
     ops: Any, pc: Any, known: Any, buf: Any, p: Any, end: Any, out: Any, base: Any, cur: Any,
-    used: Any, stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any,
+    used: Any, stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any, lenient: bool,
 ) -> Any:  # fmt: skip
     """Run one program over ``buf[p:end]``.
 
@@ -176,11 +180,11 @@ def _run(
             sections, p = _read_varint(buf, p, end)
             if p < 0:
                 return -p, pc, tag_used, 0
-            if sections < 0:
-                return LENGTH, pc, tag_used, end - p
             if sections > end - p:
                 return TOO_MANY, pc, tag_used, end - p
-            if sections > MOST_TAGS:
+            if sections < 0 and not lenient:
+                return NEGATIVE_TAGS, pc, tag_used, end - p
+            if sections > _MOST_TAGS and not lenient:
                 return TOO_MANY_TAGS, pc, tag_used, end - p
             for _ in range(sections):
                 tag, p = _read_varint(buf, p, end)
@@ -218,13 +222,14 @@ def _run(
 def decode_rows(
     ops: Any, known: Any, entries: Any, keys: Any, key_at: Any, key_null: Any, values: Any,
     value_at: Any, value_null: Any, wanted: Any, unplaced: Any, out: Any, base: Any, used: Any,
-    tag_out: Any, kind: Any, reason: Any, where: Any, part: Any, left: Any,
+    tag_out: Any, kind: Any, reason: Any, where: Any, part: Any, left: Any, lenient: bool,
 ) -> int:  # fmt: skip
     """Decode every wanted row; return tags used. Failed rows leave nothing in the levels.
 
     ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part``
     the instruction and the part of the record at which decoding stopped, ``left`` how many bytes
-    of a record are left over behind its fields, which Kafka ignores.
+    of a record are left over behind its fields, which Kafka ignores. ``lenient``: any number of
+    tagged fields is read, and a negative one stands for none.
     """
     cur = np.zeros(len(used), np.int64)
     row_start = np.zeros(len(used), np.int64)
@@ -261,7 +266,7 @@ def decode_rows(
         before = tag_used
         reason[i], where[i], tag_used, over = _run(
             ops, entries[entry, 1], known, keys, p + 2, end, out, base, cur, used, stack, tag_out,
-            tag_used, i, row_start,
+            tag_used, i, row_start, lenient,
         )  # fmt: skip
         left[i] = over
         if reason[i] == OK and not value_null[i]:
@@ -274,7 +279,7 @@ def decode_rows(
             else:
                 reason[i], where[i], tag_used, over = _run(
                     ops, entries[entry, 2], known, values, p + 2, end, out, base, cur, used, stack,
-                    tag_out, tag_used, i, row_start,
+                    tag_out, tag_used, i, row_start, lenient,
                 )  # fmt: skip
                 left[i] += over
         if reason[i] != OK:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag.compiled import compiled
+from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
 from sharelag.schemas.arrow import one_batch
 from sharelag.wire.columns import fill_numbers, long_tombstones
@@ -39,7 +40,7 @@ class PositionColumns:
     """Raw records that may be of an older format; None without any."""
 
 
-def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
+def decode_positions(chosen: Arrow, keys: ShareKeys, kafka_version: Told = None) -> PositionColumns:
     """Decode raw records of the state topic; what is not a state record is left out.
 
     Parameters
@@ -48,6 +49,8 @@ def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
         `sharelag.schemas.RAW`, of the state topic alone.
     keys : ShareKeys
         Numbers the share partitions.
+    kafka_version : str or callable, optional
+        As for `sharelag.wire.decode_arrow`.
     """
     from sharelag.wire.state_pass import position_pass
 
@@ -65,7 +68,7 @@ def decode_positions(chosen: Arrow, keys: ShareKeys) -> PositionColumns:
     odd[longer] = 1
     places = np.flatnonzero(odd)
     taken = chosen.take(places)
-    rows = Rows(program_for(STATE_TOPIC), taken)
+    rows = Rows(program_for(STATE_TOPIC), taken, kafka_version=kafka_version)
     strange = rows.strange()
     good = places[rows.good]
     fill_numbers(numbers, rows, good)

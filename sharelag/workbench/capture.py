@@ -14,13 +14,13 @@ from sharelag import schemas
 from sharelag.errors import AuthorizationError, TopicMissingError
 from sharelag.metrics.age import requested_offsets
 from sharelag.metrics.lag import lag_arrow
+from sharelag.model.versions import told
 from sharelag.sources.files.captures import CaptureInfo, check_place, share_records, write_capture
 from sharelag.sources.inputs import KafkaInput, RawInput
 from sharelag.sources.kafka import topics as kafka
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench import engine
-from sharelag.workbench.kafka_version import told_version
 
 _LOG = logging.getLogger(__name__)
 #: At how many moments of the recorded time the ends of topics are read.
@@ -67,7 +67,7 @@ def capture_kafka(
         requested = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
         source = KafkaInput(config)
         tables = {"offsets": offsets, **_extras(source, records, offsets, requested)}
-        version = told_version(source)
+        version = told(source.kafka_version)
         return tables, CaptureInfo(
             cluster, requested, topics, config.public(), patience=patience, kafka_version=version
         )

@@ -17,7 +17,7 @@ from sharelag.errors import InputError, listed, unknown_topic
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reset import TAKES_OFFSETS, kafkas_commands, plan_reset
-from sharelag.model.versions import NEWEST, has_reached
+from sharelag.model.versions import NEWEST, has_reached, told
 from sharelag.reading import Reading
 from sharelag.replay.moment import FIRST, Choice, parse_topics
 from sharelag.schemas.arrow import as_table, keys
@@ -26,7 +26,6 @@ from sharelag.sources.inputs import Input, KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted, shown_name
-from sharelag.workbench.kafka_version import told_version
 from sharelag.workbench.result import Result
 
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
@@ -175,7 +174,7 @@ def reset_answer(
         to = _before(evidence.as_of, to)
     version = kafka_version
     if version is None and not isinstance(to, str | datetime):  # all versions have the others
-        version = told_version(source)
+        version = told(source.kafka_version)
     commands = kafkas_commands(group, topics, to, *address_of(source), version, plan)
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",

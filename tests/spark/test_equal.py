@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from sharelag.metrics.explain import explain
 from sharelag.pipeline.packing import REPLAYED
 from sharelag.pipeline.reading import SparkReading
-from sharelag.pipeline.tasks import cut_by_share_partition
 from sharelag.quick import QuickReading
 from sharelag.replay.columns import KEY
 from sharelag.replay.moment import Choice
+from sharelag.replay.order import cut_by_share_partition
 from sharelag.sources.files import pieces
 from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.whatif.designs import DESIGN_COSTS, design_costs

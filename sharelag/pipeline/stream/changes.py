@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_columns
+from sharelag.model.versions import Told, require_version
 from sharelag.pipeline.packing import PACKED, pack_records, to_bytes
 from sharelag.pipeline.stream.state import REPLAYED, WINDOWS, State
 from sharelag.replay.moment import filter_groups
@@ -37,6 +38,7 @@ from sharelag.sources.spark.frames import latest_offsets
 from sharelag.sources.spark.tabular import as_frame
 from sharelag.sources.spark.workers import map_in_arrow, with_packages
 from sharelag.wire.decode import decode_arrow, of_state
+from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import require_generation
 
 if TYPE_CHECKING:
@@ -58,7 +60,11 @@ _Unpack = Callable[[tuple[Any, ...], list[pa.RecordBatch]], tuple[pa.RecordBatch
 
 
 def windows(
-    records: DataFrame, *, groups: Iterable[str] = (), generation: int | None = None
+    records: DataFrame,
+    *,
+    groups: Iterable[str] = (),
+    generation: int | None = None,
+    kafka_version: Told = None,
 ) -> DataFrame:
     """The state of every share partition that a micro-batch changed.
 
@@ -75,6 +81,8 @@ def windows(
         Only these share groups.
     generation : int, optional
         As for `sharelag.decode`, of raw records.
+    kafka_version : str or callable, optional
+        As for `sharelag.windows`.
 
     Returns
     -------
@@ -90,6 +98,7 @@ def windows(
     schema = schemas.RAW if is_raw else schemas.RECORDS
     records = as_frame(records, schema, "raw records" if is_raw else "records")
     require_generation(generation)
+    require_version(kafka_version)
     if not records.isStreaming:
         raise InputError(
             "the records are not a stream: use sharelag.windows, or read them with spark.readStream"
@@ -105,7 +114,7 @@ def windows(
     if is_raw:
         columns, place = (*_OF_RAW, "topic", "partition"), "partition"
         choose: Callable[[pa.RecordBatch], Arrow] = partial(of_state, generation=generation)
-        unpack: _Unpack = partial(_decode, generation=generation)
+        unpack: _Unpack = partial(_decode, generation=generation, kafka_version=kafka_version)
     else:
         columns, place, choose, unpack = (
             REPLAYED.names,
@@ -116,7 +125,7 @@ def windows(
     pack = partial(_pack, place=place, choose=choose)
     packed = map_in_arrow(records.select(*columns), pack, PACKED)
     rows = "rows binary"
-    keep = partial(_keep, unpack=unpack, groups=frozenset(groups))
+    keep = partial(_keep, unpack=unpack, groups=frozenset(groups), kafka_version=kafka_version)
     kept = packed.groupBy("topic", "partition").applyInPandasWithState(
         with_packages(keep), rows, rows, "update", "NoTimeout"
     )
@@ -213,6 +222,7 @@ def _keep(
     state: GroupState,
     unpack: _Unpack,
     groups: frozenset[str],
+    kafka_version: Told,
 ) -> Iterator[pd.DataFrame]:
     """Add the records of one partition of the state topic to what is kept of it."""
     import pandas as pd
@@ -220,14 +230,18 @@ def _keep(
     batches = [batch for frame in frames for text in frame["rows"] for batch in _from_bytes(text)]
     records, offsets = unpack(key, batches)
     before = State.from_bytes(state.get[0]) if state.exists else State.begin()
-    after, changed = before.apply(filter_groups(records, groups), offsets.to_numpy())
+    chosen = filter_groups(records, groups)
+    after, changed = before.apply(chosen, offsets.to_numpy(), kafka_version)
     if after is not before:
         state.update((after.to_bytes(),))
     yield pd.DataFrame({"rows": [to_bytes(as_table(changed))]})
 
 
 def _decode(
-    key: tuple[Any, ...], batches: list[pa.RecordBatch], generation: int | None
+    key: tuple[Any, ...],
+    batches: list[pa.RecordBatch],
+    generation: int | None,
+    kafka_version: Told,
 ) -> tuple[pa.RecordBatch, pa.Array]:
     rows = _once(one_batch(pa.Table.from_batches(batches)), key)
     same = {
@@ -237,7 +251,7 @@ def _decode(
     }
     columns = [same[name] if name in same else rows.column(name) for name in schemas.RAW.names]
     raw = pa.RecordBatch.from_arrays(columns, schemas.RAW.names)
-    decoded = decode_arrow(raw, generation=generation)
+    decoded = decode_arrow(raw, STATE_TOPIC, generation, kafka_version)
     return decoded.records.select(REPLAYED.names), rows.column("offset")
 
 

@@ -31,6 +31,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sharelag import schemas
 from sharelag.errors import ClusterError, DataLossError, ShareLagError, are_away, first_line
 from sharelag.metrics.lag import lag_arrow
+from sharelag.model.versions import Told
 from sharelag.pipeline.stream.changes import updated, windows
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.inputs.offsets import latest_ends
@@ -138,7 +139,12 @@ class Kept:
 
     def _start(self) -> StreamingQuery:
         raw = self._source.read(self._spark)
-        changes = windows(raw, groups=self._groups, generation=self._generation)
+        changes = windows(
+            raw,
+            groups=self._groups,
+            generation=self._generation,
+            kafka_version=self._source.kafka_version,
+        )
         writer = changes.writeStream.outputMode("update")
         self._tidy()
         if self._checkpoints:
@@ -235,6 +241,10 @@ class _Topic:
     records: str
     first_is_all: ClassVar[bool] = True  # micro-batches have no limit
 
+    @property
+    def kafka_version(self) -> Told:
+        return KafkaInput(self.config).kafka_version
+
     def read(self, spark: SparkSession) -> DataFrame:
         register(spark)
         # It says better than Spark what is wrong.
@@ -262,6 +272,7 @@ class _Stream:
     given: FrameInput
     records: str = "raw records"
     first_is_all: ClassVar[bool] = False  # its reader may limit them, as by maxFilesPerTrigger
+    kafka_version: ClassVar[None] = None  # nobody tells
 
     def read(self, _: SparkSession) -> DataFrame:
         return self.given.raw

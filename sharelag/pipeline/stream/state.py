@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.model.versions import Told
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, kinds_of
 from sharelag.replay.order import by_share_partition
@@ -103,7 +104,7 @@ class State:
         return bytes(sink.getvalue())
 
     def apply(
-        self, records: pa.RecordBatch, offsets: NDArray[np.int64]
+        self, records: pa.RecordBatch, offsets: NDArray[np.int64], kafka_version: Told = None
     ) -> tuple[State, pa.RecordBatch]:
         """Return the state after records of a micro-batch, and the windows that they changed.
 
@@ -113,6 +114,8 @@ class State:
             `REPLAYED` of one state partition, in any order; those that came before are left out.
         offsets : int64[n]
             The offsets that came, of records of other kinds and of rejects as well.
+        kafka_version : str or callable, optional
+            As for `sharelag.replay.replay_arrow`.
 
         Returns
         -------
@@ -131,7 +134,8 @@ class State:
         rows = one_batch(pa.Table.from_batches([self.records, _as_kept(fresh)]))
         if not rows.num_rows:
             return State(rows, seen), one_batch(WINDOWS.empty_table())
-        return _Step(rows, self.records.num_rows, seen, self.forgotten).run()
+        known = self.records.num_rows
+        return _Step(rows, known, seen, self.forgotten, kafka_version).run()
 
     def _unseen(self, records: pa.RecordBatch) -> pa.RecordBatch:
         offsets = records.column("offset").to_numpy()
@@ -145,9 +149,15 @@ class _Step:
     """One micro-batch of a state partition: rows that were kept, and after them those that came."""
 
     def __init__(
-        self, rows: pa.RecordBatch, known: int, seen: NDArray[np.int64], forgotten: int
+        self,
+        rows: pa.RecordBatch,
+        known: int,
+        seen: NDArray[np.int64],
+        forgotten: int,
+        kafka_version: Told,
     ) -> None:
         self.rows, self.seen, self.forgotten = rows, seen, forgotten
+        self.kafka_version = kafka_version
         order, bounds = by_share_partition(rows)
         self.first_rows = order[bounds[:-1]]
         #: How many share partitions there are, which of them each row belongs to, and its place.
@@ -188,7 +198,7 @@ class _Step:
     def _windows(self, replayed: NDArray[np.bool_]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
         """Return the windows of some rows, and which of them is that of each share partition."""
         rows = self.rows.filter(pa.array(replayed))
-        windows = replay_arrow(rows.select(REPLAYED.names))
+        windows = replay_arrow(rows.select(REPLAYED.names), self.kafka_version)
         names = list(schemas.SHARE_PARTITION)
         firsts = self.rows.select(names).take(pa.array(self.first_rows))
         of_key = pc.index_in(keys(firsts, names), keys(windows, names)).fill_null(-1).to_numpy()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import AuthorizationError, NoLeaderError
+from sharelag.errors import AuthorizationError, ClusterError, NoLeaderError
+from sharelag.model.versions import Told
 from sharelag.sources.inputs.offsets import is_noted, of_moment
 from sharelag.sources.kafka import logs
 from sharelag.sources.kafka import topics as kafka
@@ -51,6 +52,10 @@ class KafkaInput:
     @property
     def patience(self) -> timedelta | None:
         return None
+
+    @property
+    def kafka_version(self) -> Told:
+        return partial(_release, self.config)
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         return kafka.read_topic(
@@ -157,3 +162,13 @@ class KafkaInput:
 
     def describe(self) -> str:
         return f"cluster at {self.config.bootstrap_servers}"
+
+
+def _release(config: ClientConfig) -> str | None:
+    """Ask brokers for their release; None where they do not answer, which other requests report."""
+    from sharelag.sources.kafka.features import broker_features
+
+    try:
+        return broker_features(config).release
+    except ClusterError:
+        return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.model.versions import Told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +34,10 @@ class Input(Protocol):
     @property
     def patience(self) -> timedelta | None:
         """How long something may last before it counts as stuck; None: as long as a lock."""
+
+    @property
+    def kafka_version(self) -> Told:
+        """The version or release of the brokers, which Spark's tasks may ask for, too."""
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
         """Raw records (`sharelag.schemas.RAW`) in this process: all of the topic, maybe others."""
@@ -90,6 +95,10 @@ class RecordsOnly:
 
     @property
     def patience(self) -> timedelta | None:
+        return None
+
+    @property
+    def kafka_version(self) -> Told:
         return None
 
     def version(self) -> Hashable:

@@ -106,7 +106,9 @@ COLUMNS = {
         "are written when a delivery ends, and one may be lost",
     ),
     "batches": Column(
-        Format.RUNS, "state batches as the coordinator holds them; equal neighbours are one"
+        Format.RUNS,
+        "state batches as the coordinator holds them; where the version of Kafka is not known, as "
+        "that of 4.4 does, and a boundary between equal neighbours means nothing",
     ),
     "from_snapshot": Column(
         Format.FLAG, "false: only updates were seen, so that the state is partial"

@@ -14,7 +14,7 @@ from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_fo
 from sharelag.model.settings import differing
 from sharelag.tables import gaps, views
 from sharelag.workbench.charts import text
-from sharelag.workbench.kafka_version import told_version
+from sharelag.model.versions import told
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.resets import address_of
 from sharelag.workbench.result import Result
@@ -45,7 +45,7 @@ class WithSettings(Opened):
             known = self.source.settings(groups, [])
         brokers = self.reading.table("nodes").num_rows or None
         address = address_of(self.source)
-        version = told_version(self.source) if given else None
+        version = told(self.source.kafka_version) if given else None
         return _settings_answer(known, groups, given or {}, brokers, address, self._base(), version)
 
     def settings_drift(self, before: Opened, group: str | None = None) -> Result:

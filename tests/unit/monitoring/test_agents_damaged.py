@@ -30,6 +30,7 @@ ODD: list[Any] = [
 FITS: dict[str, Any] = {
     "partition": 0, "at": "2026-11-21T03:10:00Z", "members": 2, "assignor": "simple", "lock_seconds": 30,
     "assignors": ["simple"], "to": "latest", "topics": [], "given": {"share.delivery.count.limit": "7"},
+    "kafka_version": "4.4",
 }  # fmt: skip
 NAMES = [
     *("groups", "lag", "explain", "window", "what_if", "compare"),

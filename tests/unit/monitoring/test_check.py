@@ -144,7 +144,7 @@ def cases(draw: st.DrawFn) -> tuple[Rule, Series]:
     }
     rule |= {"critical": 150} if draw(st.booleans()) else {}
     nothing = np.full(count, None, object)
-    rule |= {"not_started": draw(st.sampled_from(["ok", "unknown", "warn"]))}
+    rule |= {"not_started": draw(st.sampled_from(["ok", "unknown", "warn", None]))}
     never = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)))
     return Rule.model_validate(rule), Series(
         nothing, nothing, nothing, at, values, exact, ["?"] * count, never
@@ -172,7 +172,7 @@ def test_judging_is_what_going_through_the_moments_gives(case: tuple[Rule, Serie
         warn = plainly(rule, 100, found, row)
         critical = False if rule.critical is None else plainly(rule, 150, found, row)
         words = {"ok": "ok", "unknown": "unknown", "warn": "warning"}
-        said, begun = words[rule.unknown], words[rule.not_started]
+        said = words[rule.unknown]
         expected = (
             "critical"
             if critical
@@ -182,7 +182,9 @@ def test_judging_is_what_going_through_the_moments_gives(case: tuple[Rule, Serie
             if None in (warn, critical)
             else "ok"
         )
-        assert level == (begun if found.not_started[row] else expected)
+        if rule.not_started is not None and found.not_started[row]:
+            expected = words[rule.not_started]
+        assert level == expected
 
 
 def test_the_worst_of_several() -> None:

@@ -22,22 +22,26 @@ from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support import generators, older_records
 from tests.support.cases import Cases
-from tests.support.records import raw, row
+from tests.support.records import raw, row, state_records
 
 _PLACES = ("group_id", "topic_id", "partition")
 
 
-def _apply(kept: State, batch: pa.RecordBatch) -> tuple[State, pa.RecordBatch]:
+def _apply(
+    kept: State, batch: pa.RecordBatch, version: str | None = None
+) -> tuple[State, pa.RecordBatch]:
     records = decode_arrow(batch).records.select(REPLAYED.names)
-    after, changed = kept.apply(records, batch.column("offset").to_numpy())
+    after, changed = kept.apply(records, batch.column("offset").to_numpy(), version)
     return State.from_bytes(after.to_bytes()), changed
 
 
-def _tables(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[State, pa.Table]]:
+def _tables(
+    batches: Iterable[pa.RecordBatch], version: str | None = None
+) -> Iterable[tuple[State, pa.Table]]:
     """Yield the state and the table that the changes make, after each micro-batch."""
     kept, table = State.begin(), schemas.WINDOWS.empty_table()
     for batch in batches:
-        kept, changed = _apply(kept, batch)
+        kept, changed = _apply(kept, batch, version)
         table = stream.updated(table, changed)
         yield kept, table
 
@@ -47,8 +51,8 @@ def _rows(table: schemas.Arrow) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda r: [r[name] for name in _PLACES])
 
 
-def _replayed(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    return _rows(replay_arrow(decode_arrow(batch).records))
+def _replayed(batch: pa.RecordBatch, version: str | None = None) -> list[dict[str, Any]]:
+    return _rows(replay_arrow(decode_arrow(batch).records, version))
 
 
 def _cuts(count: int, random: Random) -> list[int]:
@@ -69,6 +73,19 @@ def test_each_micro_batch_in_order_and_again(cases: Cases) -> None:
         pieces = [log.slice(a, b - a) for a, b in zip(starts, cuts[1:], strict=True)]
         for end, (_, table) in zip(cuts[1:], _tables(pieces), strict=True):
             assert _rows(table) == _replayed(log.slice(0, end))
+
+
+def test_boundaries_are_those_of_the_version(cases: Cases) -> None:
+    apart = 0
+    for seed in range(cases(40, 400)):
+        random = Random(f"version {seed}")
+        log = raw(state_records(generators.ordered_sequence(random)))
+        pieces = [log.slice(a, b - a) for a, b in pairwise(_cuts(log.num_rows, random))]
+        (*_, (_, old)), (*_, (_, new)) = (_tables(pieces, each) for each in ("4.3.1", "4.4"))
+        assert _rows(old) == _replayed(log, "4.3.1")
+        assert _rows(new) == _replayed(log, "4.4") == _replayed(log)
+        apart += old != new
+    assert apart > 0
 
 
 def test_records_in_any_order(cases: Cases) -> None:

@@ -13,6 +13,7 @@ import pytest
 from sharelag import schemas
 from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow, stream
+from sharelag.replay.at_moments import replay_at
 from sharelag.replay.moment import filter_groups, up_to
 from sharelag.replay.running import RunningStates
 from sharelag.replay.stream import latest_windows
@@ -94,6 +95,29 @@ def test_records_are_chosen_and_counted() -> None:
     # The times are those of all groups, up to the moment.
     times = until(records).column("timestamp").view(pa.int64()).to_numpy()
     assert (found.first, found.last) == (times.min(), times.max())
+
+
+@pytest.mark.parametrize("worth_it", [True, False])
+def test_boundaries_are_those_of_the_version(
+    worth_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "is_worth_it", lambda *_, **__: worth_it)
+    apart = 0
+    for seed in range(60):
+        random = Random(f"version {seed}")
+        batch = raw(state_records(generators.ordered_sequence(random)))
+        records = decode_arrow(batch).records
+        last = np.array([batch.num_rows], np.int64)
+        found = {}
+        for version in ("4.3.1", "4.4"):
+            expected = replay_arrow(records, version)
+            pieces = cut(batch, random)
+            found[version] = latest_windows(pieces, kafka_version=version).windows
+            assert found[version].equals(expected)
+            then = replay_at(records, last, version).select(expected.schema.names)
+            assert then.equals(pa.Table.from_batches([expected]))
+        apart += found["4.3.1"] != found["4.4"]
+    assert apart > 0
 
 
 @pytest.mark.parametrize("worth_it", [True, False])
