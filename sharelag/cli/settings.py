@@ -129,8 +129,8 @@ def _in_force(
     given: dict[str, str], output: str, engine: str, options: dict[str, Any], problems: bool
 ) -> Any:
     from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_force
-    from sharelag.workbench.engine import Answer
     from sharelag.model.versions import told
+    from sharelag.workbench.engine import Answer
 
     source = source_of(options)
     known, groups, rejected, engine = _known(source, engine, options)

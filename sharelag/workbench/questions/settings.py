@@ -12,9 +12,9 @@ from sharelag.metrics.setting_commands import kafkas_settings_commands
 from sharelag.metrics.settings_drift import settings_drift
 from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_force
 from sharelag.model.settings import differing
+from sharelag.model.versions import told
 from sharelag.tables import gaps, views
 from sharelag.workbench.charts import text
-from sharelag.model.versions import told
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.resets import address_of
 from sharelag.workbench.result import Result
