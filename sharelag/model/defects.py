@@ -126,8 +126,8 @@ DEFECTS = (
     Defect(
         "KAFKA-20910",
         f"{_PULLS}/23147",
-        "a reset of offsets does not raise the epoch of the group, so the new state has the epoch "
-        "of the old one",
+        "a reset of offsets does not raise the epoch of the group, so the state of another reset "
+        "can have the same epoch, and what comes late of the earlier one is not refused",
         "reset offsets of groups that have had no member for a while",
         "4.1.0",
         (),
