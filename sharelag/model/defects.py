@@ -171,6 +171,18 @@ DEFECTS = (
 BY_CAUSE = {defect.cause: defect for defect in DEFECTS if defect.cause}
 
 
+def is_affected(issue: str, version: str | None) -> bool | None:
+    """Whether a version has the defect of an issue; None: not known, or some versions of it do.
+
+    Raises
+    ------
+    InputError
+        What was given is not a version.
+    """
+    (defect,) = (one for one in DEFECTS if one.issue == issue)
+    return None if version is None else defect.affects(version)
+
+
 def known_defects(version: str) -> list[tuple[Defect, bool]]:
     """Return the defects that a version or a release has.
 
