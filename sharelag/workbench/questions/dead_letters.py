@@ -13,6 +13,7 @@ from sharelag.metrics.dead_letter_ledger import summary_words
 from sharelag.metrics.loads import name_topics
 from sharelag.metrics.redrive import REDRIVEN, redrive_arrow
 from sharelag.model.settings import each_in_force
+from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.reading import Ledger, OfQueue
 from sharelag.sources.queues import Queue, queue_of
 from sharelag.tables import views
@@ -20,9 +21,6 @@ from sharelag.workbench.opened import Opened
 from sharelag.workbench.resets import address_of
 from sharelag.workbench.result import Result
 
-#: The setting of a group that names its queue (KIP-1191).
-TOPIC = "errors.deadletterqueue.topic.name"
-_COPIES = "errors.deadletterqueue.copy.record.enable"
 _LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
 #: Runs of offsets that are brought into this process; the DataFrame has all.
 MOST_RUNS = 20_000
@@ -37,7 +35,7 @@ _GAPS = (
 )
 _ALIKE = (
     "which letters without key and value belong to markers of transactions: Kafka 4.4 sends these "
-    f"when their locks expire; with {_COPIES}=true later ones show it"
+    f"when their locks expire; with {COPIES}=true later ones show it"
 )
 _TO_ALL = (
     "Nothing was sent. What is sent to the topic again comes to all its groups; a reset "

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sharelag.metrics.setting_commands import kafkas_settings_commands
 from sharelag.metrics.settings_drift import settings_drift
 from sharelag.metrics.settings_in_force import settings_in_force
+from sharelag.model.settings.queues import queues_of
 from sharelag.model.versions import NEWEST
 from sharelag.tables import gaps, views
 from sharelag.workbench.charts import text
@@ -40,8 +41,9 @@ class WithSettings(Opened):
         """
         known = self.reading.table("settings")
         groups = [group] if group is not None else list(self.groups)
-        if group is not None and group not in self.groups:
-            known = self.source.settings(groups, [])
+        queues = queues_of(given or {})
+        if queues or (group is not None and group not in self.groups):
+            known = self.source.settings(groups, queues)
         brokers = self.reading.table("nodes").num_rows or None
         address = address_of(self.source)
         return _settings_answer(known, groups, given or {}, brokers, address, self._base())
