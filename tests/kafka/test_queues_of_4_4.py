@@ -33,7 +33,7 @@ ENABLED = "errors.deadletterqueue.group.enable"
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
+def broker() -> Iterator[KafkaBroker]:
     """A group whose queue is named by its setting, and does not exist."""
     with KafkaBroker(version="4.4.0") as broker:
         create_topics(broker.bootstrap_servers, {TOPIC: 2})
@@ -43,7 +43,12 @@ def servers() -> Iterator[str]:
             "errors.deadletterqueue.copy.record.enable": "true",
         }
         set_group_config(broker.bootstrap_servers, GROUP, **settings)
-        yield broker.bootstrap_servers
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def servers(broker: KafkaBroker) -> str:
+    return broker.bootstrap_servers
 
 
 def decide(message: Message) -> AcknowledgeType:
@@ -146,3 +151,27 @@ def test_names_that_brokers_accept_and_what_is_said_of_them(servers: str) -> Non
         set_group_config(servers, "new", **{name: "__letters"})
     done = command("settings", "--set", f"{name}=__letters", "-o", "json")
     assert "Kafka's own" in done.stdout
+
+
+def test_a_cluster_whose_brokers_are_new_and_its_features_are_not(broker: KafkaBroker) -> None:
+    """An upgrade of brokers leaves the level of the feature, and nobody writes letters then."""
+    servers, group = broker.bootstrap_servers, "upgraded"
+    create_topics(servers, {"dlq.upgraded": 1}, {ENABLED: "true"})
+    settings = {"errors.deadletterqueue.topic.name": "dlq.upgraded"}
+    set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"} | settings)
+    tool, at = "org.apache.kafka.tools.FeatureCommand", ("--bootstrap-server", servers)
+    feature = ("--feature", "share.version=1")
+    done = broker.run_tool(tool, *at, "downgrade", *feature)
+    assert done.returncode == 0, done.stdout + done.stderr
+    produce(servers, TOPIC, numbered(10, 2))
+    share_consume(servers, group, [TOPIC], decide, until=10)
+    said = "brokers write no letters while share.version is 1: turn them on with"
+
+    def explained() -> str:
+        done = command("explain", *at, "--group", group)
+        return " ".join(done.stdout.split())
+
+    wait_until(lambda: said in explained(), "the feature is said", timeout=60)
+    done = command("dlq", *at, "--group", group)
+    assert "missing" in done.stderr
+    assert said in done.stderr

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, listed
 from sharelag.metrics.dead_letter_ledger import summary_words
 from sharelag.metrics.loads import name_topics
 from sharelag.metrics.redrive import REDRIVEN, redrive_arrow
@@ -33,6 +33,10 @@ _GAPS = (
     "compacted offsets are archived, too, and never sent to a queue, nor are markers unless their "
     "locks expire"
 )
+_ONCE = (
+    "whether missing letters were in the queue before: retention, or a queue that was deleted, "
+    "takes them away, and nothing tells"
+)
 _ALIKE = (
     "which letters without key and value belong to markers of transactions: Kafka 4.4 sends these "
     f"when their locks expire; with {COPIES}=true later ones show it"
@@ -46,9 +50,24 @@ _AS_TEXT = (
     "drop headers: for other records use a program of your own."
 )
 _BEYOND = (
-    "Where missing offsets are gaps (markers, compacted records), their command reads as many "
-    "records after the run: compare its output with the run before it is piped on."
+    "Where offsets without a copy are gaps (markers, compacted records), their command reads as "
+    "many records after the run: compare its output with the run before it is piped on."
 )
+
+
+def _once(queue: Queue) -> str:
+    """Say that missing letters may have been there, and where it is sure that some are gone."""
+    begins = {partition: first for partition, (first, _) in queue.ranges.items() if first}
+    if not begins:
+        return _ONCE
+    where = listed([f"{first} of partition {number}" for number, first in sorted(begins.items())])
+    return f"{_ONCE}; {queue.topic} has no records before offset {where} any more"
+
+
+def _is_bare(ledger: pa.Table) -> bool:
+    """Whether there are letters without a copy, which may be of markers."""
+    bare = pc.and_(pc.greater(ledger.column("letters"), 0), pc.invert(ledger.column("copied")))
+    return pc.any(bare).as_py() is True
 
 
 class WithQueues(Opened):
@@ -90,12 +109,10 @@ class WithQueues(Opened):
         is_missing = "missing" in statuses
         if statuses & {"missing", "stuck", "archiving"}:
             notes.append(asked.queue.refusal or "")
-        bare = pc.and_(pc.greater(table.column("letters"), 0), pc.invert(table.column("copied")))
-        may_be_markers = pc.any(bare).as_py()
         unknown = (
             _PRUNED,
-            *([_GAPS] if is_missing else []),
-            *([_ALIKE] if may_be_markers else []),
+            *([_GAPS, _once(asked.queue)] if is_missing else []),
+            *([_ALIKE] if _is_bare(table) else []),
         )
         return replace(
             base,
@@ -133,7 +150,7 @@ class WithQueues(Opened):
         ledger = self._ledger(self._of_queue(group, queue), group, queue).table
         table = redrive_arrow(ledger, statuses, *address_of(self.source))
         counted = {(row["status"], row["from"]) for row in table.to_pylist()}
-        may_have_gaps = ("missing", "source") in counted
+        may_have_gaps = ("missing", "source") in counted or _is_bare(ledger)
         lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
         note = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
         base = self._base()
