@@ -16,6 +16,7 @@ from sharelag.model.settings.queues import (
     CREATED,
     ENABLED,
     MISSING,
+    PREFIX,
     SHARE_VERSION,
     Queues,
     is_topic_name,
@@ -67,8 +68,8 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     config : ClientConfig
     groups, topics : iterable of str
         Their names. The topics that groups name as dead-letter queues are added. A topic that does
-        not exist has no rows, or one that says that it takes no letters; a group that does not
-        exist has the brokers' settings.
+        not exist has no rows, or one that says so where its name is one of dead-letter queues; a
+        group that does not exist has the brokers' settings.
 
     Returns
     -------
@@ -104,7 +105,9 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
         rows += _rows("topic", topic, values, TOPIC_SETTINGS)
         wanted.remove(topic)
     if brokers is not None and CREATED in brokers:  # from Kafka 4.4 on
-        rows += [_row("topic", topic, ENABLED, "false", MISSING) for topic in wanted if topic]
+        prefix = brokers[PREFIX][0] or ""
+        missing = sorted(topic for topic in wanted if topic and topic.startswith(prefix))
+        rows += [_row("topic", topic, ENABLED, "false", MISSING) for topic in missing]
         rows += _share_version(config)
     order = [(name, "ascending") for name in ("scope", "entity", "name")]
     return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
