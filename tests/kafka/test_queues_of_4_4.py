@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import AcknowledgeType, KafkaException, Message
@@ -89,7 +90,7 @@ def every_face_says(servers: str, said: str) -> bool:
     return found.pop()
 
 
-def test_letters_that_brokers_do_not_write_and_why(servers: str) -> None:
+def test_letters_that_brokers_do_not_write_and_why(servers: str, tmp_path: Path) -> None:
     reject_four(servers)
     wait_until_they_are(servers, {"missing": 4})
     done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
@@ -98,6 +99,10 @@ def test_letters_that_brokers_do_not_write_and_why(servers: str) -> None:
     said = f"the topic {QUEUE} does not exist: create it with {ENABLED}=true"
     assert said in done.stderr
     assert every_face_says(servers, said)
+    captured = ("capture", str(tmp_path / "queues"), "--bootstrap-server", servers)
+    assert command(*captured).returncode == 0
+    told = command("explain", "--capture", str(tmp_path / "queues"), "--group", GROUP).stdout
+    assert said in " ".join(told.split())
     with pytest.raises(TopicMissingError, match=r"no topic 'dlq\.ordres'"):
         sharelag.open(servers, engine="local").dead_letters(GROUP, "dlq.ordres")
 
