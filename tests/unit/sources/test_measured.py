@@ -312,6 +312,13 @@ def test_letters_are_summed_up_by_group(tmp_path: Path) -> None:
     ]
     assert letter_words(table, {"h"}) == letter_words(table)[1:]
     assert letter_words(read_metrics([DATA / "second.csv"])) == []
+    exported = tmp_path / "exported.prom"
+    bean = "kafka_server_sharegroupmetrics_deadletterqueue"
+    exported.write_text(
+        f'{bean}recordcount_total{{group="g"}} 7\n{bean}totalproducerequests_total{{group="g"}} 3\n'
+    )
+    of_one = letter_words(read_metrics([exported]))
+    assert of_one == [f"{of_g}written 7, requests 3, failed requests 0"]
 
 
 def test_the_command_says_what_members_acknowledged() -> None:
