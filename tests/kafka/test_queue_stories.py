@@ -54,6 +54,8 @@ def cluster() -> Iterator[KafkaCluster]:
     settings = {
         "auto.leader.rebalance.enable": "false",  # leaders move when a test says so
         "broker.session.timeout.ms": "6000",  # until a broker that was killed leads no more
+        # What archived an offset stays, however long a story takes.
+        "share.coordinator.state.topic.prune.interval.ms": "3600000",
     }
     with KafkaCluster(
         properties=settings, all_control=True, secure=True, version="4.4.0"
@@ -210,6 +212,8 @@ def test_what_is_rejected_and_what_fails_too_often(cluster: KafkaCluster) -> Non
         if offset % 10 in reasons
     }
     assert_alike(story, given_up)
+    # Those at the limit have no copies: they could be of markers, as far as anybody knows.
+    assert "which letters without key and value belong to markers" in story.dlq().stderr
 
 
 def of_transactions(story: Story, count: int, each: int) -> set[Place]:
@@ -259,9 +263,12 @@ def test_markers_that_clients_acknowledge_as_gaps(cluster: KafkaCluster) -> None
     )
     assert story.letters() == {at: [SAID_REJECTED] for at in records}
     assert "was rejected, or was a gap" in story.dlq().stderr
-    assert "which letters without key and value belong to markers" in story.dlq().stderr
     assert planned(story, "--status", "written") == sorted(records)
-    assert "reads as many records after the run" in story.dlq("--redrive").stderr
+    beyond = "reads as many records after the run"
+    assert beyond in story.dlq("--redrive").stderr
+    # Nobody rejects a marker.
+    assert "which letters without key and value" not in story.dlq().stderr
+    assert beyond not in story.dlq("--redrive", "--status", "written").stderr
 
 
 def test_groups_that_share_a_queue(cluster: KafkaCluster) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError, listed
-from sharelag.metrics.dead_letter_ledger import summary_words
+from sharelag.metrics.dead_letter_ledger import REJECTED, summary_words
 from sharelag.metrics.loads import name_topics
 from sharelag.metrics.redrive import REDRIVEN, redrive_arrow
 from sharelag.model.settings import each_in_force
@@ -64,10 +64,10 @@ def _once(queue: Queue) -> str:
     return f"{_ONCE}; {queue.topic} has no records before offset {where} any more"
 
 
-def _is_bare(ledger: pa.Table) -> bool:
-    """Whether there are letters without a copy, which may be of markers."""
+def _may_have_markers(ledger: pa.Table) -> bool:
+    """Whether there are letters without a copy that may be of markers, which nobody rejects."""
     bare = pc.and_(pc.greater(ledger.column("letters"), 0), pc.invert(ledger.column("copied")))
-    return pc.any(bare).as_py() is True
+    return pc.any(pc.and_(bare, pc.not_equal(ledger.column("reason"), REJECTED))).as_py() is True
 
 
 class WithQueues(Opened):
@@ -112,7 +112,7 @@ class WithQueues(Opened):
         unknown = (
             _PRUNED,
             *([_GAPS, _once(asked.queue)] if is_missing else []),
-            *([_ALIKE] if _is_bare(table) else []),
+            *([_ALIKE] if _may_have_markers(table) else []),
         )
         return replace(
             base,
@@ -149,8 +149,9 @@ class WithQueues(Opened):
         evidence = self.evidence(group)
         ledger = self._ledger(self._of_queue(group, queue), group, queue).table
         table = redrive_arrow(ledger, statuses, *address_of(self.source))
+        planned = ledger.filter(pc.is_in(ledger.column("status"), pa.array(statuses, pa.string())))
         counted = {(row["status"], row["from"]) for row in table.to_pylist()}
-        may_have_gaps = ("missing", "source") in counted or _is_bare(ledger)
+        may_have_gaps = ("missing", "source") in counted or _may_have_markers(planned)
         lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
         note = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
         base = self._base()
