@@ -64,7 +64,7 @@ def explain(
 
     log, metrics = requests_of(options), metrics_in(options)
     evidence, source = _gather(engine, over, options)
-    evidence = with_metrics(with_requests(evidence, log), metrics)
+    evidence = with_metrics(with_requests(evidence, log), metrics, source)
     table = causes(evidence, patience)
     lacks = log.lacks if log else ()
     if output == "human":
@@ -173,7 +173,7 @@ def progress(
 
     metrics = metrics_in(options)
     evidence, source = _gather(engine, over, options)
-    evidence = with_metrics(evidence, metrics)
+    evidence = with_metrics(evidence, metrics, source)
     rows = plain_rows(with_measured(evidence.progress, evidence.measured))
     rows = Order(sort, top).of(rows, "age_ms" if output == "human" else None)
     shown = views.progress(metrics is not None).columns

@@ -30,7 +30,7 @@ def metrics(
     address is http://HOST:PORT/metrics. 1=FILE_OR_URL names broker 1 as its origin: two
     readings of one broker give rates. --broker-metrics of lag, progress and explain reads the same.
     """
-    from sharelag.metrics.measured import about_share_groups, acknowledgement_words
+    from sharelag.metrics.measured import about_share_groups, acknowledgement_words, letter_words
     from sharelag.sources.measured.read import read_metrics
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
@@ -42,7 +42,7 @@ def metrics(
         keep = [name in group for name in shown.column("group_id").to_pylist()]
         shown = shown.filter(keep)
     write(lines(plain_rows(shown), output, views.BROKER_METRICS.columns))
-    for sentence in acknowledgement_words(table):
+    for sentence in (*acknowledgement_words(table), *letter_words(table, group or None)):
         tell(terminal(sentence))
     if shown.num_rows == 0:
         what = "figures of these groups" if group else "figures about share groups"

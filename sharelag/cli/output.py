@@ -265,12 +265,12 @@ def note_requests(log: Any, as_of: Any) -> None:
 
 
 def note_metrics(metrics: Any, table: Any) -> None:
-    """Print how members acknowledged records, and what brokers' metrics do not tell."""
+    """Print what brokers count of acknowledgements and letters, and what metrics do not tell."""
     from sharelag.workbench.broker_metrics import unknown_of
 
     if metrics is None:
         return
-    for sentence in metrics.words():
+    for sentence in metrics.words(set(table.column("group_id").to_pylist())):
         tell(terminal(sentence))
     note(unknown_of(table, metrics))
 

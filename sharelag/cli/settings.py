@@ -25,6 +25,7 @@ from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import PROFILES
+from sharelag.model.settings.queues import queues_of
 from sharelag.model.versions import NEWEST
 from sharelag.tables import views
 from sharelag.tables.words import terminal
@@ -77,8 +78,9 @@ def settings(
 ) -> int:
     """Show the settings in force for each group, where they come from, and what conflicts.
 
-    With --set or --consumer-config, the exit code is 1 when Kafka would refuse or ignore a value;
-    what it accepts of --set comes with the command that sets it for --group, which is not run.
+    With --set or --consumer-config, the exit code is 1 when Kafka would refuse or ignore a value,
+    or it would not work; what is fine of --set comes with the command that sets it for --group,
+    which is not run.
     """
     from sharelag.metrics.settings_in_force import check_given
 
@@ -133,7 +135,7 @@ def _in_force(
     from sharelag.workbench.engine import Answer
 
     source = source_of(options)
-    known, groups, rejected, engine = _known(source, engine, options)
+    known, groups, rejected, engine = _known(source, engine, options, queues_of(given))
     brokers = source.nodes().num_rows or None
     version = told(source.kafka_version) if given else None
     profile = judged_as(known, version)
@@ -172,7 +174,7 @@ def _note_commands(
 
 
 def _known(
-    source: Any, engine: str, options: dict[str, Any]
+    source: Any, engine: str, options: dict[str, Any], topics: list[str] | None = None
 ) -> tuple[Any, frozenset[str], int, str]:
     """Return settings, the groups that they are of, undecodable records, and the engine."""
     from sharelag.workbench.engine import reading
@@ -185,7 +187,7 @@ def _known(
         if not groups:  # those that have any state
             with reading(read, engine, None, choice, history=False) as begun:
                 groups, rejected = frozenset(groups_in(begun.table("lag"))), begun.counted.rejected
-        return read.settings(sorted(groups), []), groups, rejected, engine
+        return read.settings(sorted(groups), topics or []), groups, rejected, engine
 
 
 def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> int:

@@ -112,6 +112,13 @@ CAUSES = (
         finders.retention_near,
     ),
     Cause(
+        "letters_lost",
+        WARNING,
+        "what the group gives up is lost: brokers do not write it to its dead-letter queue",
+        f"until then sharelag dlq {OF_GROUP} shows what is missing",
+        finders.letters_lost,
+    ),
+    Cause(
         "lock_expiry",
         WARNING,
         "acquisition locks expire before records are acknowledged, so records are redelivered",

@@ -22,6 +22,7 @@ from sharelag.metrics.loads import exploded
 from sharelag.metrics.observed import parts_of
 from sharelag.model import DeliveryState, milliseconds
 from sharelag.model.settings import each_in_force
+from sharelag.model.settings.queues import Queues
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 from sharelag.tables.reasons import NO_START_OFFSET
@@ -79,6 +80,12 @@ class Facts:
         """Return a setting of each share partition's group as text."""
         names = [str(self._settings[group][name].value) for group in self._names]
         return np.array(names, object)[self._group]
+
+    @cached_property
+    def refusals(self) -> NDArray[Any]:
+        """Why brokers write no letters to the dead-letter queue of each share partition's group."""
+        said = Queues.of(self.evidence.settings).refusals(self._names)
+        return np.array([said.get(group, "") for group in self._names], object)[self._group]
 
     def lag(self, name: str) -> Floats:
         """Return a column of the lag table."""

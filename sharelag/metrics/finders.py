@@ -349,6 +349,14 @@ def retention_near(facts: Facts) -> Found:
     )
 
 
+def letters_lost(facts: Facts) -> Found:
+    """Find groups whose dead-letter queue takes no letters."""
+    said = facts.refusals
+    unknown = np.full(len(said), np.nan)
+    texts = {"refusal": [str(one) for one in said]}
+    return Found(np.asarray(said != "", bool), unknown, unknown, texts=texts)
+
+
 def _or_earlier(facts: Facts) -> dict[str, list[str]]:
     """Say where the lag may have begun before what was observed."""
     words = "the beginning of what was observed, or earlier"

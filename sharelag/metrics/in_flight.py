@@ -8,6 +8,8 @@ A broker of Kafka 4.3.1 keeps the gauges of the first time that it loaded a shar
 (KAFKA-21096). It loads it again when a group has members again, and they keep showing what was
 there before. So a gauge counts only where the broker has loaded each of its share partitions once,
 by ``PartitionLoadTimeMs``, or where it changed between two readings without a load between them.
+Brokers without that defect remove all metrics of a share partition when they unload it: a gauge
+shows the present, and locks that expired are counted since the last load.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ import pyarrow.compute as pc
 
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.measured import readings
+from sharelag.model.defects import is_affected
 from sharelag.schemas import MEASURED, SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 
 #: A reading counts for a moment that it is at most so far from.
 CLOSE = timedelta(seconds=60)
 _NAMES = ["group_id", "topic", "partition"]
+_STALE_GAUGES = "KAFKA-21096"
 _TERMS = (
     *("start_offset", "effective_start_offset", "window_end_offset", "end_offset"),
     *("unread", "window_unknown"),
@@ -36,7 +40,9 @@ _TERMS = (
 COLUMNS = tuple(name for name in MEASURED.names if name not in SHARE_PARTITION)
 
 
-def measured_arrow(lag: Arrow, metrics: pa.Table, as_of: datetime) -> pa.Table:
+def measured_arrow(
+    lag: Arrow, metrics: pa.Table, as_of: datetime, kafka_version: str | None = None
+) -> pa.Table:
     """Return what brokers measured of share partitions at the moment of their lag.
 
     Parameters
@@ -47,27 +53,39 @@ def measured_arrow(lag: Arrow, metrics: pa.Table, as_of: datetime) -> pa.Table:
         `sharelag.schemas.BROKER_METRICS`.
     as_of : datetime
         The moment of the lag; readings further away than `CLOSE` say nothing of it.
+    kafka_version : str, optional
+        Version or release of the brokers; None: not known.
 
     Returns
     -------
     pyarrow.Table
         `sharelag.schemas.MEASURED`, a row for each row of lag. All is null where no broker tells,
-        or several do, since one alone leads. Gauges are null where they may be of an earlier load;
-        bounds also where the gauge contradicts the persisted window, as one was read later.
+        or several do, since one alone leads. Gauges are null where they may be of an earlier load,
+        rates where counts may begin with one; bounds also where the gauge contradicts the persisted
+        window, as one was read later.
     """
     rows = as_table(lag)
     near = _until(metrics, as_of)
-    span = _of(rows, readings(near, "InFlightMessageCount", "Value", _NAMES), as_of)
-    batches = _of(rows, readings(near, "InFlightBatchCount", "Value", _NAMES), as_of)
+    loads = readings(near, "PartitionLoadTimeMs", "Count", [])
+    gauges = _last(readings(near, "InFlightMessageCount", "Value", _NAMES), loads)
+    span = _of(rows, gauges, as_of)
+    batches = _of(rows, _last(readings(near, "InFlightBatchCount", "Value", _NAMES), loads), as_of)
     expired = readings(near, "AcquisitionLockTimeoutPerSec", "Count", _NAMES)
-    expired = _of(rows, expired, as_of)
-    is_current = _is_current(near, span)
+    expired = _of(rows, _last(expired, loads), as_of)
+    is_stale = is_affected(_STALE_GAUGES, kafka_version)
+    is_current = pc.is_valid(flat(span.column("figure")))
+    if is_stale is not False:
+        is_current = _is_current(gauges, loads, span)
+    rate = flat(expired.column("rate"))
+    if is_stale is not True:
+        more = flat(beside(flat(expired.column("of")), loads, ["of"]).column("change"))
+        rate = _where(pc.equal(more, 0).fill_null(True), rate)
     columns: dict[str, Any] = {name: flat(rows.column(name)) for name in SHARE_PARTITION}
     columns |= {
         "in_flight_offsets": _where(is_current, span.column("figure")),
         "in_flight_batches": _where(is_current, batches.column("figure")),
         "lock_timeouts": expired.column("figure"),
-        "lock_timeout_rate": expired.column("rate"),
+        "lock_timeout_rate": rate,
     }
     columns |= _bounds(rows, span, is_current)
     return pa.table({name: columns[name] for name in MEASURED.names}).cast(MEASURED)
@@ -87,12 +105,14 @@ def _of(rows: pa.Table, found: pa.Table, as_of: datetime) -> pa.Table:
     return beside(keys(rows, _NAMES), found, _NAMES)
 
 
-def _is_current(metrics: pa.Table, span: pa.Table) -> pa.Array:
+def _last(found: pa.Table, loads: pa.Table) -> pa.Table:
+    """Without figures that the last reading of their broker has no more: it removed them."""
+    last = flat(beside(flat(found.column("of")), loads, ["of"]).column("as_of"))
+    return found.filter(pc.equal(found.column("as_of"), last).fill_null(True))
+
+
+def _is_current(gauges: pa.Table, loads: pa.Table, span: pa.Table) -> pa.Array:
     """Whether the gauges are sure to describe the share partitions that are loaded now."""
-    loads = readings(metrics, "PartitionLoadTimeMs", "Count", [])
-    gauges = readings(metrics, "InFlightMessageCount", "Value", _NAMES)
-    last = flat(beside(flat(gauges.column("of")), loads, ["of"]).column("as_of"))
-    gauges = gauges.filter(pc.equal(gauges.column("as_of"), last).fill_null(False))
     count = gauges.group_by("of").aggregate([("figure", "count")])
     of = flat(span.column("of"))
     loaded = beside(of, loads, ["of"])
@@ -103,7 +123,7 @@ def _is_current(metrics: pa.Table, span: pa.Table) -> pa.Array:
     return pc.or_(once.fill_null(False), pc.and_(without_load, moved).fill_null(False))
 
 
-def _where(is_current: pa.Array, values: pa.ChunkedArray) -> pa.Array:
+def _where(is_current: pa.Array, values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return pc.if_else(is_current, flat(values), pa.scalar(None, values.type))
 
 

@@ -6,6 +6,8 @@ something of a moment only where it is close to it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +21,12 @@ _FIRST = (
 )
 _MAIN = ("Value", "Count", "Mean", "Max")
 _SHARE = "protocol=share"
+#: How brokers count what they do with letters of a group, since Kafka 4.4.
+_LETTERS = {
+    "DeadLetterQueueRecordCount": "written",
+    "DeadLetterQueueTotalProduceRequestsPerSec": "requests",
+    "DeadLetterQueueFailedProduceRequestsPerSec": "failed requests",
+}
 _BEANS = (
     "kafka.server:type=ShareGroupMetrics",
     "kafka.server:type=SharePartitionMetrics",
@@ -114,6 +122,38 @@ def acknowledgement_words(table: pa.Table) -> list[str]:
         f"acknowledgements since the start of {_named(broker, table)}, of all share groups: "
         + ", ".join(said)
         for broker, said in brokers.items()
+    ]
+
+
+def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list[str]:
+    """Say how brokers wrote letters of each group to its dead-letter queue (KIP-1191).
+
+    A broker counts the letters of the share partitions that it leads, since it wrote the first one
+    of a group; here all brokers that were read are summed up.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        `sharelag.schemas.BROKER_METRICS`.
+    groups : collection of str, optional
+        Only these; else all that have letters.
+    """
+    sums: dict[str, dict[str, str]] = {}
+    for metric, words in _LETTERS.items():
+        found = readings(table, metric, "Count", ["group_id"])
+        grouped = found.group_by("group_id").aggregate(
+            [("figure", "sum"), ("increase", "sum"), ("increase", "count"), ("figure", "count")]
+        )
+        for row in grouped.to_pylist():
+            is_whole = row["increase_count"] == row["figure_count"]
+            more = f" (+{row['increase_sum']:,.0f})" if is_whole else ""
+            said = sums.setdefault(row["group_id"] or "a group without a name", {})
+            said[words] = f"{words} {row['figure_sum']:,.0f}{more}"
+    return [
+        f"dead letters of {group}, by the brokers that were read: "
+        + ", ".join(said.get(words, f"{words} 0") for words in _LETTERS.values())
+        for group, said in sorted(sums.items())
+        if groups is None or group in groups
     ]
 
 

@@ -12,6 +12,7 @@ from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_
 from sharelag.model.settings.catalogue import LATER, Typed, catalogue, profile_of
 from sharelag.model.settings.cautions import cautions
 from sharelag.model.settings.clients import OF_GROUP
+from sharelag.model.settings.queues import Queues
 from sharelag.model.settings.rules import value_in
 from sharelag.model.versions import NEWEST
 from sharelag.tables.words import shell_word
@@ -61,10 +62,11 @@ def settings_in_force(
     found = each_in_force(settings, [*groups, ""])
     theirs = found.pop("")
     profile = judged_as(settings, kafka_version)
+    queues = Queues.of(settings)
     rows = [
         row
         for group, force in found.items()
-        for row in _rows(force, given or {}, group, "group", profile)
+        for row in _rows(force, given or {}, group, "group", profile, queues=queues)
     ]
     rows += _rows(theirs, given or {}, None, "broker", profile, brokers)
     return pa.Table.from_pylist(rows, schema=IN_FORCE)
@@ -136,13 +138,14 @@ def _rows(
     scope: str | None,
     profile: str = NEWEST,
     brokers: int | None = None,
+    queues: Queues | None = None,
 ) -> Iterator[dict[str, Any]]:
     values: dict[str, object] = {
         name: one.value for name, one in force.items() if one.source != "assumed"
     }
     values = {name: value for name, value in values.items() if value is not None} | dict(given)
     problems: defaultdict[str, list[Problem]] = defaultdict(list)
-    for problem in (*check_all(values, profile), *cautions(values, brokers, profile)):
+    for problem in (*check_all(values, profile), *cautions(values, brokers, profile, queues)):
         problems[problem.name].append(problem)
     known = {setting.name: setting for setting in reversed(catalogue(profile))}
     names = [name for name in reversed(known) if name in force or name in given or problems[name]]

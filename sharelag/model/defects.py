@@ -126,8 +126,8 @@ DEFECTS = (
     Defect(
         "KAFKA-20910",
         f"{_PULLS}/23147",
-        "a reset of offsets does not raise the epoch of the group, so the new state has the epoch "
-        "of the old one",
+        "a reset of offsets does not raise the epoch of the group, so the state of another reset "
+        "can have the same epoch, and what comes late of the earlier one is not refused",
         "reset offsets of groups that have had no member for a while",
         "4.1.0",
         (),
@@ -169,6 +169,18 @@ DEFECTS = (
 )
 #: The defect that a cause of `sharelag explain` shows.
 BY_CAUSE = {defect.cause: defect for defect in DEFECTS if defect.cause}
+
+
+def is_affected(issue: str, version: str | None) -> bool | None:
+    """Whether a version has the defect of an issue; None: not known, or some versions of it do.
+
+    Raises
+    ------
+    InputError
+        What was given is not a version.
+    """
+    (defect,) = (one for one in DEFECTS if one.issue == issue)
+    return None if version is None else defect.affects(version)
 
 
 def known_defects(version: str) -> list[tuple[Defect, bool]]:

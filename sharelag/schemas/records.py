@@ -200,6 +200,6 @@ SETTINGS = pa.schema(
         ("entity", pa.string()),  # the group's or topic's name; null for the brokers
         ("name", pa.string()),  # as kafka-configs.sh knows it in that scope
         ("value", pa.string()),  # null: not known, or secret
-        ("source", pa.string()),  # where the value comes from: group, topic, broker or default
+        ("source", pa.string()),  # where it comes from: group, topic, broker, default, ...
     ]
 )

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError, TopicMissingError
+from sharelag.model.settings.queues import MISSING, Queues, is_topic_name
 from sharelag.schemas.dead_letters import WITH_HEADERS
 from sharelag.sources.files.raw_files import RawFile, is_raw, list_raw
 from sharelag.sources.inputs import KafkaInput
 from sharelag.sources.kafka.config import ClientConfig
 
-_ENABLED = "errors.deadletterqueue.group.enable"
-_CREATED = "errors.deadletterqueue.auto.create.topics.enable"
 _WHAT = "the dead-letter queue"
 _NEEDED = "give the name of its topic, Parquet files, or a table with Spark's columns of Kafka"
 
@@ -49,7 +48,7 @@ class Queue:
         """First and end offset of each partition when this queue was first asked."""
         from sharelag.sources.kafka import topics as kafka
 
-        if self.config is None:
+        if self.config is None or (self.of_group and not is_topic_name(self.topic)):
             return {}
         try:
             return kafka.offset_ranges(self.config, self.topic)
@@ -65,20 +64,13 @@ class Queue:
 
         if self.config is None:
             return None
-        rows = settings(self.config, [], [self.topic]).to_pylist()
-        values = {row["name"]: row["value"] for row in rows}
-        if not self.ranges:
-            creates = values.get(_CREATED)
-            then = (
-                "brokers create it with the first letter"
-                if creates == "true"
-                else f"create it with {_ENABLED}=true, since brokers give letters up until it is "
-                f"there ({_CREATED} is {creates or 'not known'})"
-            )
-            return f"the topic {self.topic} does not exist: {then}"
-        if values.get(_ENABLED) != "false":
+        topics = [self.topic] if is_topic_name(self.topic) else []
+        known = Queues.of(settings(self.config, [], topics))
+        if said := known.refusal(self.topic):
+            return said
+        if known.topics.get(self.topic, ("", ""))[1] != MISSING:
             return None
-        return f"brokers write no letters to {self.topic}: set its {_ENABLED} to true"
+        return f"the topic {self.topic} does not exist: brokers create it with the first letter"
 
     @property
     def paths(self) -> list[RawFile] | None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.errors import listed
+from sharelag.model.settings.queues import Queues
 from sharelag.tables.reasons import NO_END_OFFSET_THEN, REASONS, UNKNOWN_TOPIC
 from sharelag.tables.words import counted, decode_command
 
@@ -111,6 +113,7 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
     if not settings.num_rows:
         return ("the settings (Kafka's defaults are assumed)",)
     unread = settings.column("value").null_count
+    queues = Queues.of(settings).unknown()
     described = set(settings.column("entity").to_pylist())
     return (
         *(["some settings, which are not readable (Kafka's defaults are assumed)"] * bool(unread)),
@@ -119,4 +122,5 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
             for group in groups
             if group not in described
         ),
+        *([f"whether dead-letter queues take letters: {listed(queues)}"] if queues else []),
     )

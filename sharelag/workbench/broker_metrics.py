@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.in_flight import CLOSE, measured_arrow
-from sharelag.metrics.measured import about_share_groups, acknowledgement_words
+from sharelag.metrics.measured import about_share_groups, acknowledgement_words, letter_words
+from sharelag.model.versions import told
 from sharelag.reading.once import Once
+from sharelag.sources.inputs import Input
 from sharelag.sources.measured.read import read_metrics
 from sharelag.tables import views
 from sharelag.workbench.result import Result
@@ -21,6 +23,10 @@ from sharelag.workbench.result import Result
 _NOT_CLOSE = (
     f"what brokers measured then: no metrics of a share partition within {CLOSE.seconds} s of that "
     "moment"
+)
+_NOT_LOADED = (
+    "what is in flight: the metrics that were read have none of these share partitions; brokers "
+    "have them where they lead them, and from Kafka 4.4 on only while the group has members"
 )
 _SEVERAL = "which broker leads some share partitions, as several {} have metrics of them{}"
 _NAME = ": name the broker of each place, 1=FILE_OR_URL"
@@ -43,9 +49,9 @@ class BrokerMetrics:
         """`sharelag.schemas.BROKER_METRICS`."""
         return self._once("table", lambda: read_metrics(self.places, self.timeout))
 
-    def words(self) -> tuple[str, ...]:
-        """How members acknowledged records, by broker."""
-        return tuple(acknowledgement_words(self.table))
+    def words(self, groups: Collection[str] | None = None) -> tuple[str, ...]:
+        """How members acknowledged records, by broker, and the letters of groups; None: of all."""
+        return (*acknowledgement_words(self.table), *letter_words(self.table, groups))
 
 
 def metrics_of(
@@ -58,11 +64,19 @@ def metrics_of(
     return BrokerMetrics(given, timeout) if given else None
 
 
-def with_metrics(evidence: Evidence, metrics: BrokerMetrics | None) -> Evidence:
-    """Add what brokers measured of the share partitions to evidence."""
+def with_metrics(evidence: Evidence, metrics: BrokerMetrics | None, source: Input) -> Evidence:
+    """Add what brokers measured of the share partitions of an input to evidence of it."""
     if metrics is None:
         return evidence
-    return replace(evidence, measured=measured_arrow(evidence.lag, metrics.table, evidence.as_of))
+    found = measured_beside(evidence.lag, metrics, evidence.as_of, source)
+    return replace(evidence, measured=found)
+
+
+def measured_beside(
+    lag: pa.Table, metrics: BrokerMetrics, as_of: datetime, source: Input
+) -> pa.Table:
+    """What brokers measured of the share partitions of an input: `sharelag.schemas.MEASURED`."""
+    return measured_arrow(lag, metrics.table, as_of, told(source.kafka_version))
 
 
 def unknown_of(measured: pa.Table, metrics: BrokerMetrics | None) -> tuple[str, ...]:
@@ -71,16 +85,19 @@ def unknown_of(measured: pa.Table, metrics: BrokerMetrics | None) -> tuple[str, 
         return ()
     if measured.column("in_flight_offsets").null_count < measured.num_rows:
         return ()
+    of_groups = pc.is_in(
+        metrics.table.column("group_id"), value_set=pc.unique(measured.column("group_id"))
+    )
+    is_gauge = pc.equal(metrics.table.column("metric"), "InFlightMessageCount")
+    gauges = metrics.table.filter(pc.and_(is_gauge, of_groups))
+    if not gauges.num_rows:
+        return (_NOT_LOADED,)
     is_read = measured.column("lock_timeouts").null_count < measured.num_rows
-    reasons = (*_several(measured, metrics.table), *([_EARLIER] if is_read else []))
-    return reasons or (_NOT_CLOSE,)
+    return (*_several(gauges), *([_EARLIER] if is_read else [])) or (_NOT_CLOSE,)
 
 
-def _several(measured: pa.Table, table: pa.Table) -> tuple[str, ...]:
-    """Say where several places have gauges of one share partition, of these groups."""
-    of_groups = pc.is_in(table.column("group_id"), value_set=pc.unique(measured.column("group_id")))
-    is_gauge = pc.equal(table.column("metric"), "InFlightMessageCount")
-    gauges = table.filter(pc.and_(is_gauge, of_groups))
+def _several(gauges: pa.Table) -> tuple[str, ...]:
+    """Say where several places have gauges of one share partition."""
     place = pc.coalesce(gauges.column("broker").cast(pa.string()), gauges.column("read_from"))
     places = (
         gauges.append_column("place", place)
@@ -107,5 +124,5 @@ def metrics_answer(metrics: BrokerMetrics, group: str | None, everything: bool) 
         at,
         ", ".join(sorted(set(metrics.table.column("read_from").to_pylist()))),
         means=views.BROKER_METRICS.means,
-        notes=metrics.words(),
+        notes=metrics.words(None if group is None else {group}),
     )

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import ClusterError, InputError
 from sharelag.metrics.holders import with_holders
-from sharelag.metrics.in_flight import measured_arrow, with_measured
+from sharelag.metrics.in_flight import with_measured
 from sharelag.reading import ORDER, OVER, Reading, named
 from sharelag.reading.values import Brief
 from sharelag.replay.moment import Choice, Moment, parse_moment, parse_since
@@ -27,7 +27,7 @@ from sharelag.sources.files.text_pieces import are_many
 from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_missing, of_rejected
 from sharelag.tables.reasons import KAFKA_SOURCE
-from sharelag.workbench.broker_metrics import BrokerMetrics
+from sharelag.workbench.broker_metrics import BrokerMetrics, measured_beside
 from sharelag.workbench.requests import Requests
 
 ENGINES = ("auto", "local", "spark")
@@ -236,7 +236,7 @@ def lag_beside(
         if requests is not None:
             found = with_holders(found, requests.holders(found, begun.table("windows"), now))
         if metrics is not None:
-            found = with_measured(found, measured_arrow(found, metrics.table, now))
+            found = with_measured(found, measured_beside(found, metrics, now, source))
         lacks = (*lacks_of(begun), *(requests.lacks if requests else ()))
         return replace(Answer.of(begun, found), now=now, lacks=lacks)
 

@@ -35,6 +35,7 @@ _WORDS = {
     "held_by": "",  # the value says it
     "led_by": "led by",
     "measured": "brokers measured",
+    "refusal": "",  # in whole sentences
     "times": "seen this often:",
 }
 #: Evidence that is the same in all partitions that a cause is about.
@@ -46,6 +47,7 @@ _OF_GROUP = (
     "lock duration ms",
     "arrived in all partitions",
     "defect",
+    "refusal",
 )
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 

@@ -28,6 +28,7 @@ _COMMANDS = {
     "window_full": "windows --picture",
     "start_beyond_end": "plan-reset --to-latest",
     "lock_expiry": "settings",
+    "letters_lost": "dlq",
     "open_transaction": "explain",
     "markers": "reconcile",
     "compaction_holes": "reconcile",

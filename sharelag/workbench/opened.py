@@ -217,7 +217,7 @@ class Opened:
         )
         for group in sorted(self.choice.groups):
             self._require(evidence, group)
-        return with_metrics(evidence, self.metrics)
+        return with_metrics(evidence, self.metrics, self.source)
 
     if not TYPE_CHECKING:  # else every name would be known
 

@@ -18,6 +18,7 @@ from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.record_metrics import jmx
 from tests.support.kafka.workload import (
     Delivery,
+    create_topics,
     numbered,
     produce,
     set_group_config,
@@ -187,14 +188,57 @@ def test_what_is_held_is_told_from_what_was_never_delivered(
         consumer.close()
     third = read()
     assert increases(second, third) == {2: {"accept": 8, "release": 0, "reject": 4, "renew": 0}}
-    # A new member: the broker loads the share partition again, and its gauge tells nothing now.
+    metrics = ("--broker-metrics", third, "--broker-metrics", read())
+    done = sharelag("lag", *lag, servers, *metrics, "-o", "json")
+    assert json.loads(done.stdout)["in_flight_offsets"] is None
+    assert "the metrics that were read have none of these share partitions" in done.stderr
+    # A new member: the broker loads the share partition again, and its gauges are new ones.
     consumer = share_consumer(servers, HOLDING, [HELD])
     try:
         poll(consumer, 40)
-        metrics = ("--broker-metrics", third, "--broker-metrics", read())
-        done = sharelag("lag", *lag, servers, *metrics, "-o", "json")
-        row = json.loads(done.stdout)
-        assert (row["acquired_low"], row["acquired_high"], row["in_flight_offsets"]) == (None,) * 3
-        assert "its gauges may be of an earlier load" in done.stderr
+        last = read()
+        for before in ((), (third,)):
+            given = [part for one in (*before, last) for part in ("--broker-metrics", one)]
+            (row,) = rows_of("lag", *lag, servers, *given)
+            assert (row["acquired_high"], row["never_delivered_low"]) == (40, 0)
+            assert "earlier load" not in sharelag("lag", *lag, servers, *given).stderr
     finally:
         consumer.close()
+
+
+def test_the_letters_of_each_group_are_counted(cluster: KafkaCluster, readings: Readings) -> None:
+    """The queue of one group takes letters, that of another refuses them for their size."""
+    servers, topic, each = cluster.bootstrap_servers, "of-letters", 9
+    queues = {"letters-kept": "dlq.kept", "letters-too-large": "dlq.small"}
+    create_placed(servers, topic, [1, 2, 3])
+    produce(servers, topic, numbered(3 * each, 3))
+    enabled = {"errors.deadletterqueue.group.enable": "true"}
+    create_topics(servers, {"dlq.kept": 1}, enabled)
+    create_topics(servers, {"dlq.small": 1}, enabled | {"max.message.bytes": "100"})
+    for group, queue in queues.items():
+        settings = {"errors.deadletterqueue.topic.name": queue}
+        set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"} | settings)
+
+    def decide(message: Message) -> AcknowledgeType:
+        return AcknowledgeType.ACCEPT if message.offset() else AcknowledgeType.REJECT
+
+    def letters(*options: str) -> dict[str, list[int]]:
+        said = sharelag("metrics", *readings.read(1, 2, 3), *options).stderr
+        of = re.compile(r"dead letters of (.+), by .+: (.+)")
+        return {
+            found[1]: [int(number) for number in re.findall(r"\d+", found[2])]
+            for found in map(of.search, said.splitlines())
+            if found
+        }
+
+    for group in queues:
+        share_consume(servers, group, [topic], decide, until=3 * each)
+    wanted = {"letters-kept": [3, 3, 0], "letters-too-large": [0, 3, 3]}
+    wait_until(lambda: letters() == wanted, f"the letters are {wanted}", timeout=60)
+    assert letters("--group", "letters-kept") == {"letters-kept": [3, 3, 0]}
+    places = [part for place in readings.read(1, 2, 3) for part in ("--broker-metrics", place)]
+    for command in ("lag", "explain"):
+        asked = ("--bootstrap-server", servers, "--group", "letters-too-large", *places)
+        said = sharelag(command, *asked).stderr
+        assert "written 0, requests 3, failed requests 3" in said
+        assert "letters-kept" not in said

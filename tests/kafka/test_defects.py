@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,13 +11,26 @@ import pytest
 from sharelag.cli.doctor import checks
 from sharelag.model.defects import DEFECTS
 from sharelag.sources.kafka.config import client_config
+from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle, coordinator
 from tests.support.kafka.since import since
+from tests.support.kafka.workload import (
+    accept,
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    wait_until,
+)
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 KEY = {"g": "G1", "t": TOPIC, "p": 0}
+#: Types of records; the error of a coordinator that refuses an earlier epoch.
+SNAPSHOT, EPOCH_OF_GROUP = 0, 11
+FENCED_STATE_EPOCH = 124
 
 
 HAS_CLASSES = since("4.2", "the share coordinator has the classes that we ask")
@@ -81,3 +95,51 @@ def test_the_doctor_asks_the_brokers_for_their_release(version: str) -> None:
     assert {what: found[what].startswith(begin) for what, begin in expected.items()} == (
         dict.fromkeys(found, True)
     )
+
+
+def test_what_comes_late_is_refused_only_where_a_reset_raised_the_epoch(asked: Oracle) -> None:
+    """A reset without a new epoch (KAFKA-20910) leaves an initialisation of before it valid."""
+
+    def late(epoch: int) -> dict[str, Any]:
+        begin = {"op": "init", **KEY, "startOffset": 0, "stateEpoch": 1}
+        reset = {"op": "init", **KEY, "startOffset": 7, "stateEpoch": epoch}
+        question = {"topics": {TOPIC: 1}, "ops": [begin, reset, begin, {"op": "summary", **KEY}]}
+        *_, again, last = asked.ask(question)["results"]
+        return {"error": again["error"], "start": last["answer"]["startOffset"]}
+
+    assert late(2) == {"error": FENCED_STATE_EPOCH, "start": 7}
+    assert late(1) == {"error": 0, "start": 0}
+
+
+@pytest.mark.parametrize("version", COMPARED)
+def test_a_reset_leaves_the_epoch_of_the_group(version: str) -> None:
+    group, topic = "reset", "of-resets"
+    with KafkaBroker(version=version) as broker:
+        servers = broker.bootstrap_servers
+
+        def told(records: str, kind: int, name: str) -> list[int]:
+            """What records of a type say, in the order of the log."""
+            options = ("--bootstrap-server", servers, "--group", group, "--records", records)
+            found = map(json.loads, sharelag("decode", *options, "-o", "json").stdout.splitlines())
+            return [one["value"]["data"][name] for one in found if one["key"]["type"] == kind]
+
+        def command(*options: str) -> str:
+            tool = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+            asked = ("--bootstrap-server", servers, "--group", group, *options)
+            done = broker.run_tool(tool, *asked)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        create_topics(servers, {topic: 1})
+        set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+        produce(servers, topic, numbered(10, 1))
+        share_consume(servers, group, [topic], accept, until=10)
+        wait_until(lambda: "Empty" in command("--describe", "--state"), "the member has left")
+        before = told("group", EPOCH_OF_GROUP, "epoch")
+        for _ in range(2):
+            command("--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
+        has_raised = told("group", EPOCH_OF_GROUP, "epoch") != before
+        assert has_raised is not affects("KAFKA-20910", version)
+        *_, first, second = told("state", SNAPSHOT, "stateEpoch")
+        assert (first < second) is has_raised
+        assert first == before[-1]

@@ -90,7 +90,7 @@ def test_files_of_a_queue_are_read_on_either_engine(
     assert "kafka-console-consumer.sh --bootstrap-server HOST:PORT --topic" in plan.stdout
     assert "Nothing was sent." in plan.stderr
     # Nobody knows which of these are gaps, behind which Kafka's command reads on.
-    beyond = "Where missing offsets are gaps"
+    beyond = "Where offsets without a copy are gaps"
     assert beyond in plan.stderr
     written = command("dlq", *given[:-2], "--redrive", "--status", "written")
     assert written.returncode == 0

@@ -24,6 +24,7 @@ LONGEST = (
     "tests/kafka/test_brokers.py",
     "tests/kafka/test_archive.py",
     "tests/kafka/test_broker_killed.py",
+    "tests/kafka/test_queue_stories.py",
     "tests/browser/test_widgets_lab.py",
     "tests/spark/test_equal.py",
     "tests/spark/test_raw_files.py",

@@ -37,7 +37,7 @@ class Setting:
     since: str = "4.1"  # first Kafka version; 4.1 includes earlier previews
     internal: bool = False  # not described by brokers; later versions may remove it
     status: Literal["current", "draft", "older draft"] = "current"
-    begins_with: str | None = None  # the setting whose text its text has to begin with
+    is_own_topic: bool = False  # it names a topic of the user's, not one of Kafka's own
 
 
 def _broker(
@@ -191,7 +191,7 @@ LATER: tuple[Setting, ...] = (
         "text",
         "",
         since="4.4",
-        begins_with=f"{_QUEUE}.topic.name.prefix",
+        is_own_topic=True,
     ),
     Setting(f"{_QUEUE}.copy.record.enable", "group", "bool", False, since="4.4"),
     Setting(f"{_QUEUE}.group.enable", "topic", "bool", False, since="4.4"),

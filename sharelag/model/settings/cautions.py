@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from sharelag.model.settings.queues import CREATED, PREFIX, TOPIC, Queues
 from sharelag.model.settings.rules import Problem, value_in
 from sharelag.model.versions import NEWEST
 
@@ -12,9 +14,12 @@ _LEAST = "share.coordinator.state.topic.min.isr"
 
 
 def cautions(
-    values: Mapping[str, object], brokers: int | None, profile: str = NEWEST
+    values: Mapping[str, object],
+    brokers: int | None,
+    profile: str = NEWEST,
+    queues: Queues | None = None,
 ) -> Iterator[Problem]:
-    """Return what will go wrong with settings of brokers though Kafka accepts them.
+    """Return what will go wrong with settings though Kafka accepts them.
 
     Parameters
     ----------
@@ -23,6 +28,8 @@ def cautions(
     brokers : int, optional
         How many there are; None: unknown.
     profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
+    queues : Queues, optional
+        What is known of the topics that groups name as dead-letter queues.
 
     Yields
     ------
@@ -33,6 +40,12 @@ def cautions(
     ``AutoTopicCreationManager`` creates the state topic with the replication factor; a share
     coordinator writes with ``acks=all``, which ``min.insync.replicas`` refuses on too few replicas.
     """
+    if topic := str(value_in(TOPIC, values, profile) or ""):
+        known = queues or Queues(brokers={PREFIX: str(value_in(PREFIX, {}, profile) or "")})
+        given = {name: str(values[name]).lower() for name in (CREATED,) if name in values}
+        given |= {name: str(values[name]) for name in (PREFIX,) if name in values}
+        if found := replace(known, brokers={**known.brokers, **given}).problem(topic):
+            yield found
     factor, least = (value_in(name, values, profile) for name in (_FACTOR, _LEAST))
     # Kafka's defaults deserve no warning just because brokers hide their settings.
     if not isinstance(factor, int) or values.keys().isdisjoint((_FACTOR, _LEAST)):

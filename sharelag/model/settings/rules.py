@@ -179,13 +179,9 @@ def _out_of_range(number: int, least: int | None, greatest: int | None) -> str:
 def _conflicts(
     setting: Setting, value: Typed, profile: str, others: Mapping[str, object]
 ) -> list[str]:
-    """Return the conflicts of a number, or of the name of a topic, with other settings."""
-    if setting.begins_with and isinstance(value, str) and value:
-        prefix = value_in(setting.begins_with, others, profile)
-        if value.startswith("__"):
-            return ["a topic whose name begins with __ is Kafka's own"]
-        if isinstance(prefix, str) and not value.startswith(prefix):
-            return [f"does not begin with {setting.begins_with} = {prefix}"]
+    """Return the conflicts of a number with other settings, and of a topic with Kafka's own."""
+    if setting.is_own_topic and isinstance(value, str) and value.startswith("__"):
+        return ["a topic whose name begins with __ is Kafka's own"]
     if not isinstance(value, int):
         return []
     rules = (

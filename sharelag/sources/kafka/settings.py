@@ -10,10 +10,20 @@ import pyarrow as pa
 from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from sharelag import schemas
-from sharelag.errors import AuthorizationError, TopicMissingError, listed
+from sharelag.errors import AuthorizationError, ClusterError, TopicMissingError, listed
 from sharelag.model.settings import CATALOGUE, LATER, effective
+from sharelag.model.settings.queues import (
+    CREATED,
+    ENABLED,
+    MISSING,
+    PREFIX,
+    SHARE_VERSION,
+    Queues,
+    is_topic_name,
+)
 from sharelag.sources.kafka.client import Connection
 from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.features import broker_features
 
 _Row: TypeAlias = dict[str, str | None]
 #: Value and source by name.
@@ -57,8 +67,9 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     ----------
     config : ClientConfig
     groups, topics : iterable of str
-        Their names. A deleted topic has no rows; a group that does not exist has the brokers'
-        settings.
+        Their names. The topics that groups name as dead-letter queues are added. A topic that does
+        not exist has no rows, or one that says so where its name is one of dead-letter queues; a
+        group that does not exist has the brokers' settings.
 
     Returns
     -------
@@ -88,8 +99,16 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
             None if values is None else _in_force(values, brokers),
             list(_GROUP_SETTINGS),
         )
-    for topic, values in _described(connection, ResourceType.TOPIC, "topic", topics):
+    queues = set(Queues.of(pa.Table.from_pylist(rows, schema=schemas.SETTINGS)).of_groups.values())
+    wanted = {*topics, *filter(is_topic_name, queues)}  # brokers take others, and describe none
+    for topic, values in _described(connection, ResourceType.TOPIC, "topic", wanted):
         rows += _rows("topic", topic, values, TOPIC_SETTINGS)
+        wanted.remove(topic)
+    if brokers is not None and CREATED in brokers:  # from Kafka 4.4 on
+        prefix = brokers[PREFIX][0] or ""
+        missing = sorted(topic for topic in wanted if topic and topic.startswith(prefix))
+        rows += [_row("topic", topic, ENABLED, "false", MISSING) for topic in missing]
+        rows += _share_version(config)
     order = [(name, "ascending") for name in ("scope", "entity", "name")]
     return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
 
@@ -207,4 +226,18 @@ def _rows(
     for name in names:
         if name in values if values is not None else name not in _LATER:
             value, source = (None, None) if values is None else values[name]
-            yield {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}
+            yield _row(scope, entity, name, value, source)
+
+
+def _row(scope: str, entity: str | None, name: str, value: str | None, source: str | None) -> _Row:
+    return {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}
+
+
+def _share_version(config: ClientConfig) -> Iterator[_Row]:
+    """Yield the level of the feature that turns dead-letter queues on, where a broker tells it."""
+    try:
+        level = broker_features(config).share_version
+    except ClusterError as error:
+        _LOG.warning("the level of %s is unknown: %s", SHARE_VERSION, error)
+    else:
+        yield _row("broker", None, SHARE_VERSION, str(level), "feature")

@@ -16,13 +16,17 @@ _SHARE_PARTITION = "kafka.server:type=SharePartitionMetrics"
 _SESSIONS = "kafka.server:type=ShareSessionCache"
 _COORDINATOR = "kafka.server:type=group-coordinator-metrics"
 _STATE = "kafka.server:type=share-coordinator-metrics"
-#: Metrics about share groups of Kafka 4.3.1, by MBean, with the attributes of each.
+#: Metrics about share groups of Kafka 4.4.0, by MBean, with the attributes of each.
 METRICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     _SHARE_GROUP: {
         "RecordAcknowledgementsPerSec": _METER,
         "PartitionLoadTimeMs": _SPREAD,
         "RequestTopicPartitionsFetchRatio": _SPREAD,
         "TopicPartitionsAcquireTimeMs": _SPREAD,
+        # since 4.4, of a group from its first letter on
+        "DeadLetterQueueRecordCount": _METER,
+        "DeadLetterQueueTotalProduceRequestsPerSec": _METER,
+        "DeadLetterQueueFailedProduceRequestsPerSec": _METER,
     },
     _SHARE_PARTITION: {
         "AcquisitionLockTimeoutPerSec": _METER,

@@ -68,7 +68,8 @@ COLUMNS = {
     "value": Column(Format.TEXT, "value of the setting"),
     "source": Column(
         Format.TEXT,
-        "where it comes from: group, topic, broker or default; assumed: not known; given: --set",
+        "where it comes from: group, topic, broker or default; assumed: not known; given: --set; "
+        "missing: there is no such topic; feature: a level of the cluster",
     ),
     "value_before": Column(Format.TEXT, "value of the setting at the earlier moment"),
     "source_before": Column(Format.TEXT, "where it came from then"),

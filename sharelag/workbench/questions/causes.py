@@ -39,7 +39,7 @@ class WithCauses(Opened):
             ("answer", "explain", group),
             lambda: _explained_answer(self.evidence(group), self.patience, self._base()),
         )
-        return self._counted(answer)
+        return self._counted(answer, group)
 
     def progress(self, group: str | None = None) -> Result:
         """How old the lag is, how fast it grows or drains, and how long its records are kept."""
@@ -47,11 +47,12 @@ class WithCauses(Opened):
             ("answer", "progress", group),
             lambda: _progress_answer(self.evidence(group), self._base()),
         )
-        return self._counted(answer)
+        return self._counted(answer, group)
 
-    def _counted(self, result: Result) -> Result:
-        """A result with how members acknowledged records, by brokers' metrics."""
-        said = () if self.metrics is None else self.metrics.words()
+    def _counted(self, result: Result, group: str | None) -> Result:
+        """A result with what brokers count of acknowledgements and letters."""
+        groups = self.groups if group is None else (group,)
+        said = () if self.metrics is None else self.metrics.words(groups)
         return replace(result, notes=(*result.notes, *said))
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError
-from sharelag.metrics.dead_letter_ledger import summary_words
+from sharelag.errors import InputError, listed
+from sharelag.metrics.dead_letter_ledger import REJECTED, summary_words
 from sharelag.metrics.loads import name_topics
 from sharelag.metrics.redrive import REDRIVEN, redrive_arrow
 from sharelag.model.settings import each_in_force
+from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.reading import Ledger, OfQueue
 from sharelag.sources.queues import Queue, queue_of
 from sharelag.tables import views
@@ -20,9 +21,6 @@ from sharelag.workbench.opened import Opened
 from sharelag.workbench.resets import address_of
 from sharelag.workbench.result import Result
 
-#: The setting of a group that names its queue (KIP-1191).
-TOPIC = "errors.deadletterqueue.topic.name"
-_COPIES = "errors.deadletterqueue.copy.record.enable"
 _LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
 #: Runs of offsets that are brought into this process; the DataFrame has all.
 MOST_RUNS = 20_000
@@ -35,9 +33,13 @@ _GAPS = (
     "compacted offsets are archived, too, and never sent to a queue, nor are markers unless their "
     "locks expire"
 )
+_ONCE = (
+    "whether missing letters were in the queue before: retention, or a queue that was deleted, "
+    "takes them away, and nothing tells"
+)
 _ALIKE = (
     "which letters without key and value belong to markers of transactions: Kafka 4.4 sends these "
-    f"when their locks expire; with {_COPIES}=true later ones show it"
+    f"when their locks expire; with {COPIES}=true later ones show it"
 )
 _TO_ALL = (
     "Nothing was sent. What is sent to the topic again comes to all its groups; a reset "
@@ -48,9 +50,24 @@ _AS_TEXT = (
     "drop headers: for other records use a program of your own."
 )
 _BEYOND = (
-    "Where missing offsets are gaps (markers, compacted records), their command reads as many "
-    "records after the run: compare its output with the run before it is piped on."
+    "Where offsets without a copy are gaps (markers, compacted records), their command reads as "
+    "many records after the run: compare its output with the run before it is piped on."
 )
+
+
+def _once(queue: Queue) -> str:
+    """Say that missing letters may have been there, and where it is sure that some are gone."""
+    begins = {partition: first for partition, (first, _) in queue.ranges.items() if first}
+    if not begins:
+        return _ONCE
+    where = listed([f"{first} of partition {number}" for number, first in sorted(begins.items())])
+    return f"{_ONCE}; {queue.topic} has no records before offset {where} any more"
+
+
+def _may_have_markers(ledger: pa.Table) -> bool:
+    """Whether there are letters without a copy that may be of markers, which nobody rejects."""
+    bare = pc.and_(pc.greater(ledger.column("letters"), 0), pc.invert(ledger.column("copied")))
+    return pc.any(pc.and_(bare, pc.not_equal(ledger.column("reason"), REJECTED))).as_py() is True
 
 
 class WithQueues(Opened):
@@ -92,12 +109,10 @@ class WithQueues(Opened):
         is_missing = "missing" in statuses
         if statuses & {"missing", "stuck", "archiving"}:
             notes.append(asked.queue.refusal or "")
-        bare = pc.and_(pc.greater(table.column("letters"), 0), pc.invert(table.column("copied")))
-        may_be_markers = pc.any(bare).as_py()
         unknown = (
             _PRUNED,
-            *([_GAPS] if is_missing else []),
-            *([_ALIKE] if may_be_markers else []),
+            *([_GAPS, _once(asked.queue)] if is_missing else []),
+            *([_ALIKE] if _may_have_markers(table) else []),
         )
         return replace(
             base,
@@ -134,8 +149,9 @@ class WithQueues(Opened):
         evidence = self.evidence(group)
         ledger = self._ledger(self._of_queue(group, queue), group, queue).table
         table = redrive_arrow(ledger, statuses, *address_of(self.source))
+        planned = ledger.filter(pc.is_in(ledger.column("status"), pa.array(statuses, pa.string())))
         counted = {(row["status"], row["from"]) for row in table.to_pylist()}
-        may_have_gaps = ("missing", "source") in counted
+        may_have_gaps = ("missing", "source") in counted or _may_have_markers(planned)
         lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
         note = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
         base = self._base()

@@ -12,6 +12,7 @@ from sharelag.metrics.setting_commands import kafkas_settings_commands
 from sharelag.metrics.settings_drift import settings_drift
 from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_force
 from sharelag.model.settings import differing
+from sharelag.model.settings.queues import queues_of
 from sharelag.model.versions import told
 from sharelag.tables import gaps, views
 from sharelag.workbench.charts import text
@@ -41,8 +42,9 @@ class WithSettings(Opened):
         """
         known = self.reading.table("settings")
         groups = [group] if group is not None else list(self.groups)
-        if group is not None and group not in self.groups:
-            known = self.source.settings(groups, [])
+        queues = queues_of(given or {})
+        if queues or (group is not None and group not in self.groups):
+            known = self.source.settings(groups, queues)
         brokers = self.reading.table("nodes").num_rows or None
         address = address_of(self.source)
         version = told(self.source.kafka_version) if given else None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from sharelag import schemas
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain, suspected
+from sharelag.model.settings.queues import Queues
+from sharelag.workbench.explained import summarize_groups
 from tests.support.share_evidence import NOW, Wrote, evidence, only
 
 COMMITTED = {"share.isolation.level": "read_committed"}
@@ -68,6 +73,34 @@ def test_a_start_offset_beyond_the_end_of_the_log() -> None:
     assert causes(*steps, end=5000) == []
     assert "start_beyond_end" not in causes(*steps, end=5010)
     assert causes(*steps[:2], Wrote(3, 5000, 0), end=110) == []
+
+
+def test_letters_that_nobody_writes() -> None:
+    queue = "errors.deadletterqueue"
+    given = evidence(finished(80, 100, 100, 109), settings={f"{queue}.topic.name": "dlq.g"})
+    group = given.lag.column("group_id")[0].as_py()
+
+    def found(value: str | None, source: str | None) -> list[dict[str, Any]]:
+        row = {"scope": "topic", "entity": "dlq.g", "name": f"{queue}.group.enable"}
+        more = pa.Table.from_pylist([row | {"value": value, "source": source}], schemas.SETTINGS)
+        known = replace(given, settings=pa.concat_tables([given.settings, more]))
+        rows = [one for one in explain(known).to_pylist() if one["cause"] == "letters_lost"]
+        said = Queues.of(known.settings).refusals([group])
+        for one in rows:
+            texts = {part["name"]: part["value"] for part in one["evidence"]}
+            assert (texts["refusal"], one["held"], one["severity"]) == (
+                said[group],
+                None,
+                "warning",
+            )
+            (shown,) = [s for s in summarize_groups(known, explain(known)) if s.causes]
+            assert said[group] in " ".join(cause.evidence for cause in shown.causes)
+        return rows
+
+    assert len(found("false", "default")) == 1
+    assert len(found("false", "missing")) == 1
+    assert found("true", "topic") == found(None, None) == []
+    assert "letters_lost" not in explain(given).column("cause").to_pylist()
 
 
 def test_records_that_will_be_deleted_soon() -> None:

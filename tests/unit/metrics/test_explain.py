@@ -43,7 +43,7 @@ def expected(folder: Path) -> dict[str, Any]:
 def test_every_cause_has_a_recorded_scenario() -> None:
     """All but the defects of brokers, what needs days, and what a test tries on live brokers."""
     constructed = {"start_went_back", "count_regressed", "records_deleted", "retention_near"}
-    constructed |= {"start_beyond_end"}
+    constructed |= {"start_beyond_end", "letters_lost"}
     recorded = {expected(folder)["cause"] for folder in SCENARIOS}
     assert recorded - {None} == {cause.name for cause in CAUSES} - constructed
     assert len(SCENARIOS) >= 20

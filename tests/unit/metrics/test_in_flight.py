@@ -44,10 +44,10 @@ def loads(count: float, **given: Any) -> dict[str, Any]:
     return figure("PartitionLoadTimeMs", count, **nowhere, **given)
 
 
-def measured(*figures: dict[str, Any], **lag: Any) -> dict[str, Any]:
+def measured(*figures: dict[str, Any], kafka_version: Any = None, **lag: Any) -> dict[str, Any]:
     table = pa.Table.from_pylist(list(figures), schema=schemas.BROKER_METRICS)
     rows = pa.Table.from_pylist([LAG | lag], schema=schemas.LAG)
-    found = measured_arrow(rows, table, AT)
+    found = measured_arrow(rows, table, AT, kafka_version)
     assert found.schema == schemas.MEASURED
     (row,) = found.to_pylist()
     return dict(row)
@@ -122,6 +122,34 @@ def test_expired_locks_have_a_rate_between_two_readings() -> None:
     counts.append(figure("AcquisitionLockTimeoutPerSec", 8, broker="b"))
     row = measured(*counts)
     assert (row["lock_timeouts"], row["lock_timeout_rate"]) == (8, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("version", "known"), [("4.3.1", False), ("4.3", False), (None, False), ("4.4", True)]
+)
+def test_brokers_that_remove_gauges_have_those_of_now(version: str | None, known: bool) -> None:
+    row = measured(loads(9), figure("InFlightMessageCount", 30), kafka_version=version)
+    assert (row["in_flight_offsets"] == 30) is known
+    assert (bounds(row) == (18, 27, 60, 62)) is known
+
+
+def test_what_the_last_reading_of_a_broker_has_no_more_is_gone() -> None:
+    before = {"as_of": AT - timedelta(seconds=10), "broker": "b"}
+    earlier = [figure("InFlightMessageCount", 30, **before), loads(1, **before)]
+    earlier.append(figure("AcquisitionLockTimeoutPerSec", 3, **before))
+    row = measured(*earlier, loads(1, broker="b"), kafka_version="4.4")
+    assert (row["in_flight_offsets"], row["lock_timeouts"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "rate"), [("4.3.1", 0.5), ("4.3", None), (None, None), ("4.4.0", None)]
+)
+def test_locks_are_counted_anew_after_a_load(version: str | None, rate: float | None) -> None:
+    before = {"as_of": AT - timedelta(seconds=10), "broker": "b"}
+    counts = [figure("AcquisitionLockTimeoutPerSec", 3, **before), loads(1, **before)]
+    counts += [figure("AcquisitionLockTimeoutPerSec", 8, broker="b"), loads(2, broker="b")]
+    row = measured(*counts, kafka_version=version)
+    assert (row["lock_timeouts"], row["lock_timeout_rate"]) == (8, rate)
 
 
 def test_it_is_said_in_words_and_in_columns() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.settings_in_force import settings_in_force
+from sharelag.metrics.settings_in_force import check_given, settings_in_force
 from sharelag.model.settings import (
     CATALOGUE,
     Value,
@@ -22,6 +22,7 @@ from sharelag.model.settings import (
     profile_of,
 )
 from sharelag.model.settings.catalogue import find
+from sharelag.model.settings.queues import Queues
 
 GROUP, MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
 
@@ -198,12 +199,9 @@ def test_settings_of_4_4() -> None:
         "share.assignor.offload.enable",
         "group.share.dlq.manager.class.name",
     }
-    (problem,) = check(name, "orders", "4.4")
-    assert problem.why == f"does not begin with {prefix} = dlq."
-    assert not check(name, "dlq.orders", "4.4")
-    assert not check(name, "", "4.4")
-    assert not check(name, "dead.orders", "4.4", {prefix: "dead."})
-    assert not check(name, "orders", "4.4", {prefix: ""})
+    # Kafka takes any name but its own topics'; whether it works is another question.
+    for accepted in ("dlq.orders", "", "orders", "dlq.no name"):
+        assert not check(name, accepted, "4.4")
     assert check(name, "__dlq", "4.4", {prefix: ""})[0].why.endswith("Kafka's own")
     assert check(name, "dlq.orders", "4.3.1")[0].why == "Kafka 4.3.1 has no such setting"
 
@@ -215,11 +213,16 @@ def test_settings_of_dead_letter_queues_are_in_force_where_brokers_have_them() -
     assert found[name] == ("dlq.g", "group")
     assert found["errors.deadletterqueue.topic.name.prefix"] == ("dlq.", "assumed")
     assert name not in in_force(schemas.SETTINGS.empty_table(), "g")
-    shown = settings_in_force(
-        pa.Table.from_pylist([row | {"value": "letters"}], schema=schemas.SETTINGS), ["g"]
+
+
+QUEUE = "errors.deadletterqueue"
+
+
+def table_of(*rows: tuple[str, str | None, str, str | None, str | None]) -> pa.Table:
+    """``sharelag.schemas.SETTINGS`` of a group ``g`` with these names of queues, topics and brokers."""
+    return pa.Table.from_pylist(
+        [dict(zip(schemas.SETTINGS.names, row, strict=True)) for row in rows], schemas.SETTINGS
     )
-    (said,) = [one for one in shown.to_pylist() if one["name"] == name]
-    assert said["problem"] == "does not begin with errors.deadletterqueue.topic.name.prefix = dlq."
 
 
 def test_a_version_that_nobody_gives_is_the_newest() -> None:
@@ -244,3 +247,60 @@ def test_versions_that_differ_about_a_value_are_named() -> None:
     ]
     assert differing({"share.session.timeout.ms": 50_000}, "4.4") == []
     assert differing({"share.session.timeout.ms": 1}, "4.4") == []  # all refuse it
+
+
+@pytest.mark.parametrize(
+    ("topic", "enabled", "brokers", "said"),
+    [
+        ("dlq.g", ("true", "topic"), {}, []),
+        ("dlq.g", None, {}, []),  # an earlier capture: nothing is known of the topic
+        ("dlq.g", (None, None), {}, []),  # it may not be described
+        ("dlq.g", ("false", "default"), {}, ["brokers write no letters to dlq.g"]),
+        ("dlq.g", ("false", "missing"), {}, ["the topic dlq.g does not exist"]),
+        ("dlq.g", ("false", "missing"), {"auto.create.topics.enable": "true"}, []),
+        ("dlq.g", ("true", "topic"), {"share.version": "1"}, ["while share.version is 1"]),
+        ("dlq.g", ("true", "topic"), {"topic.name.prefix": "dead."}, ["does not begin with"]),
+        ("g", ("true", "topic"), {"topic.name.prefix": ""}, []),
+        ("g", ("true", "topic"), {}, ["does not begin with"]),
+        ("dlq.no name", ("false", "missing"), {}, ["no topic can be called dlq.no name"]),
+        ("dlq." + "g" * 246, ("false", "missing"), {}, ["no topic can be called dlq.ggg"]),
+        ("..", None, {"topic.name.prefix": "."}, ["no topic can be called .."]),
+    ],
+)
+def test_a_queue_that_takes_no_letters_is_a_problem(
+    topic: str, enabled: tuple[str, str] | None, brokers: dict[str, str], said: list[str]
+) -> None:
+    known = {"topic.name.prefix": "dlq.", "auto.create.topics.enable": "false"} | brokers
+    of_brokers = [
+        ("broker", None, name if name.startswith("share") else f"{QUEUE}.{name}", value, "default")
+        for name, value in known.items()
+    ]
+    rows = [("group", "g", f"{QUEUE}.topic.name", topic, "group"), *of_brokers]
+    if enabled is not None:
+        rows.append(("topic", topic, f"{QUEUE}.group.enable", *enabled))
+    table = table_of(*rows)
+    shown = settings_in_force(table, ["g", "other"]).to_pylist()
+    (row,) = [
+        one for one in shown if (one["group_id"], one["name"]) == ("g", f"{QUEUE}.topic.name")
+    ]
+    words = Queues.of(table).refusals(["g", "other"])
+    if said:
+        assert f"{row['problem']}: {row['hint']}" == words["g"]
+        assert all(one in words["g"] for one in said)
+    else:
+        assert (row["problem"], words) == (None, {})
+    assert not [one for one in shown if one["group_id"] == "other" and one["problem"]]
+
+
+def test_a_queue_that_is_given_is_checked_as_if_it_were_set() -> None:
+    name, prefix = f"{QUEUE}.topic.name", f"{QUEUE}.topic.name.prefix"
+    (row,) = check_given({name: "letters"}, "4.4").to_pylist()
+    assert row["problem"] == (
+        f"letters does not begin with {prefix} = dlq., so letters are given up"
+    )
+    rows = check_given({name: "letters", prefix: ""}, "4.4").to_pylist()
+    assert [row["problem"] for row in rows] == [None, None]
+    missing = ("topic", "dlq.new", f"{QUEUE}.group.enable", "false", "missing")
+    shown = settings_in_force(table_of(missing), ["g"], {name: "dlq.new"}).to_pylist()
+    (why,) = [row["problem"] for row in shown if row["name"] == name]
+    assert why == "the topic dlq.new does not exist"

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.metrics.measured import about_share_groups, readings
+from sharelag.metrics.measured import about_share_groups, letter_words, readings
 from sharelag.schemas import BROKER_METRICS
 from sharelag.sources.measured.names import METRICS, of_mbean, row_of
 from sharelag.sources.measured.read import read_metrics
@@ -82,6 +82,9 @@ def test_every_metric_that_is_known_was_seen_or_is_a_draft() -> None:
         *("share-acknowledgement-count", "share-acknowledgement-rate"),
         *("record-acknowledgement-count", "record-acknowledgement-rate"),
         *("rebalance-count", "rebalance-rate"),
+        # of Kafka 4.4, which tests/kafka/test_broker_metrics.py asks for them
+        *("DeadLetterQueueRecordCount", "DeadLetterQueueTotalProduceRequestsPerSec"),
+        "DeadLetterQueueFailedProduceRequestsPerSec",
     }
 
 
@@ -282,6 +285,40 @@ def test_rejected_and_released_records_are_two_series() -> None:
     page = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
     assert "A record that is rejected is given up for good" in page
     assert "one that is released is delivered again" in page
+
+
+def test_letters_are_summed_up_by_group(tmp_path: Path) -> None:
+    def place(broker: int, at: int, **counts: tuple[int, ...]) -> str:
+        """A reading of a broker: letters written, requests and failed ones of each group."""
+        names = ("RecordCount", "TotalProduceRequestsPerSec", "FailedProduceRequestsPerSec")
+        bean = "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueue"
+        lines = [
+            f"{bean}{name},group={group}:Count={count}"
+            for group, found in counts.items()
+            for name, count in zip(names, found, strict=False)
+        ]
+        file = tmp_path / f"{broker}-{at}"
+        file.write_text("\n".join([f"time={at}", *lines, ""]))
+        return f"{broker}={file}"
+
+    both = [place(1, 1000, g=(5, 2)), place(1, 2000, g=(9, 3, 1), h=(1, 1))]
+    others = [place(2, 1000, g=(1, 1)), place(2, 2000, g=(1, 1))]
+    table = read_metrics([*both, *others])
+    of_g = "dead letters of g, by the brokers that were read: "
+    of_h = "dead letters of h, by the brokers that were read: "
+    assert letter_words(table) == [
+        f"{of_g}written 10 (+4), requests 4 (+1), failed requests 1",
+        f"{of_h}written 1, requests 1, failed requests 0",
+    ]
+    assert letter_words(table, {"h"}) == letter_words(table)[1:]
+    assert letter_words(read_metrics([DATA / "second.csv"])) == []
+    exported = tmp_path / "exported.prom"
+    bean = "kafka_server_sharegroupmetrics_deadletterqueue"
+    exported.write_text(
+        f'{bean}recordcount_total{{group="g"}} 7\n{bean}totalproducerequests_total{{group="g"}} 3\n'
+    )
+    of_one = letter_words(read_metrics([exported]))
+    assert of_one == [f"{of_g}written 7, requests 3, failed requests 0"]
 
 
 def test_the_command_says_what_members_acknowledged() -> None:

@@ -1,0 +1,121 @@
+"""Why brokers write no letters to the dead-letter queue that a group names (KIP-1191)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sharelag.model.settings.rules import Problem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_QUEUE = "errors.deadletterqueue"
+#: The setting of a group that names the topic, and those of the topic and of brokers about it.
+TOPIC = f"{_QUEUE}.topic.name"
+COPIES = f"{_QUEUE}.copy.record.enable"
+ENABLED = f"{_QUEUE}.group.enable"
+CREATED = f"{_QUEUE}.auto.create.topics.enable"
+PREFIX = f"{_QUEUE}.topic.name.prefix"
+#: The feature without whose second level brokers write no letters at all.
+SHARE_VERSION = "share.version"
+#: The source of `ENABLED` where there is no such topic.
+MISSING = "missing"
+_LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True)
+class Queues:
+    """What is known of dead-letter queues by settings; there are no keys for what is not known.
+
+    Attributes
+    ----------
+    of_groups
+        The topic that each group names.
+    topics
+        `ENABLED` of each topic, with its source.
+    brokers
+        Settings of the brokers and `SHARE_VERSION`.
+    """
+
+    of_groups: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    brokers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: pa.Table) -> Queues:
+        """Read `sharelag.schemas.SETTINGS`."""
+        rows = settings.select(["scope", "entity", "name", "value", "source"]).to_pylist()
+        of_groups = {row["entity"]: row["value"] for row in rows if row["name"] == TOPIC}
+        return cls(
+            {group: topic for group, topic in of_groups.items() if topic},
+            {
+                row["entity"]: (row["value"], row["source"])
+                for row in rows
+                if row["name"] == ENABLED
+            },
+            {
+                row["name"]: row["value"]
+                for row in rows
+                if row["scope"] == "broker" and row["value"] is not None
+            },
+        )
+
+    def problem(self, topic: str) -> Problem | None:
+        """Say first why brokers give up letters to a topic; None also where too little is known.
+
+        Notes
+        -----
+        ``ShareGroupDLQStateManager.validateDlqTopic`` of Kafka 4.4.0: brokers accept these names,
+        write nothing when a record is given up, and archive it.
+        """
+        level, prefix = self.brokers.get(SHARE_VERSION), self.brokers.get(PREFIX)
+        created = self.brokers.get(CREATED)
+        enabled, source = self.topics.get(topic, (None, None))
+        if level is not None and int(level) < 2:
+            why = f"brokers write no letters while {SHARE_VERSION} is {level}"
+            hint = f"turn them on with kafka-features.sh upgrade --feature {SHARE_VERSION}=2"
+        elif not is_topic_name(topic):
+            why = f"no topic can be called {topic}, so letters are given up"
+            hint = "name a topic of at most 249 letters, digits, dots, dashes and underscores"
+        elif prefix and not topic.startswith(prefix):
+            why = f"{topic} does not begin with {PREFIX} = {prefix}, so letters are given up"
+            hint = "name a topic that does"
+        elif source == MISSING and created != "true":
+            why = f"the topic {topic} does not exist"
+            hint = f"create it with {ENABLED}=true, since brokers give letters up until it is there"
+            hint += f" ({CREATED} is {created or 'not known'})"
+        elif source != MISSING and enabled == "false":
+            why = f"brokers write no letters to {topic}"
+            hint = f"set its {ENABLED} to true"
+        else:
+            return None
+        return Problem(TOPIC, topic, why, hint)
+
+    def refusal(self, topic: str) -> str:
+        """Say it in a sentence, with what to do; empty where nothing is wrong."""
+        found = self.problem(topic)
+        return f"{found.why}: {found.hint}" if found else ""
+
+    def refusals(self, groups: Iterable[str]) -> dict[str, str]:
+        """Say it of each of these groups whose queue takes no letters."""
+        named = {group: self.of_groups[group] for group in groups if group in self.of_groups}
+        said = {group: self.refusal(topic) for group, topic in named.items()}
+        return {group: words for group, words in said.items() if words}
+
+    def unknown(self) -> list[str]:
+        """Return the topics of which nothing tells whether they exist."""
+        return sorted(set(self.of_groups.values()) - self.topics.keys())
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether a topic can be called so (``Topic.validate``)."""
+    return _LEGAL.fullmatch(text) is not None
+
+
+def queues_of(values: Mapping[str, object]) -> list[str]:
+    """Return the topic that these settings of a group name as its queue, if it can exist."""
+    topic = str(values.get(TOPIC) or "")
+    return [topic] if is_topic_name(topic) else []
