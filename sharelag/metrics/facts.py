@@ -148,15 +148,9 @@ class Facts:
     @cached_property
     def members(self) -> Floats:
         """Number of members of the group; NaN without the group's own records."""
-        counts = dict(
-            zip(
-                *(
-                    self.evidence.groups.column(name).to_pylist()
-                    for name in ("group_id", "members")
-                ),
-                strict=True,
-            )
-        )
+        table = self.evidence.groups
+        columns = (table.column(name).to_pylist() for name in ("group_id", "members"))
+        counts = dict(zip(*columns, strict=True))
         return self._of_group({group: _number(counts.get(group)) for group in self._names})
 
     @cached_property
