@@ -99,6 +99,7 @@ def rule_file(folder: Path, text: str = RULES, name: str = "rules") -> str:
     return str(file)
 
 
+@pytest.mark.exhaustive
 def test_each_trouble_is_reported_for_its_group_and_no_other(
     broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path
 ) -> None:
