@@ -86,7 +86,7 @@ REQUESTS = [
         "--requests-zone",
         metavar="ZONE",
         help="The time zone of that log, such as Europe/Berlin, which log4j's %d does not write.  "
-        "[default: UTC]",
+        "[default: what a collector's times beside them tell, else UTC]",
     ),
 ]
 #: What brokers measure themselves, beside the input.
@@ -238,7 +238,7 @@ def requests_of(options: Options) -> Requests | None:
     from sharelag.sources.files.request_log import RequestLog
     from sharelag.workbench.requests import Requests
 
-    return Requests(RequestLog(options["requests"], options["requests_zone"] or "UTC"))
+    return Requests(RequestLog(options["requests"], options["requests_zone"]))
 
 
 def metrics_in(options: Options) -> BrokerMetrics | None:

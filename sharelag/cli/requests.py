@@ -45,10 +45,9 @@ _TABLES = (
 )
 @click.option(
     "--zone",
-    default="UTC",
-    show_default=True,
     metavar="ZONE",
-    help="The time zone of the log, such as Europe/Berlin: log4j's %d does not write it.",
+    help="The time zone of times without one, such as Europe/Berlin: log4j's %d writes none.  "
+    "[default: what a collector's times beside them tell, else UTC]",
 )
 @click.option(
     "--capture",
@@ -62,7 +61,7 @@ def requests(
     show: str,
     group: tuple[str, ...],
     as_of: str | None,
-    zone: str,
+    zone: str | None,
     capture: str | None,
 ) -> int | None:
     """Read a broker's log of requests: who holds which offsets, and what is wrong.

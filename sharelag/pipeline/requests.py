@@ -69,24 +69,26 @@ def request_frame(spark: SparkSession, log: RequestLog, name: str, piece: int = 
     return _table(pieces, log.zone, name)
 
 
-def _counted(piece: Piece, zone: str) -> Iterator[tuple[tuple[int, int], pa.RecordBatch]]:
+def _counted(piece: Piece, zone: str | None) -> Iterator[tuple[tuple[int, int], pa.RecordBatch]]:
     for lines in read_piece(piece, zone):
         yield (lines.total, lines.skipped), lines.rejects
 
 
-def _table(pieces: DataFrame, zone: str, name: str) -> DataFrame:
+def _table(pieces: DataFrame, zone: str | None, name: str) -> DataFrame:
     schema = REQUEST_TABLES[name]
     return map_in_arrow(pieces, partial(_read_task, name=name, zone=zone), schema)
 
 
-def _read_task(batches: Iterable[pa.RecordBatch], name: str, zone: str) -> Iterator[pa.RecordBatch]:
+def _read_task(
+    batches: Iterable[pa.RecordBatch], name: str, zone: str | None
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
             for lines in read_piece(Piece(**row), zone):
                 yield for_spark(tables_of(lines)[name], REQUEST_TABLES[name])
 
 
-def _by_group(pieces: DataFrame, zone: str, name: str) -> DataFrame:
+def _by_group(pieces: DataFrame, zone: str | None, name: str) -> DataFrame:
     """Bring all requests of a group into one task: a session may have any share partition."""
     schema, needed, made = _BY_GROUP[name]
     frames = {one: _table(pieces, zone, one) for one in needed}

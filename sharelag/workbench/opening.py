@@ -40,7 +40,7 @@ def open_workbench(
     topics: str | Sequence[str] | Mapping[str, Sequence[int]] = (),
     generation: int | None = None,
     requests: str | Path | None = None,
-    requests_zone: str = "UTC",
+    requests_zone: str | None = None,
     broker_metrics: str | Path | Sequence[str | Path] | None = None,
     engine: str = "spark",
     spark: SparkSession | None = None,
@@ -82,8 +82,9 @@ def open_workbench(
     requests : path, optional
         A broker's log of requests, what ``kafka.request.logger`` writes at DEBUG, or a folder of
         them: where it covers the moment, lag and causes say who holds which offsets locked.
-    requests_zone : str
-        The time zone of that log, which log4j's ``%d`` does not write.
+    requests_zone : str, optional
+        The time zone of that log, which log4j's ``%d`` does not write; else what a collector's
+        times beside them tell, or UTC.
     broker_metrics : str, path, or sequence of them, optional
         What brokers measure themselves: files that Kafka's JmxTool printed, Prometheus text, or
         addresses such as ``http://broker:7071/metrics``; ``1=FILE`` names broker 1 as its origin.

@@ -27,6 +27,7 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog
 from sharelag.sources.files.unread_lines import LineCounts, lacking_requests
+from sharelag.wire.requests.times import BESIDE, OWN, TAKEN
 
 _WORKED_OUT = {
     "memberships": memberships,
@@ -132,9 +133,17 @@ class Requests:
         if self.log.covers is None:
             return "no request about share groups could be read"
         first, last = (iso(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
-        return (
-            f"the log of requests goes from {first} to {last}, its times taken as {self.log.zone}"
-        )
+        return f"the log of requests goes from {first} to {last}, its times {self._zones()}"
+
+    def _zones(self) -> str:
+        """Return which zones its times are in, and what tells them, in words."""
+        unnamed = "taken as UTC since nothing tells their zone: name it if it is another"
+        words = {
+            OWN: "have their own zone",
+            BESIDE: "are in the zone that a collector's times beside them tell",
+            TAKEN: f"taken as {self.log.zone}" if self.log.zone else unnamed,
+        }
+        return ", or ".join(said for told_by, said in words.items() if told_by in self.log.told_by)
 
     def summary(self) -> str:
         """Return how many lines there are, in words."""

@@ -32,12 +32,13 @@ class RequestLog:
     path : pathlib.Path
         A file, or a folder of them; of several brokers, a folder with the files of all. Names that
         end with ``.gz`` are unpacked.
-    zone : str
+    zone : str, optional
         The time zone of the log, such as ``Europe/Berlin``: log4j's ``%d`` does not tell it.
+        Without it, times of collectors tell it; where they do not, times count as UTC.
     """
 
     path: Path
-    zone: str = "UTC"
+    zone: str | None = None
 
     @property
     def files(self) -> list[Path]:
@@ -66,6 +67,11 @@ class RequestLog:
         """How many lines there are, and how many of them are not about share groups."""
         return self._read[1]
 
+    @property
+    def told_by(self) -> frozenset[int]:
+        """What tells the zones of its times: `sharelag.wire.requests.times`."""
+        return self._read[2]
+
     @cached_property
     def covers(self) -> tuple[int, int] | None:
         """The first and last moment of the log, in microseconds since 1970; None: it is empty."""
@@ -76,16 +82,20 @@ class RequestLog:
         return first, pc.max(requests.column("timestamp")).cast(pa.int64()).as_py()
 
     @cached_property
-    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
-        parts = (
-            (lines.total, lines.skipped, tables_of(lines))
-            for file in self.files
-            for lines in read_piece(whole_file(file, self.path), self.zone)
-        )
-        return tables_of_parts(REQUEST_TABLES, parts)
+    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int], frozenset[int]]:
+        told_by = set[int]()
+
+        def parts() -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
+            for file in self.files:
+                for lines in read_piece(whole_file(file, self.path), self.zone):
+                    told_by.update(lines.told_by)
+                    yield lines.total, lines.skipped, tables_of(lines)
+
+        tables, counted = tables_of_parts(REQUEST_TABLES, parts())
+        return tables, counted, frozenset(told_by)
 
 
-def read_piece(piece: Piece, zone: str = "UTC") -> Iterator[Lines]:
+def read_piece(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
     """Yield the lines of a piece of a file, some megabytes at a time."""
     for lines, positions, damage in line_blocks(piece):
         if damage:

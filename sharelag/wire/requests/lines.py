@@ -88,8 +88,16 @@ class Lines(NamedTuple):
     rejects: pa.RecordBatch  # LINE_REJECTS
     requests: list[Completed]
 
+    @property
+    def told_by(self) -> frozenset[int]:
+        """What tells the zones of the times of requests: `sharelag.wire.requests.times`."""
+        every = (pc.unique(one.completed.told_by).to_pylist() for one in self.requests)
+        return frozenset().union(*every)
 
-def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: str = "") -> Lines:
+
+def read_lines(
+    lines: pa.Array, positions: pa.Array, zone: str | None = None, source: str = ""
+) -> Lines:
     """Read lines of a broker's log of requests.
 
     Parameters
@@ -97,9 +105,9 @@ def read_lines(lines: pa.Array, positions: pa.Array, zone: str = "UTC", source: 
     lines : pyarrow.StringArray
     positions : pyarrow.Int64Array
         The byte of the file at which each begins.
-    zone : str
-        The time zone of the log, such as ``Europe/Berlin``, where a line does not tell it: log4j's
-        ``%d`` has none.
+    zone : str, optional
+        The time zone of the log, such as ``Europe/Berlin``, of times without one: log4j's ``%d``
+        has none. Without it, see `sharelag.wire.requests.times.times_of`.
     source : str
         What the file is called in the tables.
 

@@ -1,7 +1,8 @@
 """The moments of log lines, in the layouts that libraries of logs and container runtimes write.
 
 A line may have two times: the log's own, and the one that a container runtime or a collector put
-around it. The one next to the message is the log's; one with a zone tells how far it is from UTC.
+around it. The one next to the message is the log's. One with a zone beside it tells how far the log
+is from UTC, if it was written at once: what is shipped hours later tells nothing of a zone.
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ _QUARTER, _MOST_AHEAD = 15 * 60_000_000, 14 * 3600_000_000
 #: How late a runtime or a collector may be for its time to tell the zone of the log, or to be the
 #: one at which a line was logged that has no fraction of a second.
 _LATE_FOR_ZONE, _LATE_FOR_FRACTION = 60_000_000, 2_000_000
+#: How far clocks are put when summer time begins or ends.
+_SUMMER = 3600_000_000
+#: What tells the zone of a time: the line itself, the time of a collector beside it, or nothing.
+OWN, BESIDE, TAKEN = 0, 1, 2
 
 
 class Times(NamedTuple):
@@ -93,6 +98,7 @@ class Times(NamedTuple):
     at: pa.Array  # INSTANT
     is_exact: pa.Array  # false: to a second
     is_unclear: pa.Array  # true: null since the abbreviation of its zone is that of several
+    told_by: pa.Array  # OWN, BESIDE or TAKEN
 
     def filter(self, which: pa.Array) -> Times:
         """Return those of some lines."""
@@ -112,17 +118,17 @@ class _Local(NamedTuple):
     is_unclear: pa.Array  # there is an abbreviation of several zones
 
 
-def times_of(before: pa.Array, behind: pa.Array, zone: str) -> Times:
+def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
     """Return when lines were logged.
 
     Parameters
     ----------
     before, behind : pyarrow.StringArray
         What stands before and behind the message of each line.
-    zone : str
-        The zone of times whose lines do not tell it. An abbreviation of several zones, such as
-        ``CST``, tells it only where a collector's time stands beside it; else such a time is
-        unclear, unless a zone other than UTC is given.
+    zone : str or None
+        The zone of times that are written without one, or with an abbreviation of several zones,
+        such as ``CST``. None: a collector's times beside them tell it, where they agree. Where they
+        do not, times without a zone are taken as UTC, and those with an abbreviation are unclear.
 
     Raises
     ------
@@ -139,10 +145,16 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str) -> Times:
     around = pc.binary_join_element_wise(before, behind, " ")
     zoned, since = _found(around, "^.*?", needs_zone=True), _since_1970(around)
     of_zone = pc.coalesce(pc.subtract(zoned.at, zoned.ahead), since.at)
-    ahead = pc.coalesce(own.ahead, _ahead_of(own.at, of_zone))
+    ahead = own.ahead
+    if zone is None:
+        is_bare = own.ahead.is_null()
+        bare = pc.if_else(is_bare, own.at, pa.scalar(None, pa.int64()))
+        ahead = pc.coalesce(ahead, _ahead_of(bare, of_zone))
     is_unclear = pc.and_(own.is_unclear, ahead.is_null()).fill_null(False)
-    is_unclear = pc.and_(is_unclear, pa.scalar(zone == "UTC"))
-    at = pc.coalesce(pc.subtract(own.at, ahead), _in_zone(own.at, zone))
+    is_unclear = pc.and_(is_unclear, pa.scalar(zone is None))
+    at = pc.coalesce(pc.subtract(own.at, ahead), _in_zone(own.at, zone or "UTC"))
+    untold = pc.if_else(ahead.is_valid(), BESIDE, TAKEN)
+    told_by = pc.if_else(pc.or_(own.ahead.is_valid(), own.at.is_null()), OWN, untold)
     # A runtime that writes fractions knows more than a log that does not.
     later = pc.subtract(of_zone, at)
     is_soon = pc.and_(pc.greater_equal(later, 0), pc.less(later, _LATE_FOR_FRACTION))
@@ -151,23 +163,29 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str) -> Times:
     at = pc.coalesce(pc.if_else(finer, of_zone, at), since.at)
     at = pc.if_else(is_unclear, pa.scalar(None, pa.int64()), at)
     is_exact = pc.coalesce(pc.or_(own.is_exact, finer), since.is_exact).fill_null(False)
-    return Times(at.cast(INSTANT), is_exact, is_unclear)
+    return Times(at.cast(INSTANT), is_exact, is_unclear, told_by)
 
 
 def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
     """Return how far local times are ahead of UTC, by the instants at which they were collected.
 
-    Those that were collected late are as far ahead as their neighbours; where all were, the next
-    quarter of an hour counts, since no line is collected before it is logged.
+    Times that were collected at once are whole quarters of an hour from these. More than half of
+    them have to be, and these have to agree, unless summer time begins or ends among them; the late
+    ones are as far ahead as their neighbours. Else nothing tells the zone, and all are null.
     """
-    apart = pc.subtract(local, instants)
-    late = pc.divide(pc.cast(pc.subtract(apart, _LATE_FOR_ZONE), pa.float64()), float(_QUARTER))
-    ahead = pc.multiply(pc.ceil(late).cast(pa.int64()), _QUARTER)
     none = pa.scalar(None, pa.int64())
-    ahead = pc.if_else(pc.less_equal(pc.abs(ahead), _MOST_AHEAD), ahead, none)
+    apart = pc.subtract(local, instants)
+    quarters = pc.round(pc.divide(pc.cast(apart, pa.float64()), float(_QUARTER)))
+    ahead = pc.multiply(quarters.cast(pa.int64()), _QUARTER)
     is_soon = pc.less_equal(pc.abs(pc.subtract(apart, ahead)), _LATE_FOR_ZONE)
-    told = pc.fill_null_backward(pc.fill_null_forward(pc.if_else(is_soon, ahead, none)))
-    return pc.if_else(apart.is_valid(), pc.coalesce(told, ahead), none)
+    is_soon = pc.and_(is_soon, pc.less_equal(pc.abs(ahead), _MOST_AHEAD)).fill_null(False)
+    told = pc.filter(ahead, is_soon).to_numpy()
+    steps = np.diff(told)[np.diff(told) != 0]
+    agree = len(steps) == 0 or (len(steps) == 1 and abs(steps[0]) == _SUMMER)
+    if not agree or 2 * len(told) <= len(apart) - apart.null_count:
+        return pa.nulls(len(apart), pa.int64())
+    ahead = pc.fill_null_backward(pc.fill_null_forward(pc.if_else(is_soon, ahead, none)))
+    return pc.if_else(apart.is_valid(), ahead, none)
 
 
 def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:

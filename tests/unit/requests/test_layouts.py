@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import zip_longest
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -311,17 +312,95 @@ def test_content_tells_whether_a_file_is_packed(name: str, is_packed: bool, tmp_
     check(tmp_path / name, timedelta(milliseconds=3))
 
 
-@pytest.mark.parametrize("minutes", [(0, 8), (0, 100), (12, 9)])
+#: A request of another kind, which is skipped; its time is one of the log, too.
+BYSTANDER = SAID[0].replace('"requestApiKey":78', '"requestApiKey":0')
+
+
+def shipped(folder: Path, *minutes: float, log: timezone = BERLIN, prompt: int = 0) -> Path:
+    """A log of lines collected so many minutes after they were written, and of prompt ones."""
+    path = folder / "late.log"
+    late = list(zip(MOMENTS, SAID, minutes, strict=True))
+    with path.open("w") as file:
+        for at, said, wait in [*late, *[(MOMENTS[1], BYSTANDER, 0)] * prompt]:
+            then = runtime(at + timedelta(minutes=wait))
+            file.write(f"{then} [{own(at.astimezone(log))}] DEBUG {said}\n")
+    return path
+
+
+@pytest.mark.parametrize("minutes", [(0, 8), (0, 100), (0.5, 0), (12, 9)])
 def test_what_was_collected_late_is_in_the_zone_of_the_log(
-    minutes: tuple[int, int], tmp_path: Path
+    minutes: tuple[float, float], tmp_path: Path
 ) -> None:
-    lines = [
-        f"{runtime(at + timedelta(minutes=late))} [{own(local(at))}] DEBUG {said}"
-        for at, said, late in zip(MOMENTS, SAID, minutes, strict=True)
-    ]
-    path = tmp_path / "late.log"
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path = shipped(tmp_path, *minutes, prompt=3)
     check(path, timedelta(milliseconds=3))
+    said = command("requests", str(path)).stderr
+    assert "its times are in the zone that a collector's times beside them tell" in said
+
+
+#: Minutes at which a log in UTC was shipped: none tells a zone, or they do not agree.
+@pytest.mark.parametrize("minutes", [(123, 123), (12, 9), (60, 200), (52, 53), (0, 30), (900, 900)])
+def test_a_time_of_shipping_is_not_taken_for_a_zone(
+    minutes: tuple[float, float], tmp_path: Path
+) -> None:
+    path = shipped(tmp_path, *minutes, log=timezone(timedelta(0)))
+    check(path, timedelta(milliseconds=3))
+    said = command("requests", str(path)).stderr
+    assert "its times taken as UTC since nothing tells their zone: name it" in said
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize("late", [0, 60, 123])
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_zone_that_is_named_wins_over_the_time_of_a_collector(
+    zone: str, late: int, is_json: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "late.log"
+    with path.open("w") as file:
+        for at, said in zip(MOMENTS, SAID, strict=True):
+            then, line = (
+                at + timedelta(minutes=late),
+                f"[{own(at.astimezone(ZoneInfo(zone)))}] {said}",
+            )
+            stamped = json.dumps({"@timestamp": runtime(then), "message": line})
+            file.write(f"{stamped}\n" if is_json else f"{runtime(then)} stdout F {line}\n")
+    check(path, timedelta(milliseconds=3), "--zone", zone)
+    assert f"its times taken as {zone}\n" in command("requests", str(path), "--zone", zone).stderr
+
+
+#: Lines that have their own zone, whatever the one of the log is said to be.
+@pytest.mark.parametrize("name", ["nanos", "zone apart", "syslog", "epoch", "ECS"])
+@pytest.mark.parametrize("options", [(), ("--zone", "Asia/Tokyo")])
+def test_lines_with_a_zone_are_said_to_have_their_own(
+    name: str, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = written(tmp_path, LAYOUTS[name])
+    check(path, timedelta(milliseconds=3), *options)
+    said = command("requests", str(path), *options).stderr
+    assert "its times have their own zone\n" in said
+    assert "taken as" not in said
+
+
+def test_a_log_in_which_some_lines_have_a_zone_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "kafka.log"
+    path.write_text(f"[{own(FIRST)}+0000] {SAID[0]}\n[{own(MOMENTS[1])}] {SAID[1]}\n")
+    said = command("requests", str(path), "--zone", "UTC").stderr
+    assert "its times have their own zone, or taken as UTC\n" in said
+
+
+def test_a_collector_tells_the_zone_before_and_after_summer_time_begins(tmp_path: Path) -> None:
+    moments = [datetime(2026, 3, 29, 0, 59, 59, 0, UTC), datetime(2026, 3, 29, 1, 0, 1, 0, UTC)]
+    berlin = ZoneInfo("Europe/Berlin")
+    path = tmp_path / "kafka.log"
+    path.write_text(
+        "".join(
+            f"{runtime(at)} [{own(at.astimezone(berlin))}] {said}\n"
+            for at, said in zip(moments, SAID, strict=True)
+        )
+    )
+    found = [since for *_, since in held(path)]
+    assert all(
+        abs(one - at) < timedelta(milliseconds=3) for one, at in zip(found, moments, strict=True)
+    )
 
 
 @pytest.mark.parametrize("zone", ["IST", "CST", "BST", "AST"])
