@@ -23,13 +23,19 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 _MARKED = re.compile(f"^{MARK}", re.MULTILINE)
+#: The prompts of shells: a user and a host, a shell's name, a folder, or a sign alone.
+_PROMPT = (
+    r"(?:\(\S+\) )?(?:\[?(?:I have no name!|[\w.+-]+)@[\w.-]+"
+    r"[^\s$#%>]{0,200}(?: [^\s$#%>]{1,200})? ?|(?:ba|da|a|k|z)?sh(?:-[\d.]+)?|[~/]\S{0,200} ?)?[$#%>](?:\s|$)"
+)
 #: What others write between the lines of a command: loggers, the JVM, kubectl, a shell's prompt,
-#: and the line below the header of a pasted table.
+#: the line below the header of a pasted table, and Excel's about its separator.
 OTHERS = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|SLF4J[(:]|log4j:|(?:main )?(?:WARN|INFO|ERROR|DEBUG)\b"
     r"|W(?:ARNING|arning): |NOTE: |Picked up \w+:|(?:OpenJDK|Java HotSpot)\b.* warning: "
     r"|Defaulted container |Unable to use a TTY|PS \S*>|[A-Za-z]:\\\S*>"
-    r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-share)?-groups\.(?:sh|bat)\b|[|+:-]+$"
+    r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-[a-z]+)+\.(?:sh|bat)\b|[|+:-]+$|sep=.$"
+    rf"|command terminated with exit code |(?:Shared c|C)onnection to \S+ closed|{_PROMPT}"
 )
 #: Bytes that tell the encoding of a file.
 SAMPLE = 1 << 12

@@ -39,7 +39,7 @@ HEADERS = [
 #: A name of a column.
 HEADING = re.compile(r"\S+(?: \(ID\))?")
 #: What may stand between the cells of a table that was pasted from a sheet or a page.
-_DELIMITERS = ("\t", "|", ",")
+_DELIMITERS = ("\t", "|", ",", ";")
 _NOTHING = re.compile(r"Share group '.*' has no offset information\.")
 
 

@@ -49,6 +49,8 @@ _HEADERS = [
     [*_OF_MEMBERS, "ASSIGNMENT"],
     [*_OF_MEMBERS, "MEMBER-EPOCH", "ASSIGNMENT"],
 ]
+#: Two of these in a line make it a header, whatever stands between them.
+_HEADINGS = {word for one in (*_HEADERS, *HEADERS) for name in one for word in name.split()}
 _NUMBERS = {"GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS", "#PARTITIONS", "MEMBER-EPOCH"}
 _MAY_BE_EMPTY = {"COORDINATOR (ID)", "CLIENT-ID", "ASSIGNMENT", "PROTOCOL"}
 _NO_OFFSETS = re.compile(r"Share group '(?P<group>.*)' has no offset information\.")
@@ -184,7 +186,9 @@ class _Read:
 
     def _listed(self, number: int, line: str) -> None:
         """Take a line of ``--list``, which has names and nothing else."""
-        if _IS_ROW.search(line) or line.startswith(("Error", "Exception", "Caused by", "Option")):
+        is_header = len(_HEADINGS.intersection(re.split(r"[^\w#()-]+", line))) > 1
+        is_error = line.startswith(("Error", "Exception", "Caused by", "Option"))
+        if _IS_ROW.search(line) or is_header or is_error:
             raise _wrong(number, line)
         name = line.rstrip(" ")
         is_sentence = ": " in name or (" " in name and name.endswith(_SENTENCE))

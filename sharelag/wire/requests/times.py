@@ -2,7 +2,7 @@
 
 A line may have two times: the log's own, and the one that a container runtime or a collector put
 around it. The one next to the message is the log's. One with a zone beside it tells how far the log
-is from UTC, if it was written at once: what is shipped hours later tells nothing of a zone.
+is from UTC, if it was written at once: what is shipped hours later tells no zone.
 """
 
 from __future__ import annotations

@@ -160,6 +160,21 @@ BESIDE = [
     "PS C:\\kafka> .\\bin\\windows\\kafka-share-groups.bat --bootstrap-server b:1 --list",
     "$ kafka-share-groups.sh --bootstrap-server b:1 --list",
     "C:\\kafka>bin\\windows\\kafka-groups.bat --list",
+    "ops@bastion:~$",
+    "ops@bastion:~$ kubectl get pods",
+    "[root@kafka-0 kafka]# exit",
+    "I have no name!@kafka-0:/$ ",
+    "(venv) ops@mac ~ % ",
+    "$",
+    "# ",
+    "> exit",
+    "/ #",
+    "~/kafka $ ls",
+    "sh-5.1$ exit",
+    "bash-5.1# ",
+    "kafka-consumer-groups.sh --bootstrap-server b:1 --list",
+    "command terminated with exit code 1",
+    "Connection to bastion closed.",
 ]
 
 
@@ -177,6 +192,30 @@ def test_a_line_of_another_program_is_no_group_and_counted(
     said = command("groups", "--kafka-output", str(path)).stderr
     assert "2 lines that the command does not print, such as " in said
     assert line[:10].replace("\\", "\\\\") in said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ops@bastion",
+        "$billing",
+        "#1",
+        "a # b",
+        "100%",
+        "STATE",
+        "/opt/app",
+        "kafka-groups",
+        "a;b;c",
+    ],
+)
+def test_a_name_like_a_prompt_or_a_heading_is_one(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_text(f"{name}\n", "utf-8")
+    assert [row["group_id"] for row in told("groups", "--kafka-output", str(path))] == [name]
+    header = "GROUP".ljust(16) + "STATE"
+    path.write_text(f"{header}\n{name.ljust(16)}Stable\n", "utf-8")
+    (row,) = told("groups", "--kafka-output", str(path))
+    assert (row["group_id"], row["state"]) == (name, "Stable")
 
 
 @pytest.mark.parametrize(
@@ -233,6 +272,8 @@ def piped(*rows: list[str]) -> str:
 PASTED: dict[str, Callable[..., str]] = {
     "a sheet": lambda *rows: "\n".join("\t".join(row) for row in rows),
     "cells of CSV": lambda *rows: "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows),
+    "cells of European CSV": lambda *rows: "\n".join(";".join(row) for row in rows),
+    "CSV of Excel": lambda *rows: "sep=;\n" + "\n".join(";".join(row) for row in rows),
     "Markdown": piped,
     "psql": lambda *rows: piped(*rows).replace("|---", "+----").replace("----|", "----+"),
     "a list of a page": lambda *rows: "\n".join(
@@ -272,6 +313,11 @@ def test_tables_that_were_pasted(name: str, tmp_path: Path) -> None:
         "GROUP  STATE  COORDINATOR (ID)  #MEMBERS\nbilling  Stable  localhost:9092 (1)  2",
         "GROUP  TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG\nbilling  o  0  2  9  7",
         "GROUP  TYPE  PROTOCOL  STATE\nbilling  Share  share  Stable",
+        "GROUP;TOPIC;PARTITION;CURRENT-OFFSET;LOG-END-OFFSET;LAG\nbilling;o;0;2;9;7",
+        "GROUP,COORDINATOR (ID),ASSIGNMENT-STRATEGY,STATE,#MEMBERS\nbilling,b:1 (1),x,Stable,2",
+        "GROUP~COORDINATOR (ID)~STATE~#MEMBERS\nbilling~b:9092 (1)~Stable~2",
+        "GROUP;COORDINATOR (ID);STATE;#MEMBERS\nbilling;b:9092 (1);Stable",
+        "STATE;GROUP\nStable;billing",
         "  Cluster | Consumer Group | State\n----------+--------+-----\n lkc-1 | billing | STABLE",
         "bash: kafka-share-groups.sh: command not found",
         "'kafka-share-groups.bat' is not recognized as an internal or external command,",
