@@ -26,7 +26,8 @@ _MARKED = re.compile(f"^{MARK}", re.MULTILINE)
 #: The prompts of shells: a user and a host, a shell's name, a folder, or a sign alone.
 _PROMPT = (
     r"(?:\(\S+\) )?(?:\[?(?:I have no name!|[\w.+-]+)@[\w.-]+"
-    r"[^\s$#%>]{0,200}(?: [^\s$#%>]{1,200})? ?|(?:ba|da|a|k|z)?sh(?:-[\d.]+)?|[~/]\S{0,200} ?)?[$#%>](?:\s|$)"
+    r"[^\s$#%>]{0,200}(?: [^\s$#%>]{1,200})? ?"
+    r"|(?:ba|da|a|k|z)?sh(?:-[\d.]+)?|[~/]\S{0,200} ?)?[$#%>](?:\s|$)"
 )
 #: What others write between the lines of a command: loggers, the JVM, kubectl, a shell's prompt,
 #: the line below the header of a pasted table, and Excel's about its separator.

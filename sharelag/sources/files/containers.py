@@ -1,7 +1,8 @@
-"""Lines that container runtimes wrote: they put a time before each, and cut long ones.
+"""Lines that container runtimes and others wrote: they put text before each, and cut long ones.
 
 CRI marks a part with ``P`` and the last one with ``F``; in Docker's ``json-file`` a line without a
-line feed goes on in the next object. Both cut at 16 KiB, and streams may alternate.
+line feed goes on in the next object. Both cut at 16 KiB, and streams may alternate. Docker Compose,
+stern and syslog write names of containers and hosts before what a program printed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,16 @@ _IS_WRAPPED = re.compile(rb'^(?:\S+ std(?:out|err) [PF][ :]|\{"log":)', re.MULTI
 _ENDS = r"(?:^|[^\\])(?:\\\\)*\\n$"
 #: What runtimes and ``kubectl logs --timestamps`` write before a line.
 _BEFORE = r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [PF](?::\S*)? )?"
+#: How begins what Kafka's tools print: records, their places, segments, and the end.
+_PRINTED = (
+    r'\{\s*"(?:key|reject|timestamp|name)"\s*:|(?:CreateTime|LogAppendTime|Partition|Offset):-?\d'
+    r"|NO_TIMESTAMP\t|Dumping |\| offset: \d|Processed a total of "
+)
+#: Text that is nothing of a record or its place, which have brackets or tabs, and a blank.
+_LED = rf'^(?:[^{{}}"\r\n\t]*? )??({_PRINTED})'
+#: A logger wrote a line that has such a word before any bracket, whatever else is in it.
+LEVEL = r'^[^{}"\r\n]*\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b'
+_LINES = {name: re.compile(name, re.MULTILINE) for name in (_BEFORE, _LED, LEVEL)}
 _LOG = pa.schema([("log", pa.string())])
 #: Bytes that may wait for the end of a line.
 _MOST_WAITING = 64 << 20
@@ -37,9 +48,17 @@ def is_wrapped(begin: bytes) -> bool:
     return _IS_WRAPPED.search(begin) is not None
 
 
+def written_text(text: str) -> str:
+    """Return the text of a program, without what others put before its lines; see `written`."""
+    text = _LINES[_BEFORE].sub("", text)
+    return _LINES[_LED].sub(lambda led: led[0 if _LINES[LEVEL].match(led[0]) else 1], text)
+
+
 def written(lines: pa.Array) -> pa.Array:
-    """Return what the program in the container wrote, without what its runtime put around it."""
+    """Return the lines of a program, without what its runtime or others put around them."""
     lines = pc.replace_substring_regex(lines, _BEFORE, "")
+    is_logged = pc.match_substring_regex(lines, LEVEL)
+    lines = pc.if_else(is_logged, lines, pc.replace_substring_regex(lines, _LED, r"\1"))
     is_docker = pc.starts_with(lines, '{"log":')
     if not pc.any(is_docker).as_py():
         return lines

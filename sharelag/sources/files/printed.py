@@ -21,6 +21,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas.arrow import one_batch
+from sharelag.sources.files.containers import LEVEL, written_text
 from sharelag.sources.files.printed_pieces import (
     DELETE,
     KEY,
@@ -43,8 +44,12 @@ _BEGIN = re.compile(r'\{\s*"(?:key|reject)"\s*:')
 _WHERE = re.compile(r"(?:CreateTime:-?\d+\t)?Partition:(\d{1,9})\tOffset:(\d{1,18})\t$")
 #: What a consumer says at its end, and what is between the objects of a list.
 _ENDS, _OF_LIST = "Processed a total of", ("[", "]", ",")
-#: What kubectl and container runtimes write before an object.
-_OF_RUNTIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)(?: std(?:out|err) [PF])?")
+#: A line of another program, maybe behind the name of its container; no end of a record.
+_OF_OTHERS = re.compile(
+    rf'(?:[^\s{{}}"]{{1,200}}\s{{1,9}}){{0,12}}?(?:\[\d{{4}}-|{OTHERS.pattern})'
+)
+#: What the end of a record has that was cut, before any other object.
+_OF_RECORD = re.compile(r'"\w+":|\}$')
 _PLACES = ("CreateTime:", "Partition:", "Offset:")
 #: Characters that may be read again, for each of a text, because an object is not whole and
 #: another may begin in it; and how many an object counts that does not say where it breaks.
@@ -120,7 +125,7 @@ def _batch(rows: list[_Row]) -> pa.RecordBatch:
 
 
 def _plain(octets: bytes) -> str:
-    return text_of(octets, "replace").lstrip()
+    return written_text(text_of(octets, "replace")).lstrip()
 
 
 def _dump_begins(text: str) -> bool:
@@ -184,9 +189,7 @@ def _objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str
 def _is_logged(line: str) -> bool:
     """Whether a line, or the part of it that precedes an object, is passed over."""
     words = line.strip()
-    if not words or words in _OF_LIST or _OF_RUNTIME.fullmatch(words):
-        return True
-    if words.startswith(("[", _ENDS)) or OTHERS.match(words):
+    if not words or words in _OF_LIST or words.startswith(_ENDS) or _is_of_others(words):
         return True
     return words.startswith(_PLACES) and "\t" in line[len(line.rstrip()) :]
 
@@ -194,9 +197,14 @@ def _is_logged(line: str) -> bool:
 def _has_object(begin: str) -> bool:
     """Whether the line that begins so is one of a log, and has an object in it."""
     words = begin.strip()
-    if words in _OF_LIST or _OF_RUNTIME.fullmatch(words):
+    return words not in _OF_LIST and _is_of_others(words)
+
+
+def _is_of_others(words: str) -> bool:
+    """Whether another program wrote a line, and without a level no end of a record is in it."""
+    if words[:1] != "[" and not _OF_OTHERS.match(words):
         return False
-    return words.startswith("[") or OTHERS.match(words) is not None
+    return re.match(LEVEL, words) is not None or not _OF_RECORD.search(words)
 
 
 def _end_of_line(text: str, at: int) -> int:

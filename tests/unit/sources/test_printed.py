@@ -14,6 +14,7 @@ import pytest
 
 from sharelag import open as open_workbench
 from sharelag.errors import InputError
+from sharelag.sources.files.consumed import ConsumedLog
 from sharelag.sources.files.printed import is_printed, read_printed
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -265,6 +266,64 @@ def test_where_a_consumer_prints_the_place_it_is_that_of_the_record(tmp_path: Pa
     assert found.column("partition").to_pylist() == [3, 4]
     assert found.column("offset").to_pylist() == [17, 2]
     assert decode_arrow(found).records.num_rows == 2
+
+
+#: What stands before each line of a program, of its own and of others.
+LED: dict[str, str] = {
+    "compose": "kafka-1  | ",
+    "compose with colours off": "broker-1-1 | ",
+    "stern": "broker-0 kafka ",
+    "kubectl with a prefix": "[pod/broker-0/kafka] ",
+    "syslog": "Nov 21 10:00:00 host kafka[7]: ",
+    "syslog with a year": "2026-11-21T10:00:00.123456+01:00 host kafka[7]: ",
+    "syslog of RFC 5424": "<7>1 2026-11-21T10:00:00.123456Z host kafka 7 - - ",
+    "journal": "Nov 21 10:00:00.123456 host kafka[7]: ",
+    "CRI": "2026-11-21T09:00:00.1+01:00 stdout F ",
+    "compose with times": "kafka-1  | 2026-11-21T09:00:00.123456789Z ",
+}
+OF_OTHERS = [
+    "SLF4J: Class path contains multiple SLF4J bindings.",
+    "Picked up JAVA_TOOL_OPTIONS: -Xmx1g",
+    "[2026-11-24 07:00:00,000] WARN no such setting (org.apache.kafka.tools)",
+    '[2026-11-24 07:00:00,000] WARN It has {"key": 1} (org.apache.kafka.tools)',
+    "Processed a total of 4 messages",
+]
+
+
+def led(folder: Path, begin: str, lines: list[str]) -> Path:
+    return file(folder, "".join(f"{begin}{line}\n" for line in lines))
+
+
+@pytest.mark.parametrize("name", LED)
+def test_what_stands_before_lines_is_nothing_of_records(name: str, tmp_path: Path) -> None:
+    expected = read_printed(file(tmp_path, FORMATTED))
+    path = led(tmp_path, LED[name], [*OF_OTHERS[:3], FIRST, OF_OTHERS[3], *OTHERS, OF_OTHERS[4]])
+    assert is_printed(path)
+    assert read_printed(path).equals(expected)
+    placed = [f"CreateTime:5\tPartition:3\tOffset:{n}\t{one}" for n, one in enumerate(OTHERS)]
+    assert read_printed(led(tmp_path, LED[name], placed)).column("partition").to_pylist() == [3] * 3
+    dumped = read_printed(file(tmp_path, DUMPED))
+    path = led(tmp_path, LED[name], DUMPED.splitlines())
+    assert is_printed(path)
+    assert read_printed(path).equals(dumped)
+
+
+@pytest.mark.parametrize("name", LED)
+def test_what_is_cut_behind_a_prefix_is_a_reject(name: str, tmp_path: Path) -> None:
+    for cut in (FIRST[50:], FIRST[:50], OTHERS[1][90:]):
+        found = decode_arrow(read_printed(led(tmp_path, LED[name], [FIRST, cut, OTHERS[0]])))
+        assert found.rejects.num_rows == 1
+        assert found.records.num_rows == 2
+
+
+@pytest.mark.parametrize("name", LED)
+def test_what_stands_before_lines_is_nothing_of_deliveries(name: str, tmp_path: Path) -> None:
+    deliveries = [f"Partition:0\tOffset:{n}\tDelivery:1\tv" for n in range(3)]
+    log = ConsumedLog(led(tmp_path, LED[name], [*OF_OTHERS, *deliveries]))
+    assert log.tables["deliveries"].column("offset").to_pylist() == [0, 1, 2]
+    logged = log.path.read_text("utf-8").replace("Partition:", "INFO got Partition:")
+    log.path.write_text(logged, "utf-8")
+    assert ConsumedLog(log.path).tables["deliveries"].num_rows == 0
 
 
 @pytest.mark.parametrize(
