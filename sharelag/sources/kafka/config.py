@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sharelag.errors import ConfigError, listed
-from sharelag.sources.kafka.java_settings import to_librdkafka
+from sharelag.sources.kafka.java_settings import as_written, to_librdkafka
 from sharelag.sources.kafka.patience import Patience
 from sharelag.sources.kafka.providers import resolved
 from sharelag.sources.texts import read_text
@@ -33,7 +33,7 @@ _PUBLIC = frozenset(
 )
 #: How the names of Java's settings begin that say how to reach brokers.
 _CONNECTING = ("client.", "security.", "sasl.", "ssl.")
-_MASK = "********"
+MASK = "********"
 #: What a setting's name looks like; anything else may be the rest of a broken line.
 _NAME = re.compile(r"[a-z_]+|[a-z0-9_]+([.-][a-z0-9_-]+)+")
 _BROKEN = "part of a password, on a line that is broken in two"
@@ -68,7 +68,7 @@ class ClientConfig:
 
     def public(self) -> dict[str, Any]:
         """Return the settings for captures and messages, with possible secrets masked."""
-        return {name: value if name in _PUBLIC else _MASK for name, value in self.settings.items()}
+        return {name: value if name in _PUBLIC else MASK for name, value in self.settings.items()}
 
     @property
     def is_public(self) -> bool:
@@ -147,8 +147,9 @@ def client_config(
     try:
         settings, unknown = _known({"client.id": "sharelag"} | to_librdkafka(named))
     except ConfigError as error:
-        raise ConfigError(f"{error}; look for {_BROKEN}" if odd else str(error)) from None
-    _note_ignored(unknown, odd)
+        said = as_written(str(error), named)
+        raise ConfigError(f"{said}; look for {_BROKEN}" if odd else said) from None
+    _note_ignored([as_written(name, named) for name in unknown], odd)
     java = properties | {"bootstrap.servers": servers}
     return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, command_config, java)
 
@@ -222,7 +223,7 @@ def _known(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             AdminClient(requested | {"log_level": 0})
             return known, unknown
         except KafkaException as error:
-            why = error.args[0].str().strip().removeprefix("Failed to create producer: ")
+            why = re.sub(r"^Failed to create [a-z ]+: ", "", error.args[0].str().strip())
         if (found := _UNKNOWN.fullmatch(why)) and found[1] in known:
             unknown.append(found[1])
             del known[found[1]]

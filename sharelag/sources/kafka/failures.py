@@ -17,7 +17,7 @@ from sharelag.errors import (
     TopicMissingError,
 )
 from sharelag.model.kafka_errors import ERRORS, Kind, of_kind
-from sharelag.sources.kafka.config import ClientConfig
+from sharelag.sources.kafka.config import MASK, ClientConfig
 from sharelag.sources.kafka.tls import distrust, needs_tls
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
@@ -31,10 +31,10 @@ _NO_TOPIC = {
 }
 #: How the client library begins what it says of a broker that metadata name, with its id.
 _NAMED = re.compile(r"(?:\w+://)?(\S+:\d+)/(\d+): ")
-
-
 #: What the client library takes the beginning of another protocol's answer for.
 _SIZE = re.compile(r"Invalid response size (\d{1,10}) ")
+#: How it begins what the endpoint of tokens, and no broker, said.
+_UNFETCHED = "Failed to acquire SASL OAUTHBEARER token: "
 _SILENT = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 
 
@@ -72,6 +72,8 @@ def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
     if known is None:
         return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
     advice = known.what_to_do(what)
+    if is_refusal(error) and error.str().startswith(_UNFETCHED):
+        return tokenless(config, error.str().removeprefix(_UNFETCHED))
     if is_refusal(error):
         return AuthenticationError(
             f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"
@@ -86,6 +88,16 @@ def explain(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
     if code in UNREACHABLE | LOGIN:
         return unreachable(config, error)
     return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
+
+
+def tokenless(config: ClientConfig, why: str) -> AuthenticationError:
+    """Return the error for a token that was not fetched; why may say what the endpoint answered."""
+    if secret := str(config.settings.get("sasl.oauthbearer.client.secret", "")):
+        why = why.replace(secret, MASK)
+    return AuthenticationError(
+        f"no token came from sasl.oauthbearer.token.endpoint.url ({why}), so no broker was asked: "
+        "check that address, and the client's id and secret, in --command-config"
+    )
 
 
 def missing(topic: str) -> TopicMissingError:

@@ -28,6 +28,12 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
+#: Names of settings in Java from which others come that librdkafka checks.
+_SOURCES = {new: old for old, new in _RENAMED.items()} | {
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.key.location": "ssl.keystore.location",
+}
 #: Ignored: they configure a Java process, producing or group membership, and do not affect reading
 #: uncommitted records from given offsets without a group.
 _IGNORED = frozenset(
@@ -183,6 +189,14 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
         if name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES):
             done[_RENAMED.get(name, name)] = value
     return {name: _within_limits(name, value) for name, value in done.items()}
+
+
+def as_written(text: str, properties: Mapping[str, str]) -> str:
+    """Return a text about librdkafka's settings, in the names of the properties they come from."""
+    names = {
+        new: old for new, old in _SOURCES.items() if old in properties and new not in properties
+    }
+    return re.sub(r"[a-z0-9_]+(?:\.[a-z0-9_]+)+", lambda name: names.get(name[0], name[0]), text)
 
 
 def _within_limits(name: str, value: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -368,11 +369,31 @@ def test_java_settings_that_would_mean_something_else_are_refused(name: str) -> 
         ("security.protocol", "SSSL"),
         ("check.crcs", "maybe"),
         ("sasl.mechanism", "PLANE"),
+        ("request.timeout.ms", "abc"),
+        ("socket.timeout.ms", "abc"),
+        ("fetch.max.wait.ms", "abc"),
+        ("max.partition.fetch.bytes", "abc"),
+        ("receive.buffer.bytes", ""),
+        ("send.buffer.bytes", "x"),
+        ("ssl.endpoint.identification.algorithm", "x"),
+        ("ssl.keystore.certificate.chain", "x"),
+        ("ssl.keystore.key", "x"),
+        ("ssl.truststore.certificates", "x"),
+        ("ssl.truststore.location", "x"),
+        ("ssl.keystore.location", "x"),
     ],
 )
-def test_a_setting_with_a_value_nobody_knows_is_named(name: str, value: str) -> None:
-    message = _refusal({name: value})
-    assert name in message
+def test_a_setting_with_a_value_nobody_knows_is_named(
+    name: str, value: str, tmp_path: Path
+) -> None:
+    if name.endswith(".location"):  # a file that has no certificate
+        path = tmp_path / "store.pem"
+        path.write_text(value, "utf-8")
+        value = str(path)
+    secure = {"security.protocol": "SSL"} if name.startswith("ssl.") else {}
+    message = _refusal(secure | {name: value})
+    found = set(re.findall(r"[a-z]+(?:\.[a-z0-9]+)+", message.replace(str(tmp_path), "")))
+    assert found - {"store.pem"} == {name}
     assert "--command-config" in message
 
 

@@ -136,3 +136,45 @@ def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
     found = said("no.such.host.invalid:9092", tmp_path, "")
     assert "Failed to resolve 'no.such.host.invalid:9092'" in found
     assert "check the address" in found
+
+
+#: What an endpoint of tokens answers, and what is said of it; none answers with a token.
+ENDPOINTS = [
+    (b"401 Unauthorized", b'{"error":"invalid_client: hunter2"}', '"invalid_client: ********"'),
+    (b"200 OK", b"<html>", "Response is not JSON encoded"),
+    (b"200 OK", b'{"expires":1}', "Response is not JSON encoded"),
+]
+
+
+def without_token(url: str, folder: Path) -> str:
+    settings = (
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url={url}\n"
+        "sasl.oauthbearer.client.credentials.client.id=me\n"
+        "sasl.oauthbearer.client.credentials.client.secret=hunter2\n"
+    )
+    found = said("127.0.0.1:1", folder, settings)
+    assert "no token came from sasl.oauthbearer.token.endpoint.url (" in found
+    assert "so no broker was asked: check that address" in found
+    assert "refused our credentials" not in found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://me:hunter2@no.such.host.invalid/token", "Could not resolve host: no.such.host"),
+        ("http://127.0.0.1:1/token", "Could not connect to server"),
+        ("ftp://127.0.0.1:1/token", 'Protocol "ftp"'),
+    ],
+)
+def test_an_endpoint_of_tokens_that_is_not_reached(url: str, words: str, tmp_path: Path) -> None:
+    assert words in without_token(url, tmp_path)
+
+
+@pytest.mark.parametrize(("status", "body", "words"), ENDPOINTS)
+def test_an_endpoint_that_gives_no_token(
+    status: bytes, body: bytes, words: str, listen: Callable[[Answer], str], tmp_path: Path
+) -> None:
+    head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+    assert words in without_token(f"http://{listen(says(head + body))}/token", tmp_path)
