@@ -64,7 +64,7 @@ class Queues:
         )
 
     def problem(self, topic: str) -> Problem | None:
-        """Say first why brokers give up letters to a topic; None also where too little is known.
+        """Say first why letters to a topic are lost; None also if too little is known.
 
         Notes
         -----
@@ -78,14 +78,14 @@ class Queues:
             why = f"brokers write no letters while {SHARE_VERSION} is {level}"
             hint = f"turn them on with kafka-features.sh upgrade --feature {SHARE_VERSION}=2"
         elif not is_topic_name(topic):
-            why = f"no topic can be called {topic}, so letters are given up"
+            why = f"no topic can be called {topic}, so letters are lost"
             hint = "name a topic of at most 249 letters, digits, dots, dashes and underscores"
         elif prefix and not topic.startswith(prefix):
-            why = f"{topic} does not begin with {PREFIX} = {prefix}, so letters are given up"
+            why = f"{topic} does not begin with {PREFIX} = {prefix}, so letters are lost"
             hint = "name a topic that does"
         elif source == MISSING and created != "true":
             why = f"the topic {topic} does not exist"
-            hint = f"create it with {ENABLED}=true, since brokers give letters up until it is there"
+            hint = f"create it with {ENABLED}=true, since letters are lost until it is there"
             hint += f" ({CREATED} is {created or 'not known'})"
         elif source != MISSING and enabled == "false":
             why = f"brokers write no letters to {topic}"

@@ -33,7 +33,7 @@ _NO_TOPIC = {
 _NAMED = re.compile(r"(?:\w+://)?(\S+:\d+)/(\d+): ")
 #: What the client library takes the beginning of another protocol's answer for.
 _SIZE = re.compile(r"Invalid response size (\d{1,10}) ")
-#: How it begins what the endpoint of tokens, and no broker, said.
+#: How it begins what an endpoint of tokens said, not a broker.
 _UNFETCHED = "Failed to acquire SASL OAUTHBEARER token: "
 _SILENT = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 
@@ -95,8 +95,8 @@ def tokenless(config: ClientConfig, why: str) -> AuthenticationError:
     if secret := str(config.settings.get("sasl.oauthbearer.client.secret", "")):
         why = why.replace(secret, MASK)
     return AuthenticationError(
-        f"no token came from sasl.oauthbearer.token.endpoint.url ({why}), so no broker was asked: "
-        "check that address, and the client's id and secret, in --command-config"
+        f"no token came from sasl.oauthbearer.token.endpoint.url ({why}), so no broker was "
+        "contacted: check that address, and the client's id and secret, in --command-config"
     )
 
 

@@ -295,9 +295,7 @@ def test_a_queue_that_takes_no_letters_is_a_problem(
 def test_a_queue_that_is_given_is_checked_as_if_it_were_set() -> None:
     name, prefix = f"{QUEUE}.topic.name", f"{QUEUE}.topic.name.prefix"
     (row,) = check_given({name: "letters"}, "4.4").to_pylist()
-    assert row["problem"] == (
-        f"letters does not begin with {prefix} = dlq., so letters are given up"
-    )
+    assert row["problem"] == f"letters does not begin with {prefix} = dlq., so letters are lost"
     rows = check_given({name: "letters", prefix: ""}, "4.4").to_pylist()
     assert [row["problem"] for row in rows] == [None, None]
     missing = ("topic", "dlq.new", f"{QUEUE}.group.enable", "false", "missing")

@@ -155,7 +155,7 @@ def without_token(url: str, folder: Path) -> str:
     )
     found = said("127.0.0.1:1", folder, settings)
     assert "no token came from sasl.oauthbearer.token.endpoint.url (" in found
-    assert "so no broker was asked: check that address" in found
+    assert "so no broker was contacted: check that address" in found
     assert "refused our credentials" not in found
     return found
 
