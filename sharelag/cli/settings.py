@@ -155,7 +155,7 @@ def _in_force(
 
 
 def _note_version(given: dict[str, str], judged: Basis, version: str | None) -> None:
-    """Print by which version values were judged; where nobody gave one, also which others differ."""
+    """Print by which version values were judged, and where nobody gave one, which differ."""
     from sharelag.model.settings import differing
 
     tell(terminal(f"checked as Kafka {judged}"))
