@@ -294,7 +294,9 @@ def _unknown_defects(why: str) -> Check:
         "warn",
         "known defects",
         f"unknown: {why} than the releases whose defects are known, {FIRST} to {NEWEST}",
-        "name a version of these with --kafka-version, or use a newer sharelag",
+        "upgrade the brokers, as 4.0 has share groups as early access alone"
+        if why.endswith("older")
+        else "use a newer sharelag, or name a version with --kafka-version",
     )
 
 
