@@ -28,7 +28,7 @@ _COMMANDS = {
     "window_full": "windows --picture",
     "start_beyond_end": "plan-reset --to-latest",
     "lock_expiry": "settings",
-    "letters_lost": "dlq",
+    "letters_lost": "settings",
     "open_transaction": "explain",
     "markers": "reconcile",
     "compaction_holes": "reconcile",

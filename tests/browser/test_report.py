@@ -531,6 +531,7 @@ def test_a_failure_is_a_page_that_says_why_and_what_next(
     seen.assert_quiet()
 
 
+@pytest.mark.exhaustive
 def test_missing_records_are_reported(browser: Browser, tmp_path: Path) -> None:
     """A gap in the state topic is no failure: the newest records count, and it is reported."""
     capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))

@@ -337,6 +337,7 @@ def test_pruned_under_a_stopped_archive_and_then_killed(
 # ---- the real topics -----------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_state_and_members_as_they_are_and_lag_of_the_past(
     broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path
 ) -> None:

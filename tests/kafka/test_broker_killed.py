@@ -105,6 +105,7 @@ def state_of(topic_id: str, partition: int) -> int:
     return state_partition(SharePartition("billing", topic_id, partition), STATE_PARTITIONS)
 
 
+@pytest.mark.exhaustive
 def test_an_answer_in_part_says_so_while_leaders_move(
     cluster: KafkaCluster, injected: Inject, tmp_path: Path
 ) -> None:
@@ -172,7 +173,16 @@ def test_an_answer_in_part_says_so_while_leaders_move(
     assert wrong == 0
 
 
-@pytest.mark.parametrize("command", ["lag", "windows", "explain", "progress", "health"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "lag",
+        *(
+            pytest.param(one, marks=pytest.mark.exhaustive)
+            for one in ("windows", "explain", "progress", "health")
+        ),
+    ],
+)
 def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
     cluster: KafkaCluster, command: str, injected: Inject
 ) -> None:

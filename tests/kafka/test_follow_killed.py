@@ -44,7 +44,8 @@ def may_follow(archive: Path) -> bool:
         return is_free
 
 
-@pytest.mark.parametrize("is_at_work", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("is_at_work", [True, False])
+@pytest.mark.exhaustive
 def test_killing_python_ends_its_jvm_and_workers(
     broker: KafkaBroker, tmp_path: Path, is_at_work: bool, injected: Inject
 ) -> None:

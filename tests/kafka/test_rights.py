@@ -127,7 +127,7 @@ def test_every_command_fails_where_the_preflight_says_so(
     group = ["--group", "billing"]
     lines = {
         "capture": ["capture", str(tmp_path / "capture")],
-        "check": ["check", "--rules", str(rules)],
+        "check": ["check", "--rules", str(rules), *group],
         "dlq": ["dlq", *group, "--queue", "orders"],
         "export": ["export", "prometheus", "--brief", "--textfile", str(tmp_path / "x.prom")],
         "peek": ["peek", "billing", "orders:0:0"],

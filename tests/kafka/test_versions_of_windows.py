@@ -186,7 +186,7 @@ def many(record: generators.Record) -> generators.Record:
     return key, value[:-1] + b"\x91\x4e" + b"".join(tags)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.exhaustive)])
 def test_the_number_of_tags_is_read_or_refused_by_version(
     engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -231,6 +231,7 @@ def check(windows: pa.Table, theirs: Held) -> None:
     assert {key: batches for key, batches in mine.items() if key in theirs} == theirs
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_is_asked_for_its_version(
     drawn: pa.RecordBatch, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -129,6 +129,7 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
 
 
+@pytest.mark.exhaustive
 def test_a_query_of_our_source_goes_on_after_a_restart(
     broker: KafkaBroker, spark: SparkSession, group: str, tmp_path: Path
 ) -> None:
@@ -155,6 +156,7 @@ def _lags(described: str) -> dict[tuple[str, int], int | None]:
     return {(row["topic"], row["partition"]): row["lag"] for row in parse_describe(described)}
 
 
+@pytest.mark.exhaustive
 def test_records_pruned_unread_are_no_loss(
     broker: KafkaBroker, spark: SparkSession, tmp_path: Path
 ) -> None:

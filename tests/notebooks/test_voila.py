@@ -124,6 +124,7 @@ def test_every_notebook_is_a_page(name: str, voila: str, browser: Browser) -> No
     watched.page.close()
 
 
+@pytest.mark.exhaustive
 def test_a_failure_is_a_sentence_and_dark_where_the_system_is(voila: str, browser: Browser) -> None:
     watched = Watched(browser, color_scheme="dark")
     page = watched.page

@@ -60,6 +60,7 @@ def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
     assert [line.split()[5] for line in done.stdout.splitlines()[1:3]] == ["10510", "2011"]
 
 
+@pytest.mark.exhaustive
 def test_the_demo_says_how_its_groups_are_and_names_its_report(tmp_path: Path) -> None:
     done = command("demo", "--engine", "spark", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr

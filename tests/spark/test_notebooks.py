@@ -30,7 +30,17 @@ def run(name: str, **parameters: Any) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("name", AS_THEY_ARE)
+#: Those that take long.
+LONG = ("08_consumer_group_or_share_group", "10_your_own_cluster")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=pytest.mark.exhaustive) if one in LONG else one
+        for one in AS_THEY_ARE
+    ],
+)
 def test_it_runs_as_it_is(name: str) -> None:
     assert run(name)["sharelag"] is sharelag
 

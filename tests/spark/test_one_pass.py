@@ -88,6 +88,7 @@ def rows(frame: DataFrame, schema: pa.Schema) -> list[Any]:
     return sorted(found.to_pylist(), key=str)
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_calls_changes_nothing(raw: DataFrame, ends: DataFrame) -> None:
     decoded = sharelag.decode(raw).records
     stored = raw.sparkSession.createDataFrame(decoded.toArrow())

@@ -127,7 +127,10 @@ def test_what_one_engine_refuses_the_other_refuses_in_the_same_words(
         assert said[0] == said[1], name
 
 
-@pytest.mark.parametrize("place", ["poison", "tests/data/partitioned-by-topic/raw"])
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param("poison", marks=pytest.mark.exhaustive), "tests/data/partitioned-by-topic/raw"],
+)
 def test_settings_of_a_session_change_no_answer(spark: SparkSession, place: str) -> None:
     """Every table of a capture, and of raw records in folders by topic and partition."""
     with sharelag.open(place, spark=spark) as plain:

@@ -94,6 +94,7 @@ print(before, len(gc.get_objects()))
     assert after < before / 10
 
 
+@pytest.mark.exhaustive
 def test_workers_with_another_python_are_a_sentence_that_names_it(tmp_path: Path) -> None:
     bare = interpreter(tmp_path / "bare")
     cluster = interpreter(tmp_path / "cluster", *OF_PYSPARK)

@@ -64,6 +64,7 @@ print(json.dumps([[one.returncode, one.stdout, one.stderr] for one in done]))
 """
 
 
+@pytest.mark.exhaustive
 def test_the_command_line_answers_or_says_what_to_install() -> None:
     commands = [*(command for command, _ in ANSWERED), *REFUSED]
     found = json.loads(run(_COMMANDS, given=json.dumps(commands)).stdout)

@@ -114,6 +114,7 @@ def runner(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Runner]:
         yield made
 
 
+@pytest.mark.exhaustive
 def test_killed_at_random_moments(runner: Runner) -> None:
     chance = random.Random(932)
     longest = (runner.run(), runner.run())[1]  # the first one finds nothing ready

@@ -119,6 +119,7 @@ def test_a_notebook_that_shows_everything(
     assert leaks(tmp_path / "out", *said, repr(made)) == []
 
 
+@pytest.mark.exhaustive
 def test_of_the_command_against_a_cluster_that_does_not_answer(
     properties: Path, tmp_path: Path
 ) -> None:

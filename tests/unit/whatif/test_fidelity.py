@@ -36,6 +36,7 @@ def compare(experiment: Experiment, real: dict[str, list[Run]]) -> Comparison:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_simulator_is_as_near_as_it_should_be(real: dict[str, list[Run]]) -> None:
     comparisons = [compare(experiment, real) for experiment in EXPERIMENTS.values()]
     print(table(comparisons))

@@ -50,8 +50,8 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     known: list[bool] = []
     latest_positions = positions.latest_positions
 
-    def noted(raw: object) -> object:
-        found = latest_positions(raw)  # type: ignore[arg-type]
+    def noted(raw: object, **given: object) -> object:
+        found = latest_positions(raw, **given)  # type: ignore[arg-type]
         known.append(found is not None)
         return found
 

@@ -477,7 +477,9 @@ def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     assert all(name in line for line in shown[2:5])
     assert "more rows in .table; shown are those with a PROBLEM" in checked.to_text(3)
     both = {"share.delivery.count.limit": 7, "share.isolation.level": "read_committed"}
-    (note,) = demo.settings("billing", given=both).notes
+    assumed, *refusals, note = demo.settings("billing", given=both).notes
+    assert assumed.startswith("Checked as Kafka ")
+    assert all(" would refuse that (share.delivery.count.limit: " in one for one in refusals)
     assert note.startswith("Kafka's command: kafka-configs.sh --bootstrap-server HOST:PORT ")
     values = "share.delivery.count.limit=7,share.isolation.level=read_committed"
     assert note.endswith(f"--entity-name billing --alter --add-config {values}")
