@@ -26,7 +26,7 @@ from sharelag.cli.output import note, write
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import ShareLagError
-from sharelag.model.versions import NEWEST, is_newer
+from sharelag.model.versions import NEWEST, has_reached
 from sharelag.tables.words import terminal
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def doctor(
     if rights:
         if config is None:
             raise click.UsageError("--rights asks a cluster: add --bootstrap-server HOST:PORT.")
-        if kafka_version:
+        if kafka_version is not None:
             raise click.UsageError("--kafka-version with --rights: remove one of them.")
         from sharelag.sources.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
@@ -154,7 +154,7 @@ def checks(config: ClientConfig | None = None, kafka_version: str | None = None)
         java = java._replace(verdict="warn", advice=advice)
     yield java
     yield _spark()
-    if kafka_version:
+    if kafka_version is not None:
         yield from _defects(kafka_version)
     if config is None:
         yield Check(
@@ -284,15 +284,19 @@ def _features(config: ClientConfig, with_defects: bool = True) -> Iterator[Check
     if found.release is not None:
         yield from _defects(found.release)
     elif "metadata.version" in found.supported:
-        yield _unknown_defects("the brokers are")
+        yield _unknown_defects("the brokers are newer")
 
 
-def _unknown_defects(which: str) -> Check:
+def _unknown_defects(why: str) -> Check:
+    from sharelag.model.defects import FIRST
+
     return Check(
         "warn",
         "known defects",
-        f"unknown: {which} newer than Kafka {NEWEST}",
-        "use a newer sharelag, or name a version with --kafka-version",
+        f"unknown: {why} than the releases whose defects are known, {FIRST} to {NEWEST}",
+        "upgrade the brokers, as 4.0 has share groups as early access alone"
+        if why.endswith("older")
+        else "use a newer sharelag, or name a version with --kafka-version",
     )
 
 
@@ -300,10 +304,11 @@ def _defects(kafka_version: str) -> Iterator[Check]:
     """The defects of a version, or of a release, some patches of which may have them."""
     from sharelag.model.defects import known_defects
 
-    if is_newer(kafka_version):
-        yield _unknown_defects(f"Kafka {kafka_version} is")
-        return
     there = known_defects(kafka_version)
+    if there is None:
+        how = "newer" if has_reached(kafka_version, NEWEST) else "older"
+        yield _unknown_defects(f"Kafka {kafka_version} is {how}")
+        return
     if not there:
         yield Check("ok", "known defects", f"none of share groups in Kafka {kafka_version}")
     for defect, is_certain in there:

@@ -9,7 +9,7 @@ import click
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
 from sharelag.cli.telling import tell
-from sharelag.model.versions import NEWEST, is_newer
+from sharelag.model.versions import NEWEST, basis
 from sharelag.tables import views
 
 
@@ -31,16 +31,14 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     from sharelag.metrics.linted import linted_arrow
     from sharelag.model.kafka_commands import check_command
     from sharelag.tables.lines import each_row, lines
-    from sharelag.tables.words import counted
+    from sharelag.tables.words import counted, terminal
 
     start_local()
     words = shlex.split(line[0]) if len(line) == 1 else line
-    checked = check_command(words, kafka_version)
+    judged = basis(kafka_version)
+    checked = check_command(words, judged.version)
     write(lines(each_row(linted_arrow(checked)), output, views.LINTED.columns))
     count = len(checked.problems)
     why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
-    whose = kafka_version or f"{NEWEST}, which is assumed without --kafka-version,"
-    if kafka_version and is_newer(kafka_version):
-        whose = f"{NEWEST}, the newest that is known,"
-    tell(f"{checked.tool.name} of Kafka {whose} {why}")
+    tell(terminal(f"{checked.tool.name} of Kafka {judged}{',' if judged.why else ''} {why}"))
     return int(bool(checked.problems))

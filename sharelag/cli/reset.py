@@ -36,6 +36,12 @@ _MEMBERS = click.option(
     help="For --simulate: with so many members; else as many as there are now.",
 )
 
+_KAFKA_VERSION = click.option(
+    "--kafka-version",
+    metavar="VERSION",
+    help="Of Kafka's command, such as 4.3.1; else that of the input.",
+)
+
 
 @click.command("plan-reset")
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
@@ -78,11 +84,7 @@ _MEMBERS = click.option(
 )
 @_SIMULATE
 @_MEMBERS
-@click.option(
-    "--kafka-version",
-    metavar="VERSION",
-    help="Of Kafka's command, such as 4.3.1; else that of the cluster, or the newest.",
-)
+@_KAFKA_VERSION
 def plan_reset(
     output: str,
     engine: str,
@@ -138,6 +140,7 @@ def plan_reset(
 )
 @_SIMULATE
 @_MEMBERS
+@_KAFKA_VERSION
 def plan_delete(
     output: str,
     engine: str,
@@ -145,6 +148,7 @@ def plan_delete(
     topics: tuple[str, ...],
     simulate: bool,
     members: int | None,
+    kafka_version: str | None,
     **options: Any,
 ) -> None:
     """Show what a deletion of a group, or of its offsets, would do. It writes nothing.
@@ -159,7 +163,9 @@ def plan_delete(
     source = source_of(options)
     with reading_bar(source) as read:
         bench = open_workbench(read, engine=start(engine, source), groups=group)
-        result = bench.plan_delete(group, topics, simulate=simulate, members=members)
+        result = bench.plan_delete(
+            group, topics, simulate=simulate, members=members, kafka_version=kafka_version
+        )
     _print(result, output)
 
 

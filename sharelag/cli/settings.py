@@ -24,9 +24,9 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import InputError
-from sharelag.model.settings.catalogue import PROFILES
+from sharelag.model.settings.catalogue import FIRST, PROPOSED
 from sharelag.model.settings.queues import queues_of
-from sharelag.model.versions import NEWEST
+from sharelag.model.versions import NEWEST, Basis, basis
 from sharelag.tables import views
 from sharelag.tables.words import terminal
 
@@ -48,9 +48,9 @@ _ANY_GROUP = "GROUP"
 )
 @click.option(
     "--kafka-version",
-    type=click.Choice(PROFILES),
-    help="Settings of this version, for --set without an input; draft: KIP-932 while under "
-    f"discussion.  [default: {NEWEST}]",
+    metavar="VERSION",
+    help="Judge by the settings of this version, such as 4.3.1. Without it by those of the input's "
+    f"version, or of {NEWEST}; draft, without an input: KIP-932 while under discussion.",
 )
 @click.option(
     "--consumer-config",
@@ -78,18 +78,18 @@ def settings(
 ) -> int:
     """Show the settings in force for each group, where they come from, and what conflicts.
 
-    With --set or --consumer-config, the exit code is 1 when Kafka would refuse or ignore a value,
-    or it would not work; what is fine of --set comes with the command that sets it for --group,
-    which is not run.
+    With --set the exit code is 1 when Kafka would refuse a value, with --consumer-config also when
+    it would ignore one. Where a problem begins with "Kafka accepts it", the value would not work.
+    What is fine of --set comes with the command that sets it for --group, which is not run.
     """
-    from sharelag.metrics.settings_in_force import check_given
+    from sharelag.metrics.settings_in_force import check_given, is_refused
 
     values = _values(given)
     has_input = any(options[name] for name in ("capture", "raw", "segments")) or names_cluster(
         options
     )
     if consumer_config is not None:
-        if values or kafka_version or before or problems:
+        if values or kafka_version is not None or before or problems:
             raise click.UsageError(
                 "--consumer-config is checked without --set, --kafka-version, --before and "
                 "--problems: remove them."
@@ -101,7 +101,7 @@ def settings(
             raise click.UsageError(f"{flags(ignored)} with --consumer-config: remove them.")
         return _lint(consumer_config, output, options if has_input else None)
     if before is not None:
-        if values or kafka_version or problems:
+        if values or kafka_version is not None or problems:
             raise click.UsageError(
                 "--before compares what is in force: remove --set, --kafka-version and --problems."
             )
@@ -109,54 +109,57 @@ def settings(
     if values and not has_input:
         if ignored := given_options(_OF_INPUT):
             raise click.UsageError(f"{flags(ignored)} without an input: add one, or remove them.")
-        profile = kafka_version or NEWEST
+        is_draft = kafka_version == PROPOSED
+        judged = None if is_draft else basis(kafka_version, oldest=FIRST)
+        profile = judged.version if judged else PROPOSED
         found = check_given(values, profile)
         _print(found, output, problems)
-        if kafka_version is None:
-            tell(f"checked as Kafka {NEWEST}, which is assumed without --kafka-version")
-            _note_others(values, profile)
+        if judged:
+            _note_version(values, judged, kafka_version)
         _note_commands(found, values, sorted(choice_of(options).groups) or [_ANY_GROUP], profile)
-        return _status(found)
-    if kafka_version:
-        raise click.UsageError("--kafka-version is for --set without an input: remove it.")
-    found = _in_force(values, output, engine, options, problems)
-    return _status(found) if values else 0
-
-
-def _status(found: Any) -> int:
-    return int(found.column("problem").null_count < found.num_rows)
+        return int(is_refused(found))
+    if kafka_version == PROPOSED:
+        raise click.UsageError("--kafka-version draft is for --set without an input: remove it.")
+    found = _in_force(values, output, engine, options, problems, kafka_version)
+    return int(bool(values) and is_refused(found))
 
 
 def _in_force(
-    given: dict[str, str], output: str, engine: str, options: dict[str, Any], problems: bool
+    given: dict[str, str],
+    output: str,
+    engine: str,
+    options: dict[str, Any],
+    problems: bool,
+    kafka_version: str | None,
 ) -> Any:
-    from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_force
+    from sharelag.metrics.settings_in_force import judged_as, settings_in_force
     from sharelag.model.versions import told
     from sharelag.workbench.engine import Answer
 
     source = source_of(options)
     known, groups, rejected, engine = _known(source, engine, options, queues_of(given))
     brokers = source.nodes().num_rows or None
-    version = told(source.kafka_version) if given else None
-    profile = judged_as(known, version)
+    version, whose = kafka_version, ""
+    if version is None and given:
+        version, whose = told(source.kafka_version), "of the input"
+    judged = judged_as(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = Answer(found, rejected, engine)
     _print(answer.table, output, problems)
     note_settings(known, sorted(groups))
     summarise(answer, source, None, "setting")
-    if given:
-        tell(f"checked as Kafka {profile}, {'of the input' if version else UNTOLD}")
-        if not version:
-            _note_others(given, profile)
-    _note_commands(found, given, sorted(groups), profile, source)
+    if given or kafka_version is not None:
+        _note_version(given, judged, version)
+    _note_commands(found, given, sorted(groups), judged.version, source)
     return answer.table
 
 
-def _note_others(given: dict[str, str], profile: str) -> None:
-    """Print which versions of Kafka would say something else."""
+def _note_version(given: dict[str, str], judged: Basis, version: str | None) -> None:
+    """Print by which version values were judged, and where nobody gave one, which differ."""
     from sharelag.model.settings import differing
 
-    for sentence in differing(given, profile):
+    tell(terminal(f"checked as Kafka {judged}"))
+    for sentence in [] if version else differing(given, judged.version):
         tell(terminal(sentence))
 
 
@@ -169,7 +172,7 @@ def _note_commands(
     config = getattr(source, "config", None)
     address = (config.bootstrap_servers, config.command_config) if config else (None, None)
     for command in kafkas_settings_commands(found, given, groups, profile, *address):
-        whose = "as KIP-932 proposed" if profile == "draft" else "Kafka's command"
+        whose = "as KIP-932 proposed" if profile == PROPOSED else "Kafka's command"
         tell(terminal(f"{whose}: {command}"))
 
 

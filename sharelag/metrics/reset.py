@@ -20,15 +20,12 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.model import DeliveryState
-from sharelag.model.versions import has_reached
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.schemas.arrow import as_table, beside, flat, keys
 from sharelag.tables.words import client_words, shell_word
 
 _FINISHED = pa.array([int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED)], pa.int8())
 _EARLIEST, _LATEST = "earliest", "latest"
-#: The first release whose tool goes to offsets (KIP-1323).
-TAKES_OFFSETS = "4.4"
 _PLAN = "plan.csv"
 
 
@@ -172,10 +169,9 @@ def kafkas_commands(
     to: str | int | datetime | None,
     server: str | None = None,
     command_config: str | Path | None = None,
-    kafka_version: str | None = None,
     plan: pa.Table | None = None,
 ) -> list[str]:
-    """Return the commands of Kafka that do it; empty where ``kafka-share-groups.sh`` has none.
+    """Return the commands of Kafka that do it; empty where it would need an unknown offset.
 
     Parameters
     ----------
@@ -186,8 +182,6 @@ def kafkas_commands(
         None: each share partition to its new start offset, by a file.
     server, command_config : optional
         Of a running cluster.
-    kafka_version : str, optional
-        Of the tool; the newest if there is none. From 4.4 on it takes offsets.
     plan : pyarrow.Table, optional
         `sharelag.schemas.RESET_PLAN`, for the file.
 
@@ -202,8 +196,6 @@ def kafkas_commands(
         how = f"--to-datetime {at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}"
     elif to in (_EARLIEST, _LATEST):
         how = f"--to-{to}"
-    elif not has_reached(kafka_version, TAKES_OFFSETS):
-        return []
     elif to is not None:
         how = f"--to-offset {to}"
     else:

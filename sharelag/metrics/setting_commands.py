@@ -37,7 +37,7 @@ def kafkas_settings_commands(
     Returns
     -------
     list of str
-        Empty where Kafka would refuse one of the values: a command sets all of them or none.
+        Empty where one of the values has a problem: a command sets all of them or none.
     """
     refused = {row["name"] for row in found.to_pylist() if row["problem"]}
     of_groups = {name: value for name, value in given.items() if _is_of_groups(name, profile)}

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_force, lint_consumer
-from sharelag.model.settings.catalogue import LATER, Typed, catalogue, profile_of
+from sharelag.model.settings.catalogue import FIRST, LATER, Typed, catalogue
 from sharelag.model.settings.cautions import cautions
 from sharelag.model.settings.clients import OF_GROUP
 from sharelag.model.settings.queues import Queues
 from sharelag.model.settings.rules import value_in
-from sharelag.model.versions import NEWEST
+from sharelag.model.versions import ASSUMED, NEWEST, RELEASES, Basis, basis
 from sharelag.tables.words import shell_word
 
 #: One property of a consumer that share consumers refuse or ignore.
@@ -28,8 +30,9 @@ IN_FORCE = pa.schema(
 )
 #: No row has a problem.
 NO_CONFLICT = "no setting conflicts with another, or with what Kafka accepts"
-#: Why settings were judged by a version that brokers do not report.
-UNTOLD = "by the settings that are known, as the input does not have their version"
+#: Begins a problem of what Kafka does not refuse, and what does not work.
+ACCEPTED = "Kafka accepts it, but "
+_UNTOLD = "by the settings that are known, as the input does not have their version"
 _GIVEN = "given"
 
 
@@ -61,7 +64,7 @@ def settings_in_force(
     """
     found = each_in_force(settings, [*groups, ""])
     theirs = found.pop("")
-    profile = judged_as(settings, kafka_version)
+    profile = judged_as(settings, kafka_version, FIRST).version
     queues = Queues.of(settings)
     rows = [
         row
@@ -72,17 +75,29 @@ def settings_in_force(
     return pa.Table.from_pylist(rows, schema=IN_FORCE)
 
 
-def judged_as(settings: pa.Table, kafka_version: str | None = None) -> str:
-    """Return the version whose rules settings are judged by.
+def judged_as(
+    settings: pa.Table,
+    kafka_version: str | None = None,
+    oldest: str = RELEASES[0],
+    whose: str = "",
+) -> Basis:
+    """Return the version by which to judge settings and commands of an input.
 
     It is that of the brokers, where it is known. Otherwise brokers that describe settings, and none
-    of Kafka 4.4, are older; the rules of 4.3.1 hold for all of these. Of no settings it is the
-    newest.
+    of Kafka 4.4, are older; the rules of 4.3 hold for all of these. Of no settings it is the
+    newest. Parameters and errors as of `sharelag.model.versions.basis`.
     """
-    if kafka_version is not None or not settings.num_rows:
-        return profile_of(kafka_version)
-    names = set(settings.column("name").to_pylist())
-    return NEWEST if any(one.name in names for one in LATER) else profile_of("4.3")
+    untold, names = ASSUMED, set(settings.column("name").to_pylist())
+    if names:
+        is_later = any(one.name in names for one in LATER)
+        untold = Basis(NEWEST if is_later else "4.3", _UNTOLD)
+    return basis(kafka_version, untold, oldest, whose)
+
+
+def is_refused(found: pa.Table) -> bool:
+    """Whether Kafka would refuse one of some settings in force, of `IN_FORCE`."""
+    accepted = pc.starts_with(found.column("problem"), ACCEPTED)
+    return bool(pc.any(pc.invert(accepted)).as_py())
 
 
 def check_given(given: Mapping[str, str], profile: str = NEWEST) -> pa.Table:
@@ -91,7 +106,8 @@ def check_given(given: Mapping[str, str], profile: str = NEWEST) -> pa.Table:
     Parameters
     ----------
     given : mapping of name to value
-    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
+    profile : str
+        A version, or "draft".
 
     Returns
     -------
@@ -145,8 +161,11 @@ def _rows(
     }
     values = {name: value for name, value in values.items() if value is not None} | dict(given)
     problems: defaultdict[str, list[Problem]] = defaultdict(list)
-    for problem in (*check_all(values, profile), *cautions(values, brokers, profile, queues)):
+    for problem in check_all(values, profile):
         problems[problem.name].append(problem)
+    for problem in cautions(values, brokers, profile, queues):
+        if problem.name not in problems:
+            problems[problem.name] = [replace(problem, why=ACCEPTED + problem.why)]
     known = {setting.name: setting for setting in reversed(catalogue(profile))}
     names = [name for name in reversed(known) if name in force or name in given or problems[name]]
     for name in (*names, *(name for name in given if name not in known)):
@@ -173,11 +192,11 @@ def _rows(
         }
 
 
-def _whys(setting: Setting | None, value: Typed, problems: Iterable[Problem]) -> Iterator[str]:
+def _whys(setting: Setting | None, value: Typed, problems: Sequence[Problem]) -> Iterator[str]:
     yield from (problem.why for problem in problems)
     names = (_text(value) or "").split(",")
     if setting is not None and setting.kind == "list" and len(names) > 1:
-        yield f"only the first is used: {names[0].strip()}"
+        yield f"{'' if problems else ACCEPTED}only the first is used: {names[0].strip()}"
 
 
 def _text(value: Typed) -> str | None:

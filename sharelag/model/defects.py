@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sharelag.model.versions import version_of
+from sharelag.model.versions import NEWEST, version_of
 
 _PULLS = "https://github.com/apache/kafka/pull"
 
@@ -44,7 +44,7 @@ class Defect:
     cause: str = ""
 
     def affects(self, version: str) -> bool | None:
-        """Whether a version has it; None for a release (``4.3``) of which some versions have it.
+        """Whether a version has it; None where it is not known, or some of a release have it.
 
         Raises
         ------
@@ -52,6 +52,8 @@ class Defect:
             What was given is not a version.
         """
         given = version_of(version)
+        if given < version_of(FIRST):
+            return None
         if len(given) == 2:
             first, last = self._has((*given, 0)), self._has((*given, _NO_PATCH))
             return first if first == last else None
@@ -73,6 +75,8 @@ class Defect:
 
 
 _NO_PATCH = 1_000_000
+#: The first release whose defects are known.
+FIRST = "4.1"
 
 #: In the order of their weight.
 DEFECTS = (
@@ -183,8 +187,8 @@ def is_affected(issue: str, version: str | None) -> bool | None:
     return None if version is None else defect.affects(version)
 
 
-def known_defects(version: str) -> list[tuple[Defect, bool]]:
-    """Return the defects that a version or a release has.
+def known_defects(version: str) -> list[tuple[Defect, bool]] | None:
+    """Return the defects that a version or a release has; None where nobody knows them here.
 
     Parameters
     ----------
@@ -201,5 +205,7 @@ def known_defects(version: str) -> list[tuple[Defect, bool]]:
     InputError
         What was given is not a version.
     """
+    if not version_of(FIRST) <= version_of(version)[:2] <= version_of(NEWEST):
+        return None
     found = [(defect, defect.affects(version)) for defect in DEFECTS]
     return [(defect, has is True) for defect, has in found if has is not False]

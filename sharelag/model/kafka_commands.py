@@ -6,6 +6,7 @@ is refused; tests ask them.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -299,20 +300,34 @@ def check_command(words: Sequence[str], kafka_version: str | None = None) -> Che
     tool = TOOLS.get(name if name.endswith(".sh") else f"{name}.sh")
     if tool is None:
         raise InputError(f"unknown tool {name!r}: choose one of {', '.join(TOOLS)}")
-    tool = tool.of_version(kafka_version)
     given, wrong = _parsed(tool, list(words[1:]))
+    tool = tool.of_version(kafka_version)
+    theirs = {option: values for option, values in given.items() if option in tool.options}
+    for option in [option for option in given if option not in theirs]:
+        why = f"{tool.name} has it from Kafka {tool.since[option]} on"
+        hint = "use the tool of that release; it works with older brokers"
+        wrong.append(_problem(given, option, why, hint))
     if {"help", "version"} & given.keys() and not wrong:
         return Checked(tool, given, ())
     for option, others in tool.only_with.items():
-        if option in given and not others & given.keys():
+        if option in theirs and not others & given.keys():
             needed = " or ".join(f"--{other}" for other in sorted(others))
             wrong.append(_problem(given, option, f"it only goes with {needed}"))
     for option, values in given.items():
         if option in tool.valued - tool.repeatable and len(values) > 1:
             wrong.append(_problem(given, option, "it is given more than once"))
-    broken = [rule for rule in tool.rules if rule.breaks(given)]
+    # Broken for an option of a later version, or for the lack of one, is that option's problem.
+    broken = [rule for rule in tool.rules if rule.breaks(given) and rule.breaks(theirs)]
     found = [_problem(given, rule.option, rule.why, rule.hint) for rule in broken]
     return Checked(tool, given, (*wrong, *found))
+
+
+def refusal(command: str, kafka_version: str) -> str:
+    """Say why the tool of a version refuses a command, written for bash; empty if it does not."""
+    found = check_command(shlex.split(command), kafka_version).problems
+    return "; ".join(
+        f"{one.name}: {one.why}" + (f" ({one.hint})" if one.hint else "") for one in found
+    )
 
 
 def _problem(given: Given, option: str, why: str, hint: str = "") -> Problem:
@@ -332,14 +347,15 @@ def _parsed(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], 
             continue  # Kafka ignores what is not an option
         name, equals, value = word.lstrip("-").partition("=")
         if name not in tool.options:
-            wrong.append(_unknown(tool, name))
+            wrong.append(_unknown(tool, word, name))
         elif name in tool.flags:
             given.setdefault(name, []).append(None)
             if equals:
                 wrong.append(Problem(f"--{name}", value, "it takes no value"))
         else:
             given.setdefault(name, [])
-            is_next = bool(words) and not words[0].startswith("-")
+            # What needs a value takes what follows, also what looks like an option.
+            is_next = bool(words) and (name in tool.valued or not words[0].startswith("-"))
             if equals:
                 given[name].append(value)
             elif is_next:
@@ -351,10 +367,7 @@ def _parsed(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], 
     return given, wrong
 
 
-def _unknown(tool: Tool, name: str) -> Problem:
-    if name in tool.since:
-        why = f"{tool.name} has it from Kafka {tool.since[name]} on"
-        return Problem(f"--{name}", "", why, "use the tool of that release; it asks older brokers")
+def _unknown(tool: Tool, word: str, name: str) -> Problem:
     near = get_close_matches(name, tool.options, 1)
     hint = f"did you mean --{near[0]}?" if near else ""
-    return Problem(f"--{name}", "", f"{tool.name} has no such option", hint)
+    return Problem(word.partition("=")[0], "", f"{tool.name} has no such option", hint)

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sharelag.errors import InputError
 
 #: A version of Kafka such as 4.3.1, or what finds it out when it matters; None: nobody tells.
 Told: TypeAlias = str | Callable[[], str | None] | None
+#: The releases that have share groups, by the least ``metadata.version`` that brokers of each have
+#: to support; the patch level is not known by that.
+_BY_LEVEL = {25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
+RELEASES = tuple(_BY_LEVEL.values())
 #: The release that is assumed where nothing tells one.
-NEWEST = "4.4"
-#: The release of a broker by the least ``metadata.version`` that it has to support; its patch level
-#: is not known by that.
-_RELEASES = {25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
+NEWEST = RELEASES[-1]
 _GREATEST = 33
-#: As people have it: of a tag or a package, or with the build of who distributes it.
+_FIRST = tuple(map(int, RELEASES[0].split(".")))
+#: As people have it: of a tag, an image or a package, after a version of Scala or of Strimzi, with
+#: the build of who distributes it or the commit that Kafka's tools print.
 _VERSION = re.compile(
-    r"(?:v|kafka_\d\.\d+-)?(\d+)\.(\d+)(?:\.(\d+))?(?:-.*|\.[A-Za-z].*)?", re.ASCII
+    r"(?:.*kafka[-:]|(?:kafka_)?2\.1\d-|v)?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?"
+    r"(?:-.*|\.[A-Za-z].*|\s*\(.*\))?",
+    re.ASCII,
 )
+_LONGEST = 200
 #: Confluent Platform counts so many major versions more; from the second on Kafka has none yet.
 _OF_CONFLUENT, _CONFLUENT_FROM = 4, 7
 
@@ -33,20 +39,69 @@ def version_of(text: str) -> tuple[int, ...]:
     Raises
     ------
     InputError
-        It is neither.
+        It is neither, or of a release without share groups.
     """
-    found = _VERSION.fullmatch(text.strip())
+    found = _VERSION.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if found is None:
         raise InputError(f"{text!r} is not a version of Kafka: give one such as 4.3.1, or 4.3")
     version = tuple(int(part) for part in found.groups() if part is not None)
-    if version[0] < _CONFLUENT_FROM:
-        return version
-    return version[0] - _OF_CONFLUENT, version[1]
+    if version[0] >= _CONFLUENT_FROM:
+        version = version[0] - _OF_CONFLUENT, version[1]
+    if version < _FIRST:
+        raise InputError(
+            f"{text!r} is Kafka {_dotted(version)}, which has no share groups: they exist from "
+            f"Kafka {RELEASES[0]} on"
+        )
+    return version
 
 
-def is_newer(version: str) -> bool:
-    """Whether a version is newer than all whose facts are known."""
-    return version_of(version)[:2] > version_of(NEWEST)
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+class Basis(NamedTuple):
+    """The version by which something is judged, and why by that one where it was not given."""
+
+    version: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, self))
+
+
+#: Of what nothing tells a version.
+ASSUMED = Basis(NEWEST, "which is assumed without --kafka-version")
+
+
+def basis(
+    version: str | None, untold: Basis = ASSUMED, oldest: str = RELEASES[0], whose: str = ""
+) -> Basis:
+    """Choose the version whose facts decide about settings, commands and defects.
+
+    Parameters
+    ----------
+    version : str, optional
+    untold : Basis
+        Without a version.
+    oldest : str
+        The first release whose facts are known; the nearest known one stands for any other.
+    whose : str
+        Where the version comes from, such as ``of the input``.
+
+    Raises
+    ------
+    InputError
+        As of `version_of`.
+    """
+    if version is None:
+        return untold
+    number, named = version_of(version), f"{version} {whose}".strip()
+    if number[:2] > version_of(NEWEST):
+        return Basis(NEWEST, f"the newest that is known, in place of {named}")
+    if number[:2] < version_of(oldest):
+        return Basis(oldest, f"the oldest that is known, in place of {named}")
+    plain = _dotted(number)
+    return Basis(plain, whose if plain == version else f"which is {named}")
 
 
 def require_version(version: Told) -> None:
@@ -67,7 +122,7 @@ def has_reached(version: Told, release: str) -> bool:
 
 def release_of(highest_metadata_version: int) -> str | None:
     """Return the release that supports a ``metadata.version`` at most; None where it is newer."""
-    at_least = [level for level in _RELEASES if level <= highest_metadata_version]
+    at_least = [level for level in _BY_LEVEL if level <= highest_metadata_version]
     if not at_least or highest_metadata_version > _GREATEST:
         return None
-    return _RELEASES[max(at_least)]
+    return _BY_LEVEL[max(at_least)]

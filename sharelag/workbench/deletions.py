@@ -21,7 +21,13 @@ from sharelag.sources.inputs import Input
 from sharelag.tables.words import counted, shown_name
 from sharelag.whatif.after_reset import after_reset, drained
 from sharelag.whatif.scenario import Scenario
-from sharelag.workbench.resets import address_of, plan_result, refused, reset_of
+from sharelag.workbench.resets import (
+    address_of,
+    commands_in_words,
+    plan_result,
+    refused,
+    reset_of,
+)
 from sharelag.workbench.result import Result
 
 _RESET = "share.auto.offset.reset"
@@ -89,6 +95,7 @@ def deletion_answer(
     base: Result,
     source: Input,
     said: str = "",
+    kafka_version: str | None = None,
 ) -> Result:
     """What a deletion would do, and how Kafka's own command does it."""
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
@@ -102,7 +109,7 @@ def deletion_answer(
         said,
         refused(evidence, group),
         "" if topics else "Settings of the group stay: kafka-configs.sh deletes them.",
-        f"Kafka's command, which asks nothing: {command}",
+        *commands_in_words([command], source, kafka_version, asks=False),
     ]
     title = f"What would a deletion of {what if topics else shown_name(group)} do?"
     return plan_result(base, title, plan, notes)

@@ -16,8 +16,10 @@ from sharelag.durations import typed
 from sharelag.errors import InputError, listed, unknown_topic
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import lag_arrow
-from sharelag.metrics.reset import TAKES_OFFSETS, kafkas_commands, plan_reset
-from sharelag.model.versions import NEWEST, has_reached, told
+from sharelag.metrics.reset import kafkas_commands, plan_reset
+from sharelag.metrics.settings_in_force import judged_as
+from sharelag.model.kafka_commands import refusal
+from sharelag.model.versions import told
 from sharelag.reading import Reading
 from sharelag.replay.moment import FIRST, Choice, parse_topics
 from sharelag.schemas.arrow import as_table, keys
@@ -31,6 +33,7 @@ from sharelag.workbench.result import Result
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
 #: What a float counts exactly; a log would need millennia for so many.
 _MOST_OFFSETS = 2**53
+_NO_OFFSETS = "No command of Kafka's is shown: it would need offsets that are not known here."
 #: What a reset goes to: an offset for all, a time, or so long before the moment.
 Target: TypeAlias = str | int | datetime | timedelta | None
 
@@ -172,38 +175,38 @@ def reset_answer(
     """What a reset would do, and how Kafka's own command does it."""
     if isinstance(to, timedelta):
         to = _before(evidence.as_of, to)
-    version = kafka_version
-    if version is None and not isinstance(to, str | datetime):  # all versions have the others
-        version = told(source.kafka_version)
-    commands = kafkas_commands(group, topics, to, *address_of(source), version, plan)
+    commands = kafkas_commands(group, topics, to, *address_of(source), plan)
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
         simulated,
         refused(evidence, group),
         _beyond(plan, to),
-        *(f"Kafka's command: {command}" for command in commands),
+        *(commands_in_words(commands, source, kafka_version) if commands else [_NO_OFFSETS]),
         *_remote_reads(plan),
-        _about_commands(commands, to, version),
     ]
     return plan_result(base, f"What would a reset of {shown_name(group)} do?", plan, notes)
 
 
-def _about_commands(commands: Sequence[str], to: Target, version: str | None) -> str:
-    """Say which version a command is of, where not all have it."""
-    if isinstance(to, str | datetime):
-        return ""
-    can = "Admin.alterShareGroupOffsets of Kafka's Java client can."
-    if commands:
-        assumed = (
-            f"The version of Kafka is not known here: the command is for the newest, {NEWEST}, "
-        )
-        return "" if version else f"{assumed}and {TAKES_OFFSETS} is the first that has it."
-    if has_reached(version, TAKES_OFFSETS):
-        return f"kafka-share-groups.sh needs offsets, and some are not known here: {can}"
-    return (
-        f"kafka-share-groups.sh of Kafka {version} cannot do this reset: that of Kafka "
-        f"{TAKES_OFFSETS} can, and {can}"
-    )
+def commands_in_words(
+    commands: Sequence[str], source: Input, kafka_version: str | None, asks: bool = True
+) -> list[str]:
+    """Say Kafka's commands and by which version they were checked, or why its tool refuses them.
+
+    The last one is checked. Brokers and captures tell the version where nobody gives one.
+    """
+    version, whose = kafka_version, ""
+    if version is None:
+        version, whose = told(source.kafka_version), "of the input"
+    settings = source.settings([], []) if version is None else schemas.SETTINGS.empty_table()
+    judged = judged_as(settings, version, whose=whose)
+    if why := refusal(commands[-1], judged.version):
+        whose = f"{judged}{',' if judged.why else ''}"
+        return [f"kafka-share-groups.sh of Kafka {whose} refuses the command: {why}."]
+    begin = f"Kafka's command{'' if asks else ', which asks nothing'}: "
+    return [
+        f"What follows is for kafka-share-groups.sh of Kafka {judged}.",
+        *(f"{begin}{command}" for command in commands),
+    ]
 
 
 def plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:

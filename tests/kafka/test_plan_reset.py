@@ -174,8 +174,8 @@ def reset_as_planned(
         assert found["start_offset"] == min(offset, end)
     else:
         release = KAFKA_VERSION.rpartition(".")[0]
-        said = f"kafka-share-groups.sh of Kafka {release} cannot do this reset: "
-        assert note.startswith(f"{said}that of Kafka 4.4 can")
+        said = f"kafka-share-groups.sh of Kafka {release}, of the input, refuses the command: "
+        assert note.startswith(f"{said}--to-offset: kafka-share-groups.sh has it from Kafka 4.4 on")
     if offset > end or not has_reached(KAFKA_VERSION, "4.4"):
         broker.alter_share_group_offsets(group, topic, {0: offset})
 

@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka.admin import ConfigEntry, ConfigSource
 
 from sharelag.model.settings import (
-    PROFILES,
     Setting,
     catalogue,
     check_all,
@@ -53,12 +52,8 @@ def each(request: pytest.FixtureRequest) -> Iterator[Oracle]:
 
 @pytest.fixture
 def profile(each: Oracle) -> str:
-    """The name that the catalogue has for the version that is asked."""
-    return profile_of(each.version)
-
-
-def profile_of(version: str) -> str:
-    return version if version in PROFILES else version.rpartition(".")[0]
+    """The version that is asked."""
+    return each.version
 
 
 def test_the_catalogue_is_kafkas(each: Oracle, profile: str) -> None:
@@ -412,7 +407,7 @@ def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: Ka
 
 def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> None:
     found = in_table(configured, HOSTILE, "broker")
-    ours = catalogue(profile_of(KAFKA_VERSION))
+    ours = catalogue(KAFKA_VERSION)
     of_brokers = {s.name for s in ours if s.scope == "broker" and not s.internal}
     assert set(found) == of_brokers | {"share.version"}
     for setting in ours:

@@ -4,10 +4,8 @@ from sharelag.model.settings.catalogue import (
     CATALOGUE,
     DRAFT,
     LATER,
-    PROFILES,
     Setting,
     catalogue,
-    profile_of,
 )
 from sharelag.model.settings.clients import lint_consumer, unknown_properties
 from sharelag.model.settings.force import (
@@ -22,7 +20,6 @@ __all__ = [
     "CATALOGUE",
     "DRAFT",
     "LATER",
-    "PROFILES",
     "Problem",
     "Setting",
     "Value",
@@ -35,6 +32,5 @@ __all__ = [
     "in_force",
     "lint_consumer",
     "parse",
-    "profile_of",
     "unknown_properties",
 ]

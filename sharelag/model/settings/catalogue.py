@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from sharelag.errors import InputError
-from sharelag.model.versions import NEWEST, has_reached
+from sharelag.model.versions import NEWEST, basis, has_reached
 
 #: A parsed value; None: the group uses the broker's value, or there is no value.
 Typed: TypeAlias = int | bool | str | tuple[str, ...] | None
@@ -34,7 +33,7 @@ class Setting:
     least_by: str | None = None
     greatest_by: str | None = None
     below: str | None = None  # the setting of the same scope that must be greater
-    since: str = "4.1"  # first Kafka version; 4.1 includes earlier previews
+    since: str = "4.1"  # first Kafka version; 4.1 includes earlier previews (`FIRST`)
     internal: bool = False  # not described by brokers; later versions may remove it
     status: Literal["current", "draft", "older draft"] = "current"
     is_own_topic: bool = False  # it names a topic of the user's, not one of Kafka's own
@@ -277,14 +276,10 @@ EARLIER: dict[str, tuple[str, dict[str, Any]]] = {
     "share.coordinator.snapshot.update.records.per.snapshot": ("4.3", {"greatest": None}),
 }
 
-#: The catalogue by Kafka version; "draft" is what KIP-932 proposed while under discussion.
-PROFILES = ("4.1", "4.2", "4.3.1", "4.4", "draft")
-
-
-def profile_of(version: str | None) -> str:
-    """Return the profile of a version, such as 4.3.1 for 4.3; of None that of the newest."""
-    known = [one for one in PROFILES[:-1] if has_reached(version, ".".join(one.split(".")[:2]))]
-    return known[-1] if known else PROFILES[0]
+#: In place of a version: what KIP-932 proposed while under discussion.
+PROPOSED = "draft"
+#: The first release whose settings are known.
+FIRST = "4.1"
 
 
 @cache
@@ -293,25 +288,25 @@ def catalogue(profile: str = NEWEST) -> tuple[Setting, ...]:
 
     Parameters
     ----------
-    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
-        Earlier versions have other defaults and ranges where `EARLIER` says so; 4.4 also has
-        `LATER`.
+    profile : str
+        A version, or "draft". Earlier versions have other defaults and ranges where `EARLIER` says
+        so; 4.4 also has `LATER`. Of those that are not known it is the nearest.
 
     Raises
     ------
     InputError
-        For another profile.
+        It is neither.
     """
-    if profile not in PROFILES:
-        raise InputError(f"unknown Kafka version {profile!r}: choose one of {', '.join(PROFILES)}")
-    if profile == "draft":
+    if profile == PROPOSED:
         return DRAFT
-    return tuple(_as_of(one, profile) for one in (*CATALOGUE, *LATER) if one.since <= profile)
+    version = basis(profile, oldest=FIRST).version
+    settings = (*CATALOGUE, *LATER)
+    return tuple(_as_of(one, version) for one in settings if has_reached(version, one.since))
 
 
-def _as_of(setting: Setting, profile: str) -> Setting:
-    changed, different = EARLIER.get(setting.name, ("", {}))
-    return replace(setting, **different) if profile < changed else setting
+def _as_of(setting: Setting, version: str) -> Setting:
+    changed, different = EARLIER.get(setting.name, (FIRST, {}))
+    return setting if has_reached(version, changed) else replace(setting, **different)
 
 
 def find(name: str, profile: str = NEWEST) -> Setting | None:

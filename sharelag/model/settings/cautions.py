@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from sharelag.model.settings.queues import CREATED, PREFIX, TOPIC, Queues
+from sharelag.model.settings.queues import CREATED, PREFIX, TOPIC, Queues, begins_a_name
 from sharelag.model.settings.rules import Problem, value_in
 from sharelag.model.versions import NEWEST
 
@@ -27,7 +27,8 @@ def cautions(
         Those that are known; others have Kafka's defaults.
     brokers : int, optional
         How many there are; None: unknown.
-    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
+    profile : str
+        A version, or "draft".
     queues : Queues, optional
         What is known of the topics that groups name as dead-letter queues.
 
@@ -46,6 +47,14 @@ def cautions(
         given |= {name: str(values[name]) for name in (PREFIX,) if name in values}
         if found := replace(known, brokers={**known.brokers, **given}).problem(topic):
             yield found
+    prefix = str(value_in(PREFIX, values, profile) or "")
+    if PREFIX in values and not begins_a_name(prefix):
+        yield Problem(
+            PREFIX,
+            prefix,
+            "no topic that groups may name can begin with it, so all letters are given up",
+            "take letters, digits, dots, dashes and underscores, and not __ first",
+        )
     factor, least = (value_in(name, values, profile) for name in (_FACTOR, _LEAST))
     # Kafka's defaults deserve no warning just because brokers hide their settings.
     if not isinstance(factor, int) or values.keys().isdisjoint((_FACTOR, _LEAST)):
@@ -54,13 +63,13 @@ def cautions(
         yield Problem(
             _FACTOR,
             str(factor),
-            f"more than the number of brokers, {brokers}: the state topic cannot be created",
+            f"it is more than the number of brokers, {brokers}: the state topic cannot be created",
             f"set it to at most {brokers}, or add brokers",
         )
     if isinstance(least, int) and least > factor:
         yield Problem(
             _LEAST,
             str(least),
-            f"more than {_FACTOR} = {factor}: no write to the state topic succeeds",
+            f"it is more than {_FACTOR} = {factor}: no write to the state topic succeeds",
             f"set it below {_FACTOR}, so that one replica may be away",
         )

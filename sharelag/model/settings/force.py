@@ -41,7 +41,8 @@ def effective(
         What is stored for the group (``kafka-configs.sh --entity-type groups``).
     broker : mapping of name to value
         The brokers' values. A missing name has Kafka's default; None means unknown.
-    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
+    profile : str
+        A version, or "draft".
 
     Returns
     -------

@@ -24,6 +24,7 @@ SHARE_VERSION = "share.version"
 #: The source of `ENABLED` where there is no such topic.
 MISSING = "missing"
 _LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+_PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{0,249}")
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,11 @@ class Queues:
 def is_topic_name(text: str) -> bool:
     """Whether a topic can be called so (``Topic.validate``)."""
     return _LEGAL.fullmatch(text) is not None
+
+
+def begins_a_name(prefix: str) -> bool:
+    """Whether a queue can have a name that begins so: one of a topic, and not of Kafka's own."""
+    return _PREFIX.fullmatch(prefix) is not None
 
 
 def queues_of(values: Mapping[str, object]) -> list[str]:

@@ -11,15 +11,16 @@ from difflib import get_close_matches
 from sharelag.model.settings.catalogue import (
     CATALOGUE,
     DRAFT,
+    FIRST,
     LATER,
-    PROFILES,
+    PROPOSED,
     Setting,
     Typed,
     catalogue,
     find,
 )
 from sharelag.model.settings.consumer import CONSUMER
-from sharelag.model.versions import NEWEST
+from sharelag.model.versions import NEWEST, RELEASES, has_reached
 
 _BITS = {"int": 32, "short": 16}
 #: How near an unknown name is to the setting that was meant.
@@ -53,7 +54,8 @@ def check(
         As ``kafka-configs.sh`` knows it.
     value : object
         The text, or the parsed value (int, bool).
-    profile : {"4.4", "4.3.1", "4.2", "4.1", "draft"}
+    profile : str
+        A version, or "draft".
     others : mapping of name to value, optional
         Other settings of the group and the brokers that bound the value; missing ones have their
         defaults.
@@ -111,22 +113,23 @@ def differing(values: Mapping[str, object], profile: str) -> list[str]:
     ----------
     values : mapping of name to value
         As for `check_all`.
-    profile : {"4.4", "4.3.1", "4.2", "4.1"}
+    profile : str
+        A version.
 
     Returns
     -------
     list of str
-        A sentence for each version, the newest first; empty where all agree.
+        A sentence for all releases that say the same, the newest first; empty where all agree.
     """
     refused = {problem.name for problem in check_all(values, profile)}
-    said = []
-    for other in PROFILES[-2::-1]:
+    said: dict[str, list[str]] = {}
+    for other in RELEASES[RELEASES.index(FIRST) :][::-1]:
         problems = check_all(values, other)
         if {problem.name for problem in problems} == refused:
             continue
         whys = "; ".join(f"{problem.name}: {problem.why}" for problem in problems)
-        said.append(f"Kafka {other} would {f'refuse that ({whys})' if whys else 'accept that'}")
-    return said
+        said.setdefault(f"refuse that ({whys})" if whys else "accept that", []).append(other)
+    return [f"Kafka {', '.join(others)} would {words}" for words, others in said.items()]
 
 
 def parse(setting: Setting, value: object) -> tuple[Typed, str]:
@@ -206,8 +209,11 @@ def _unknown(name: str, value: str, profile: str) -> Problem:
     known = sorted({known.name for known in catalogue(profile)})
     near = get_close_matches(name, known, 1, _NEAR)
     hint = f"did you mean {near[0]}?" if near else ""
-    if any(one.name == name for one in (*CATALOGUE, *LATER, *DRAFT)):
-        whose = "KIP-932's draft" if profile == "draft" else f"Kafka {profile}"
+    since = {one.name: one.since for one in (*CATALOGUE, *LATER)}.get(name)
+    if since and profile != PROPOSED and not has_reached(profile, since):
+        return Problem(name, value, f"only Kafka {since} and newer have it", hint)
+    if since or any(one.name == name for one in DRAFT):
+        whose = "KIP-932's draft" if profile == PROPOSED else f"Kafka {profile}"
         return Problem(name, value, f"{whose} has no such setting", hint)
     if name in CONSUMER:
         own = f"share.{name}"

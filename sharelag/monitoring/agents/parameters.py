@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sharelag.model.versions import NEWEST
 from sharelag.whatif.horizon import WORDS
 
 #: Kafka's default of ``group.share.max.size``; larger groups are simulated by the command line.
@@ -75,8 +74,7 @@ KafkaVersion = Annotated[
     str | None,
     Field(
         max_length=100,
-        description="Version of Kafka's command, such as 4.3.1; without, that of the cluster, or "
-        f"{NEWEST} where it is not known.",
+        description="Version of Kafka's command, such as 4.3.1; without, that of the input.",
     ),
 ]
 Given = Annotated[

@@ -79,13 +79,14 @@ class PlanTools(AskedOf):
         self,
         group: Group,
         topics: TopicNames = [],  # noqa: B006
+        kafka_version: KafkaVersion = None,
     ) -> dict[str, Any]:
         """Say what a deletion of a group, or of its offsets, would do. Nothing is written.
 
         For each share partition: where members that come back would begin, what would be delivered
         again, and what would be skipped. Kafka's command is among the notes; it is not run.
         """
-        result = self.now().plan_delete(group, topics)
+        result = self.now().plan_delete(group, topics, kafka_version=kafka_version)
         return _planned(result, "plan-delete")
 
 

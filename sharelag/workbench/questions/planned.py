@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sharelag.model.versions import version_of
+from sharelag.model.versions import require_version
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.workbench import deletions, resets
 from sharelag.workbench.opened import Opened
@@ -51,8 +51,8 @@ class WithPlans(Opened):
         members : int, optional
             With how many; else as many as there are now.
         kafka_version : str, optional
-            Of Kafka's command, such as ``4.3.1``; else that of the cluster, or where it is not
-            known, the newest.
+            Of Kafka's command, such as ``4.3.1``; else that of the input, or where it is not known
+            one that its settings are of.
 
         Raises
         ------
@@ -61,8 +61,7 @@ class WithPlans(Opened):
             topic or partition; a simulation has no members, or would take too long.
         """
         resets.require_target(to, shift_by)
-        if kafka_version is not None:
-            version_of(kafka_version)
+        require_version(kafka_version)
         topics = (topic,) if isinstance(topic, str) else tuple(topic)
         whole = simulate or self.is_gathered
         evidence = self.evidence(group) if whole else self._state(group, "windows", "groups")
@@ -82,6 +81,7 @@ class WithPlans(Opened):
         *,
         simulate: bool = False,
         members: int | None = None,
+        kafka_version: str | None = None,
     ) -> Result:
         """What a deletion of a group, or of its offsets of topics, would do; nothing is written.
 
@@ -90,7 +90,7 @@ class WithPlans(Opened):
         group : str
         topics : str or sequence of str
             Only the offsets of these; without any the group is deleted.
-        simulate, members
+        simulate, members, kafka_version
             As for `plan_reset`.
 
         Returns
@@ -104,6 +104,7 @@ class WithPlans(Opened):
         InputError
             The group has no state of a topic; a simulation has no members, or would take too long.
         """
+        require_version(kafka_version)
         evidence = self.evidence(group)
         chosen = (topics,) if isinstance(topics, str) else tuple(topics)
         plan, begins = deletions.deletion_of(self.reading, evidence, group, chosen)
@@ -111,7 +112,7 @@ class WithPlans(Opened):
         if simulate:
             plan, said = self._simulated(group, plan, members)
         return deletions.deletion_answer(
-            plan, evidence, group, chosen, begins, self._base(), self.source, said
+            plan, evidence, group, chosen, begins, self._base(), self.source, said, kafka_version
         )
 
     def _simulated(self, group: str, plan: pa.Table, members: int | None) -> tuple[pa.Table, str]:

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from sharelag.metrics.setting_commands import kafkas_settings_commands
 from sharelag.metrics.settings_drift import settings_drift
-from sharelag.metrics.settings_in_force import UNTOLD, judged_as, settings_in_force
+from sharelag.metrics.settings_in_force import judged_as, settings_in_force
 from sharelag.model.settings import differing
+from sharelag.model.settings.catalogue import FIRST
 from sharelag.model.settings.queues import queues_of
-from sharelag.model.versions import told
+from sharelag.model.versions import Basis, told
 from sharelag.tables import gaps, views
 from sharelag.workbench.charts import text
 from sharelag.workbench.opened import Opened
@@ -25,7 +26,11 @@ class WithSettings(Opened):
     """Questions about settings."""
 
     def settings(
-        self, group: str | None = None, given: Mapping[str, object] | None = None
+        self,
+        group: str | None = None,
+        given: Mapping[str, object] | None = None,
+        *,
+        kafka_version: str | None = None,
     ) -> Result:
         """The settings in force, where they come from, and what conflicts.
 
@@ -34,6 +39,14 @@ class WithSettings(Opened):
         group : str, optional
         given : mapping of name to value, optional
             Values to check as if they were set, by Kafka's names.
+        kafka_version : str, optional
+            To judge by, such as ``4.3.1``; else that of the input, or where it is not known one
+            that its settings are of.
+
+        Raises
+        ------
+        InputError
+            ``kafka_version`` is not a version of Kafka.
 
         Notes
         -----
@@ -47,8 +60,12 @@ class WithSettings(Opened):
             known = self.source.settings(groups, queues)
         brokers = self.reading.table("nodes").num_rows or None
         address = address_of(self.source)
-        version = told(self.source.kafka_version) if given else None
-        return _settings_answer(known, groups, given or {}, brokers, address, self._base(), version)
+        version, whose = kafka_version, ""
+        if version is None and given:
+            version, whose = told(self.source.kafka_version), "of the input"
+        judged = judged_as(known, version, FIRST, whose)
+        base, is_told = self._base(), version is not None
+        return _settings_answer(known, groups, given or {}, brokers, address, base, judged, is_told)
 
     def settings_drift(self, before: Opened, group: str | None = None) -> Result:
         """The settings of groups and brokers that are not as they were in an earlier capture.
@@ -71,21 +88,22 @@ def _settings_answer(
     brokers: int | None,
     address: tuple[str | None, Path | None],
     base: Result,
-    version: str | None,
+    judged: Basis,
+    is_told: bool,
 ) -> Result:
     """The settings in force of each group and of the brokers, of `sharelag.schemas.SETTINGS`."""
     values = {name: str(value) for name, value in given.items()}
+    version = judged.version
     table = settings_in_force(known, groups, values, brokers, version)
-    profile = judged_as(known, version)
-    commands = kafkas_settings_commands(table, values, groups, profile, *address)
-    judged = [f"Checked as Kafka {profile}, {'of the input' if version else UNTOLD}."]
-    judged += [] if version else [f"{one}." for one in differing(values, profile)]
+    commands = kafkas_settings_commands(table, values, groups, version, *address)
+    said = [f"Checked as Kafka {judged}."]
+    said += [] if is_told else [f"{one}." for one in differing(values, version)]
     return replace(
         base,
         title=f"Settings of {text.counted(len(groups), 'share group')} and their brokers",
         table=table,
         notes=(
-            *(judged if values else ()),
+            *(said if values or is_told else ()),
             *(f"Kafka's command: {command}" for command in commands),
         ),
         columns=views.SETTINGS.columns,

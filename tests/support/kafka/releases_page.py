@@ -33,7 +33,7 @@ Cell = Callable[[Release], str]
 
 
 class Row(NamedTuple):
-    """A subject: its cell for each release, and what sharelag makes of it."""
+    """Something that releases have: its cell for each, and what sharelag makes of it."""
 
     subject: str
     cells: Sequence[str]
@@ -140,23 +140,26 @@ def settings(whose: str) -> Callable[[Release], list[str]]:
     return names
 
 
-def _defaults() -> list[str]:
-    """What brokers' settings that two releases have differ in: the default, or what is valid."""
-    cells = [NONE]
-    for earlier, later in pairwise(RELEASES):
-        old, new = earlier.printed("brokers"), later.printed("brokers")
-        both = sorted(name for name in old.keys() & new.keys() if SETTING.fullmatch(name))
-        said = [
-            f"`{name}`: {_value(old[name])} → {_value(new[name])}"
-            for name in both
-            if old[name] != new[name]
-        ]
-        cells.append("<br>".join(said) or SAME)
-    return cells
+def _setting_rows() -> Iterator[str]:
+    """A row for each setting: since when, its default with what is valid, and what these became."""
+    for whose, word in _WHOSE.items():
+        names = settings(whose)
+        for name in sorted({name for release in RELEASES for name in names(release)}):
+            has = [release for release in RELEASES if name in names(release)]
+            told = [
+                (one.name, _value(one.printed(whose)[name]))
+                for one in has
+                if name in one.printed(whose)
+            ]
+            first = told[0][1] if told else NONE
+            changes = [
+                f"{release}: {now}" for (_, was), (release, now) in pairwise(told) if was != now
+            ]
+            yield f"| `{name}` | {word} | {has[0].name} | {first} | {'<br>'.join(changes) or NONE} |"
 
 
 def _value(printed: Any) -> str:
-    return f"{printed.default} {printed.valid}".strip()
+    return f"{printed.default} {printed.valid}".strip() or "empty"
 
 
 def _not_yet(release: Release) -> str:
@@ -187,6 +190,16 @@ def _has_queues(release: Release) -> str:
     return "yes" if release.texts("ShareGroupDLQStateManager") else ""
 
 
+#: Those whose settings releases print, in words.
+_WHOSE = {"groups": "group", "brokers": "broker", "topics": "topic", "consumers": "consumer"}
+_SETTINGS = """\
+## Settings
+
+`settings` shows and checks those of groups and brokers from 4.1 on, with `--kafka-version` by the defaults and bounds of that release.
+`settings` and `dlq` show those of topics, and `settings --consumer-config` checks a file of consumers'.
+
+| setting | of | since | default, and what is valid | changed |
+|---|---|---|---|---|"""
 _MEMBERS = "members, epochs and assignments"
 _GENERATIONS = "[generations](generations.md)"
 SECTIONS: dict[str, tuple[Row, ...]] = {
@@ -250,7 +263,7 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
                 "WriteShareGroupState": "the same; by version 1 `doctor` knows of the count",
                 "DeleteShareGroupState": "the same",
                 "ReadShareGroupStateSummary": "the same",
-                "DescribeShareGroupOffsets": "not asked: lag comes of the state topic",
+                "DescribeShareGroupOffsets": "not asked: lag comes from the state topic",
                 "AlterShareGroupOffsets": "not asked: `plan-reset` prints the command",
                 "DeleteShareGroupOffsets": "not asked: `plan-delete` prints the command",
             }.items()
@@ -309,18 +322,6 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
     ),
     "What it allows": (
         Row(
-            "settings of groups",
-            changing(settings("groups")),
-            "`settings` shows and checks them from 4.1 on",
-        ),
-        Row("settings of brokers", changing(settings("brokers")), "the same"),
-        Row(
-            "of these, other defaults or bounds",
-            _defaults(),
-            "`settings --set --kafka-version` checks by those of the release",
-        ),
-        Row("settings of topics", changing(settings("topics")), "`settings` and `dlq` show them"),
-        Row(
             "targets of `--reset-offsets`",
             changing(_resets),
             "`plan-reset` says what would come again, and prints a command for the release",
@@ -334,13 +335,6 @@ SECTIONS: dict[str, tuple[Row, ...]] = {
             "dead-letter queues",
             each(_has_queues),
             "[`dlq`](dead-letters.md) compares a queue with what was given up",
-        ),
-        Row(
-            "settings of share consumers",
-            changing(
-                lambda one: [name for name in one.printed("consumers") if SETTING.fullmatch(name)]
-            ),
-            "`settings --consumer-config` checks a file of them",
         ),
     ),
 }
@@ -359,6 +353,8 @@ def _lines() -> Iterator[str]:
         for row in rows:
             yield f"| {row.subject} | {' | '.join(row.cells)} | {row.sharelag} |"
         yield ""
+    yield _SETTINGS
+    yield from (*_setting_rows(), "")
     asked = ", ".join(release.version for release in RELEASES)
     yield from (f"Asked of the jars of Kafka {asked}.", "")
 

@@ -91,7 +91,15 @@ def test_an_option_is_of_the_versions_that_have_it(target: tuple[str, ...]) -> N
     assert linted("--kafka-version", "4.4.0", *line)[0] == 0
     code, rows = linted("--kafka-version", "4.3.1", *line)
     assert code == 1
-    assert rows[target[-2]]["problem"] == "kafka-share-groups.sh has it from Kafka 4.4 on"
+    name, value = target[-2:]
+    assert [row for row in rows.values() if row["problem"]] == [
+        {
+            "name": name,
+            "value": value,
+            "problem": "kafka-share-groups.sh has it from Kafka 4.4 on",
+            "hint": "use the tool of that release; it works with older brokers",
+        }
+    ]
     said = sharelag("lint", "--kafka-version", "4.3.1", *line).stderr
     assert said.startswith("sharelag: kafka-share-groups.sh of Kafka 4.3.1 refuses it: ")
     # What a version refuses that earlier ones accept.
@@ -99,6 +107,38 @@ def test_an_option_is_of_the_versions_that_have_it(target: tuple[str, ...]) -> N
     assert linted("--kafka-version", "4.3.1", *delete)[0] == 0
     assert linted(*delete)[1]["--all-topics"]["problem"] == "--delete deletes whole groups"
     assert "not a version of Kafka" in sharelag("lint", "--kafka-version", "new", *line).stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "line", "wrong"),
+    [
+        # One cause, one problem: no rule of the release speaks of an option it does not have.
+        ("4.3.1", (*_S1, "--reset-offsets", "--topic", "T", "--to-offset", "5", "--dry-run"),
+         {"--to-offset": "5"}),
+        ("4.3.1", (*_S1, "--reset-offsets", "--from-file", "p.csv", "--dry-run"),
+         {"--from-file": "p.csv"}),
+        ("4.3.1", (*_S1, "--reset-offsets", "--topic", "T", "--to-current", "--to-latest",
+                   "--dry-run"), {"--to-current": None}),
+        ("4.0", (*_S1[:3], "--describe", "--all-groups"), {"--all-groups": None}),
+        ("4.0", (*_S1, "--describe", "--all-groups"), {"--all-groups": None}),
+        ("4.0", (*_S1[:3], "--list", "--verbose"), {"--verbose": None}),
+        ("4.1", ("kafka-console-share-consumer.sh", *_S1[1:3], "--topic", "T", "--property", "a=1",
+                 "--formatter-property", "a=1"), {"--formatter-property": "a=1"}),
+        # What is given next is the value, as Kafka's parser has it.
+        ("4.4", (*_S1, "--reset-offsets", "--topic", "T", "--to-offset", "-5", "--dry-run"), {}),
+        ("4.4", (*_S1, "--reset-offsets", "--topic", "--to-latest", "--dry-run"),
+         {"--reset-offsets": None}),
+        # What is no option is shown as it was typed.
+        ("4.4", (*_S1, "--describe", "-5"), {"-5": None}),
+        ("4.4", (*_S1, "--describe", "--verbos=x"), {"--verbos": None}),
+    ],
+)  # fmt: skip
+def test_a_cause_is_one_problem_with_what_was_given(
+    version: str, line: tuple[str, ...], wrong: dict[str, str | None]
+) -> None:
+    code, rows = linted("--kafka-version", version, *line)
+    assert {name: row["value"] for name, row in rows.items() if row["problem"]} == wrong
+    assert code == bool(wrong)
 
 
 def test_what_else_is_wrong_is_said_of_the_option() -> None:

@@ -20,6 +20,7 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reset import kafkas_commands, plan_reset
 from sharelag.model.kafka_commands import check_command
+from sharelag.model.versions import has_reached
 from sharelag.replay import replay_arrow
 from sharelag.sources.files.description import read_description, write_description
 from sharelag.sources.recorded import folder_of
@@ -165,7 +166,6 @@ def test_names_are_quoted_for_a_shell() -> None:
     assert (dry.endswith("--dry-run"), wet.endswith("--execute")) == (True, True)
     at = datetime(2026, 11, 21, 3, 10, 0, 5000, UTC)
     assert "--to-datetime 2026-11-21T03:10:00.005 " in kafkas_commands("g", [], at)[0]
-    assert kafkas_commands("g", [], 5, kafka_version="4.3.1") == []
 
 
 def test_a_command_is_of_the_version_that_has_it() -> None:
@@ -177,11 +177,8 @@ def test_a_command_is_of_the_version_that_has_it() -> None:
     assert line in offset.stderr
     assert "not known here" not in offset.stderr
     assert not check_command(shlex.split(line.partition(": ")[2]), "4.4.0").problems
-    assumed = command(*asked, "--to-offset", "100", "-o", "json")
-    assert line in assumed.stderr
-    assert "The version of Kafka is not known here: the command is for the newest" in assumed.stderr
-    assert assumed.stdout == offset.stdout
-    moved = command(*asked, "--shift-by", "-10", "-o", "json")
+    assert command(*asked, "--to-offset", "100", "-o", "json").stdout == offset.stdout
+    moved = command(*asked, "--shift-by", "-10", "--kafka-version", "4.4", "-o", "json")
     rows = [json.loads(line) for line in moved.stdout.splitlines()]
     lines = [f"{row['topic']},{row['partition']},{row['new_start_offset']}" for row in rows]
     assert len(lines) == 2
@@ -189,11 +186,50 @@ def test_a_command_is_of_the_version_that_has_it() -> None:
     assert f"{begun}--reset-offsets --from-file plan.csv --dry-run" in moved.stderr
     for target in (("--to-offset", "100"), ("--shift-by", "-10")):
         older = command(*asked, *target, "--kafka-version", "4.3.1").stderr
-        said = "kafka-share-groups.sh of Kafka 4.3.1 cannot do this reset: that of Kafka 4.4 can, "
-        assert said + "and Admin.alterShareGroupOffsets of Kafka's Java client can." in older
+        said = "kafka-share-groups.sh of Kafka 4.3.1 refuses the command: "
+        assert f"{said}--{'to-offset' if '100' in target else 'from-file'}: " in older
+        assert "has it from Kafka 4.4 on (use the tool of that release; it works with" in older
         assert "Kafka's command" not in older
     wrong = command(*asked, "--to-earliest", "--kafka-version", "new")
     assert (wrong.returncode, "'new' is not a version of Kafka" in wrong.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.1", "4.2", "4.3.1", "4.4.0", "4.9", None])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        *(("plan-reset", f"--to-{where}") for where in ("earliest", "latest")),
+        ("plan-reset", "--to-datetime", "2026-11-21T03:10:00.000"),
+        ("plan-reset", "--to-offset", "5"),
+        ("plan-reset", "--shift-by", "-10"),
+        ("plan-delete", "--topic", "payments"),
+    ],
+    ids=" ".join,
+)
+def test_a_plan_prints_what_the_tool_of_that_version_takes(
+    plan: tuple[str, ...], version: str | None
+) -> None:
+    """The first version that has each action, and what else is said of a version."""
+    first = {"--to-offset": "4.4", "--shift-by": "4.4", "--topic": "4.1"}.get(plan[1], "4.2")
+    chosen = () if version is None else ("--kafka-version", version)
+    said = command(*plan, *chosen, "--capture", "chapters", "--group", "billing", "-o", "json")
+    assert said.returncode == 0
+    begun = "sharelag: Kafka's command"
+    lines = [one for one in said.stderr.splitlines() if one.startswith((f"{begun}: ", f"{begun},"))]
+    asked = [one.partition(": ")[2].partition(": ")[2] for one in lines]
+    judged = {
+        "4.9": "4.4, the newest that is known, in place of 4.9",
+        None: "4.3, by the settings that are known, as the input does not have their version",
+    }.get(version, version)
+    assert bool(asked) == has_reached(version or "4.3", first)
+    if asked:
+        assert f"What follows is for kafka-share-groups.sh of Kafka {judged}.\n" in said.stderr
+        assert not check_command(shlex.split(asked[-1]), version).problems
+    else:
+        comma = "" if version else ","
+        assert (
+            f"kafka-share-groups.sh of Kafka {judged}{comma} refuses the command: --" in said.stderr
+        )
 
 
 def test_a_capture_tells_its_version(tmp_path: Path) -> None:
@@ -204,7 +240,9 @@ def test_a_capture_tells_its_version(tmp_path: Path) -> None:
     write_description(copy / "capture.json", {**about, "kafka_version": "4.3"})
     asked = ("plan-reset", "--capture", str(copy), "--group", "billing", "--to-offset", "100")
     older = command(*asked).stderr
-    assert "kafka-share-groups.sh of Kafka 4.3 cannot do this reset: that of Kafka 4.4 can" in older
+    assert (
+        "kafka-share-groups.sh of Kafka 4.3, of the input, refuses the command: --to-off" in older
+    )
     assert "--to-offset 100 --execute" in command(*asked, "--kafka-version", "4.4").stderr
     write_description(copy / "capture.json", {**about, "kafka_version": "new"})
     assert "kafka_version: 'new' is not a version of Kafka" in command(*asked).stderr

@@ -9,7 +9,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.settings_in_force import check_given, settings_in_force
+from sharelag.metrics.settings_in_force import ACCEPTED, check_given, settings_in_force
 from sharelag.model.settings import (
     CATALOGUE,
     Value,
@@ -19,10 +19,10 @@ from sharelag.model.settings import (
     differing,
     effective,
     in_force,
-    profile_of,
 )
-from sharelag.model.settings.catalogue import find
+from sharelag.model.settings.catalogue import FIRST, find
 from sharelag.model.settings.queues import Queues
+from sharelag.model.versions import basis
 
 GROUP, MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
 
@@ -146,11 +146,11 @@ def test_older_brokers_lack_settings() -> None:
     } <= new
     assert len(new) == 12
     (problem,) = check("share.delivery.count.limit", 5, "4.2")
-    assert problem.why == "Kafka 4.2 has no such setting"
+    assert problem.why == "only Kafka 4.3 and newer have it"
     (typo,) = check("share.delivery.count.limits", 5)
     assert typo.hint == "did you mean share.delivery.count.limit?"
-    with pytest.raises(InputError, match=r"'5\.0': choose one of 4\.1, 4\.2, 4\.3\.1, 4\.4, draft"):
-        catalogue("5.0")
+    with pytest.raises(InputError, match=r"'drafts' is not a version of Kafka: give one such as"):
+        catalogue("drafts")
 
 
 def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None:
@@ -203,7 +203,7 @@ def test_settings_of_4_4() -> None:
     for accepted in ("dlq.orders", "", "orders", "dlq.no name"):
         assert not check(name, accepted, "4.4")
     assert check(name, "__dlq", "4.4", {prefix: ""})[0].why.endswith("Kafka's own")
-    assert check(name, "dlq.orders", "4.3.1")[0].why == "Kafka 4.3.1 has no such setting"
+    assert check(name, "dlq.orders", "4.3.1")[0].why == "only Kafka 4.4 and newer have it"
 
 
 def test_settings_of_dead_letter_queues_are_in_force_where_brokers_have_them() -> None:
@@ -229,22 +229,37 @@ def test_a_version_that_nobody_gives_is_the_newest() -> None:
     name = "errors.deadletterqueue.topic.name"
     assert catalogue() == catalogue("4.4")
     assert check(name, "dlq.orders") == check_all({name: "dlq.orders"}) == []
-    versions = [None, "4.4.0", "4.5", "4.3", "4.3.0", "4.3.1", "4.2.1", "4.1", "4.0"]
-    of = ["4.4", "4.4", "4.4", "4.3.1", "4.3.1", "4.3.1", "4.2", "4.1", "4.1"]
-    assert [profile_of(version) for version in versions] == of
+
+
+@pytest.mark.parametrize(
+    ("version", "judged", "said"),
+    [
+        (None, "4.4", "4.4, which is assumed without --kafka-version"),
+        ("4.4.0", "4.4", "4.4.0"),
+        ("4.3", "4.3", "4.3"),
+        ("4.3.0", "4.3", "4.3.0"),
+        ("4.2.1", "4.2", "4.2.1"),
+        ("8.1.2-ccs", "4.1", "4.1, which is 8.1.2-ccs"),
+        ("4.9", "4.4", "4.4, the newest that is known, in place of 4.9"),
+        ("4.10.0", "4.4", "4.4, the newest that is known, in place of 4.10.0"),
+        ("4.0", "4.1", "4.1, the oldest that is known, in place of 4.0"),
+    ],
+)
+def test_settings_of_any_version(version: str | None, judged: str, said: str) -> None:
+    found = basis(version, oldest=FIRST)
+    assert str(found) == said
+    assert catalogue(found.version) == catalogue(judged)
+    assert version is None or catalogue(version) == catalogue(judged)
+    # Of an input the same words say that it told.
+    whose = str(basis(version, oldest=FIRST, whose="of the input"))
+    assert whose.endswith(" of the input") == (version is not None)
 
 
 def test_versions_that_differ_about_a_value_are_named() -> None:
     locks = "share.partition.max.record.locks"
     said = differing({locks: 500}, "4.4")
-    assert said == [
-        f"Kafka {version} would refuse that ({locks}: Kafka {version} has no such setting)"
-        for version in ("4.2", "4.1")
-    ]
-    assert differing({locks: 500}, "4.2") == [
-        "Kafka 4.4 would accept that",
-        "Kafka 4.3.1 would accept that",
-    ]
+    assert said == [f"Kafka 4.2, 4.1 would refuse that ({locks}: only Kafka 4.3 and newer have it)"]
+    assert differing({locks: 500}, "4.2.1") == ["Kafka 4.4, 4.3 would accept that"]
     assert differing({"share.session.timeout.ms": 50_000}, "4.4") == []
     assert differing({"share.session.timeout.ms": 1}, "4.4") == []  # all refuse it
 
@@ -285,7 +300,7 @@ def test_a_queue_that_takes_no_letters_is_a_problem(
     ]
     words = Queues.of(table).refusals(["g", "other"])
     if said:
-        assert f"{row['problem']}: {row['hint']}" == words["g"]
+        assert f"{row['problem']}: {row['hint']}" == ACCEPTED + words["g"]
         assert all(one in words["g"] for one in said)
     else:
         assert (row["problem"], words) == (None, {})
@@ -295,10 +310,12 @@ def test_a_queue_that_takes_no_letters_is_a_problem(
 def test_a_queue_that_is_given_is_checked_as_if_it_were_set() -> None:
     name, prefix = f"{QUEUE}.topic.name", f"{QUEUE}.topic.name.prefix"
     (row,) = check_given({name: "letters"}, "4.4").to_pylist()
-    assert row["problem"] == f"letters does not begin with {prefix} = dlq., so letters are lost"
+    assert row["problem"] == (
+        f"Kafka accepts it, but letters does not begin with {prefix} = dlq., so letters are lost"
+    )
     rows = check_given({name: "letters", prefix: ""}, "4.4").to_pylist()
     assert [row["problem"] for row in rows] == [None, None]
     missing = ("topic", "dlq.new", f"{QUEUE}.group.enable", "false", "missing")
     shown = settings_in_force(table_of(missing), ["g"], {name: "dlq.new"}).to_pylist()
     (why,) = [row["problem"] for row in shown if row["name"] == name]
-    assert why == "the topic dlq.new does not exist"
+    assert why == "Kafka accepts it, but the topic dlq.new does not exist"
