@@ -156,7 +156,7 @@ def _decoded(records: list[generators.Record]) -> pa.RecordBatch:
 
 def test_strict_fails_where_kafkas_load_fails(replaying: Oracle, cases: Any) -> None:
     random = Random("strict")
-    failed = 0
+    failed = crashed = 0
     sequences = []
     for _ in range(cases(80, 500)):
         records = generators.sequence(random)
@@ -174,11 +174,14 @@ def test_strict_fails_where_kafkas_load_fails(replaying: Oracle, cases: Any) -> 
         numbered = _with_offsets(records)
         if theirs["loadFailedAt"] is None:
             assert as_kafka(replay(numbered, True, replaying.version)) == theirs["states"]
+        elif "error: NullPointerException" in theirs["status"]:
+            crashed += 1  # the merge of Kafka 4.4 on some damaged batches: a crash, and no rule
         else:
             failed += 1
             with pytest.raises(ReplayError, match=f"offset {theirs['loadFailedAt']}:"):
                 replay(numbered, strict=True)
     assert failed > 10
+    assert crashed < failed / 10
 
 
 def test_the_default_goes_on_after_a_bad_record(replaying: Oracle, cases: Any) -> None:
