@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -24,7 +25,7 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, order_options("lag"))
 def brokers(output: str, engine: str, sort: str | None, top: int | None, **options: Any) -> None:
     """Show which broker leads each share partition, and which brokers keep its state and group.

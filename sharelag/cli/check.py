@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sharelag.cli.examples import example_option
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -33,7 +34,7 @@ from sharelag.tables.level import CHECKED
 _UNKNOWN = 3
 
 
-class _Check(click.Command):
+class _Check(Command):
     """A command whose every failure, wrong usage too, exits as unknown.
 
     Monitoring reads the first line of standard output, so the reason stands there.

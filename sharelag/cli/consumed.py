@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
 from sharelag.cli.partial import below_table, marked, note_partial
@@ -13,7 +14,7 @@ from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("log", type=click.Path(path_type=Path), metavar="FILE")
 @with_options(OUTPUT, VERBOSE)
 @click.option(

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     ENGINE,
     INPUT,
@@ -23,7 +24,7 @@ from sharelag.metrics.redrive import REDRIVEN
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option("--group", metavar="GROUP", help="The share group; else all.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -43,7 +44,7 @@ from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, REQUESTS, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.option(
     "--patience",
@@ -79,7 +80,7 @@ def explain(
     return note_partial(None, lacks=lacks)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.option(
     "--by",
@@ -155,7 +156,7 @@ def imbalance(
     read_by(evidence, source, options["as_of"] is not None)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @with_options(order_options("age_ms"))
 def progress(

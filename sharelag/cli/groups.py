@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -43,7 +44,7 @@ _OF_INPUT = (
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, _PRINTED, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--state",
@@ -104,7 +105,7 @@ def groups(
     summarise(answer, source, options["as_of"], "group")
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, _PRINTED, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None:
     """Show the members of each group: client, host, rack, epoch, and assigned partitions."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -31,7 +32,7 @@ from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--described",
@@ -68,7 +69,7 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     summarise(answer, source, options["as_of"], "share partition")
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--findings", "only_findings", is_flag=True, help="Show only the problems, as a table."

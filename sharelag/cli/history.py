@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -37,7 +38,7 @@ from sharelag.tables import views
 _MOST_LINES = 20_000
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--since", metavar="WHEN", help="Start at this time, or this long before the end (2h)."

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -54,7 +55,7 @@ from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, REQUESTS, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--by",

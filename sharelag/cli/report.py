@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command, Group
 from sharelag.cli.options import (
     CHOICE_AT_A_TIME,
     INPUT,
@@ -86,7 +87,7 @@ _NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
 
-class _Names(click.Group):
+class _Names(Group):
     """`sharelag report daily` is short for `sharelag report make daily`."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -95,7 +96,7 @@ class _Names(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class _Make(click.Command):
+class _Make(Command):
     """The command whose usage is what people type: ``sharelag report daily [OPTIONS]``."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:

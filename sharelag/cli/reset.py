@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     ENGINE,
     INPUT,
@@ -37,7 +38,7 @@ _MEMBERS = click.option(
 )
 
 
-@click.command("plan-reset")
+@click.command("plan-reset", cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
 @click.option(
@@ -126,7 +127,7 @@ def plan_reset(
     _print(result, output)
 
 
-@click.command("plan-delete")
+@click.command("plan-delete", cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     ENGINE,
     INPUT,
@@ -36,7 +37,7 @@ _OF_INPUT = ("all_groups", "topic", "engine", "timeout")
 _ANY_GROUP = "GROUP"
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, NAMES, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--set",

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -46,7 +47,7 @@ from sharelag.tables import views
 from sharelag.tables.words import counted
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, REQUESTS, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--since",
@@ -118,7 +119,7 @@ def _painted(text: str, colour: str) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, TIMEOUT, VERBOSE)
 @click.option(
     "--records",
