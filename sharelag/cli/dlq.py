@@ -17,6 +17,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import start, write
+from sharelag.cli.partial import below_table, marked, note_partial
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.metrics.dead_letter_ledger import STATUSES
@@ -49,15 +50,17 @@ def dlq(
     redrive: bool,
     statuses: tuple[str, ...],
     **options: Any,
-) -> None:
+) -> int | None:
     """Compare archived records of a group with its dead-letter queue (KIP-1191).
 
     One row is a run of offsets with the same status: written, duplicate, missing, archiving, stuck,
-    passed, unexpected or unreadable, with the reason. No payload is shown; sharelag peek shows one.
+    passed, unexpected, unknown or unreadable, with the reason. No payload is shown; sharelag peek
+    shows one.
     """
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
     from sharelag.workbench import open_workbench
+    from sharelag.workbench.questions.dead_letters import NAMELESS
 
     source = source_of(options)
     with reading_bar(source) as read:
@@ -70,9 +73,13 @@ def dlq(
     if statuses and not redrive:
         table = table.filter([status in statuses for status in table.column("status").to_pylist()])
     view = views.REDRIVE.without("command") if redrive else views.LEDGER
-    write(lines(plain_rows(table), output, view.columns))
+    lacks = [one for one in result.unknown if one == NAMELESS]
+    write(lines(marked(plain_rows(table), None, lacks), output, view.columns))
     if redrive and output == "human":
         commands = [one for one in table.column("command").to_pylist() if one]
         write(["", *map(terminal, commands)] if commands else [])
-    for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
+    write(below_table(None, output, lacks))
+    unknown = [f"not known: {one}" for one in result.unknown if one not in lacks]
+    for note in (*result.notes, *unknown):
         tell(terminal(note))
+    return note_partial(None, lacks=lacks)
