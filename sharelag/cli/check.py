@@ -128,7 +128,8 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
         write([_heading(found.level, rows)])
         shown = [_placed(row) for row in rows if row["level"] != "ok" or row["due"]]
         write(lines(shown, "human", views.CHECKS.without("partition").columns))
-    read_by(found.evidence, source, options["as_of"] is not None)
+    said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
+    read_by(found.evidence, source, options["as_of"] is not None, said)
     return CODES[found.level]
 
 

@@ -52,10 +52,8 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     if failed:
         table = table.filter([not one for one in table.column("succeeded").to_pylist()])
     lacks = () if show == "rejects" else read.lacks(show)
-    rows = each_row(table)
-    if lacks:
-        rows = iter(marked(list(rows), None, lacks))
+    rows = marked(each_row(table), None, lacks)
     write(lines(rows, output, views.CONSUMED[show].columns))
     write(below_table(None, output, lacks))
     tell(read.summary())
-    return note_partial(None, lacks=lacks)
+    return note_partial(None, output, lacks)

@@ -60,6 +60,7 @@ def dlq(
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
     from sharelag.workbench import open_workbench
+    from sharelag.workbench.engine import rejects_of
     from sharelag.workbench.questions.dead_letters import NAMELESS
 
     source = source_of(options)
@@ -69,11 +70,12 @@ def dlq(
             result = bench.redrive(group, queue, statuses or REDRIVEN)
         else:
             result = bench.dead_letters(group, queue)
+        rejects = rejects_of(bench.reading)
     table = result.table
     if statuses and not redrive:
         table = table.filter([status in statuses for status in table.column("status").to_pylist()])
     view = views.REDRIVE.without("command") if redrive else views.LEDGER
-    lacks = [one for one in result.unknown if one == NAMELESS]
+    lacks = (*rejects, *(one for one in result.unknown if one == NAMELESS))
     write(lines(marked(plain_rows(table), None, lacks), output, view.columns))
     if redrive and output == "human":
         commands = [one for one in table.column("command").to_pylist() if one]
@@ -82,4 +84,4 @@ def dlq(
     unknown = [f"not known: {one}" for one in result.unknown if one not in lacks]
     for note in (*result.notes, *unknown):
         tell(terminal(note))
-    return note_partial(None, lacks=lacks)
+    return note_partial(None, output, lacks)

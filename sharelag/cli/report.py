@@ -22,6 +22,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import write
+from sharelag.cli.partial import PARTIAL
 from sharelag.cli.telling import tell
 from sharelag.durations import typed
 from sharelag.tables import views
@@ -110,7 +111,8 @@ def report() -> None:
 
     Writes a self-contained HTML file, the executed notebook, a verdict, images and the body of a
     mail to a new folder below --out, and points OUT/NAME/latest to it. Exits with 0 if the report
-    was made, whatever its verdict, and with 1 if not; the report then shows the error.
+    was made, whatever its verdict, with 3 if only a part of the input can be read, and else with 1;
+    the report then shows the error.
     """
 
 
@@ -158,7 +160,7 @@ def make(
     click.echo(str(made.html))
     if figures and made.run.figures and made.run.error is None:
         tell(f"no image files: {made.run.figures}")
-    return int(made.run.error is not None)
+    return PARTIAL if made.in_part else int(made.run.error is not None)
 
 
 @report.command("list")

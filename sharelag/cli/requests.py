@@ -103,7 +103,7 @@ def requests(
             found[name] = found.get(name, 0) + 1
         for name, count in found.items():
             tell(f"{terminal(name)}: {count}; --show findings shows them")
-    return note_partial(None, lacks=lacks)
+    return note_partial(None, output, lacks)
 
 
 def _nothing(show: str, when: datetime | None) -> str:
