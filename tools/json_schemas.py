@@ -42,18 +42,28 @@ _BATCH = {
     "minItems": 4,
     "maxItems": 4,
 }
-#: What a row has while state partitions are silent, and no row of a whole answer.
-_IN_PART = {
+#: What a row has of an answer that lacks something, and no row of a whole one.
+_LACKING = {
     "complete": {
-        "description": "false: other share partitions are missing; absent in a whole answer",
+        "description": "false: something is missing; absent in a whole answer",
         "const": False,
     },
+}
+#: The same where state partitions may be silent.
+_IN_PART = _LACKING | {
     "unread_state_partitions": {
         "description": "state partitions that nobody answered for, where the missing ones are",
         "type": "array",
         "items": {"type": "integer"},
     },
 }
+#: Answers from records that may be partial, beside those with `_IN_PART`.
+_FROM_RECORDS = (
+    *("windows-since", "history", "history-events", "history-every", "explain", "progress"),
+    *("imbalance", "imbalance-verdict", "reconcile", "groups", "members", "brokers"),
+    *("plan-reset", "plan-delete", "dlq", "dlq-redrive", "settings", "settings-drift"),
+    *("health", "health-findings", "health-snapshots"),
+)
 _WINDOW = {
     name: {"type": "integer"}
     for name in (
@@ -78,7 +88,7 @@ def rows() -> dict[str, dict[str, Any]]:
         del windows[name]
     history = properties(schemas.HISTORY)
     topic = properties(pa.schema([_TOPIC]))
-    return {
+    made = {
         "lag": properties(schemas.LAG) | _IN_PART,
         "lag-sums": properties(schemas.ROLLUP),
         "windows": windows | topic | {"notes": properties(schemas.LAG)["notes"]} | _IN_PART,
@@ -111,6 +121,7 @@ def rows() -> dict[str, dict[str, Any]]:
         **_simulated(),
         "report-list": _reports(),
     }
+    return made | {name: made[name] | _LACKING for name in _FROM_RECORDS}
 
 
 def _simulated() -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -19,14 +20,17 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.order import Order, order_options
-from sharelag.cli.output import groups_in, note, require_rows, start, summarise, write
+from sharelag.cli.output import groups_in, note, require_rows, start, summarise
+from sharelag.cli.partial import note_partial, write_rows
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, order_options("lag"))
-def brokers(output: str, engine: str, sort: str | None, top: int | None, **options: Any) -> None:
+def brokers(
+    output: str, engine: str, sort: str | None, top: int | None, **options: Any
+) -> int | None:
     """Show which broker leads each share partition, and which brokers keep its state and group.
 
     A share partition is led by the leader of its topic partition. Its state is kept by the leader
@@ -36,7 +40,7 @@ def brokers(output: str, engine: str, sort: str | None, top: int | None, **optio
     import pyarrow.compute as pc
 
     from sharelag.model import iso
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.workbench import engine as engines
     from sharelag.workbench import membership
 
@@ -50,6 +54,7 @@ def brokers(output: str, engine: str, sort: str | None, top: int | None, **optio
         at = pc.max(begun.table("lag").column("as_of")).as_py()
     require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
     rows = Order(sort, top).of(plain_rows(answer.table), "lag" if output == "human" else None)
-    write(lines(rows, output, views.BROKERS.columns))
+    write_rows(rows, output, views.BROKERS.columns, answer)
     note(membership.unknown_brokers(answer.table) + membership.leaderless(answer.table))
     summarise(answer, source, options["as_of"] or (at and iso(at)), "share partition")
+    return note_partial(None, output, answer.lacks)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CLUSTER,
     TIMEOUT,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _LONGEST_PAUSE = 30
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path))
 @with_options(CLUSTER, TIMEOUT, VERBOSE)
 @click.option("--overwrite", is_flag=True, help="Replace an existing capture.")

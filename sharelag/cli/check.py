@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sharelag.cli.examples import example_option
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -33,7 +34,7 @@ from sharelag.tables.level import CHECKED
 _UNKNOWN = 3
 
 
-class _Check(click.Command):
+class _Check(Command):
     """A command whose every failure, wrong usage too, exits as unknown.
 
     Monitoring reads the first line of standard output, so the reason stands there.
@@ -127,7 +128,8 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
         write([_heading(found.level, rows)])
         shown = [_placed(row) for row in rows if row["level"] != "ok" or row["due"]]
         write(lines(shown, "human", views.CHECKS.without("partition").columns))
-    read_by(found.evidence, source, options["as_of"] is not None)
+    said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
+    read_by(found.evidence, source, options["as_of"] is not None, said)
     return CODES[found.level]
 
 

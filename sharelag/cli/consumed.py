@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
 from sharelag.cli.partial import below_table, marked, note_partial
@@ -13,7 +14,7 @@ from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("log", type=click.Path(path_type=Path), metavar="FILE")
 @with_options(OUTPUT, VERBOSE)
 @click.option(
@@ -51,10 +52,8 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     if failed:
         table = table.filter([not one for one in table.column("succeeded").to_pylist()])
     lacks = () if show == "rejects" else read.lacks(show)
-    rows = each_row(table)
-    if lacks:
-        rows = iter(marked(list(rows), None, lacks))
+    rows = marked(each_row(table), None, lacks)
     write(lines(rows, output, views.CONSUMED[show].columns))
     write(below_table(None, output, lacks))
     tell(read.summary())
-    return note_partial(None, lacks=lacks)
+    return note_partial(None, output, lacks)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import VERBOSE, engine_option, with_options
 from sharelag.cli.output import read_by, start, write
 from sharelag.cli.telling import tell
@@ -30,7 +31,7 @@ _NEXT = {
 _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

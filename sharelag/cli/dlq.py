@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     ENGINE,
     INPUT,
@@ -16,6 +17,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import start, write
+from sharelag.cli.partial import below_table, marked, note_partial
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.metrics.dead_letter_ledger import STATUSES
@@ -23,7 +25,7 @@ from sharelag.metrics.redrive import REDRIVEN
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option("--group", metavar="GROUP", help="The share group; else all.")
 @click.option(
@@ -48,15 +50,18 @@ def dlq(
     redrive: bool,
     statuses: tuple[str, ...],
     **options: Any,
-) -> None:
+) -> int | None:
     """Compare archived records of a group with its dead-letter queue (KIP-1191).
 
     One row is a run of offsets with the same status: written, duplicate, missing, archiving, stuck,
-    passed, unexpected or unreadable, with the reason. No payload is shown; sharelag peek shows one.
+    passed, unexpected, unknown or unreadable, with the reason. No payload is shown; sharelag peek
+    shows one.
     """
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
     from sharelag.workbench import open_workbench
+    from sharelag.workbench.engine import rejects_of
+    from sharelag.workbench.questions.dead_letters import NAMELESS
 
     source = source_of(options)
     with reading_bar(source) as read:
@@ -65,13 +70,18 @@ def dlq(
             result = bench.redrive(group, queue, statuses or REDRIVEN)
         else:
             result = bench.dead_letters(group, queue)
+        rejects = rejects_of(bench.reading)
     table = result.table
     if statuses and not redrive:
         table = table.filter([status in statuses for status in table.column("status").to_pylist()])
     view = views.REDRIVE.without("command") if redrive else views.LEDGER
-    write(lines(plain_rows(table), output, view.columns))
+    lacks = (*rejects, *(one for one in result.unknown if one == NAMELESS))
+    write(lines(marked(plain_rows(table), None, lacks), output, view.columns))
     if redrive and output == "human":
         commands = [one for one in table.column("command").to_pylist() if one]
         write(["", *map(terminal, commands)] if commands else [])
-    for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
+    write(below_table(None, output, lacks))
+    unknown = [f"not known: {one}" for one in result.unknown if one not in lacks]
+    for note in (*result.notes, *unknown):
         tell(terminal(note))
+    return note_partial(None, output, lacks)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CLUSTER,
     OUTPUT,
@@ -46,7 +47,7 @@ class Check(NamedTuple):
     advice: str = ""
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(CLUSTER, OUTPUT, TIMEOUT, VERBOSE)
 @click.option(
     "--rights",

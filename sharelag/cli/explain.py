@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -38,12 +39,12 @@ from sharelag.cli.output import (
     summarise,
     write,
 )
-from sharelag.cli.partial import below_table, marked, note_partial, with_repeats
+from sharelag.cli.partial import below_table, marked, note_partial, with_repeats, write_rows
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, REQUESTS, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.option(
     "--patience",
@@ -63,23 +64,23 @@ def explain(
     from sharelag.workbench.requests import with_requests
 
     log, metrics = requests_of(options), metrics_in(options)
-    evidence, source = _gather(engine, over, options)
+    evidence, source, rejects = _gather(engine, over, options)
     evidence = with_metrics(with_requests(evidence, log), metrics, source)
     table = causes(evidence, patience)
-    lacks = log.lacks if log else ()
+    lacks = (*rejects, *(log.lacks if log else ()))
     if output == "human":
         write(explained(evidence, table, patience))
     else:
         rows = marked(plain_rows(table), None, lacks)
         write(lines(with_repeats(rows, evidence.repeated), output))
     write(below_table(None, output, lacks))
-    read_by(evidence, source, options["as_of"] is not None)
+    read_by(evidence, source, options["as_of"] is not None, lacks)
     note_requests(log, evidence.as_of)
     note_metrics(metrics, evidence.measured)
-    return note_partial(None, lacks=lacks)
+    return note_partial(None, output, lacks)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @click.option(
     "--by",
@@ -108,13 +109,13 @@ def imbalance(
     sort: str | None,
     top: int | None,
     **options: Any,
-) -> None:
+) -> int | None:
     """Show how evenly lag, arrivals, work and partitions are spread.
 
     GINI and CV are 0 for an even spread; MAX/MEAN and JAIN are 1.
     """
     from sharelag.metrics.skew import verdict_words
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.tables.words import shown_name, terminal
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
@@ -135,32 +136,34 @@ def imbalance(
             answer = investigate.trend_of(begun, every, by, over)
         rows = order.of(plain_rows(answer.table), None)
         require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
-        write(lines(rows, output, views.IMBALANCE_OVER_TIME.columns))
+        write_rows(rows, output, views.IMBALANCE_OVER_TIME.columns, answer)
         summarise(answer, source, options["as_of"], "row")
-        return
+        return note_partial(None, output, answer.lacks)
     with reading_of(engine, over, options) as (begun, source):
         evidence, skew = begun.evidence, begun.skew()
+        answer = engines.Answer.of(begun, skew)
         rows = [] if verdict else plain_rows(begun.imbalance(by))
         unknown = unknown_brokers(evidence.brokers) if by == "broker" else ()
     if verdict:
-        write(lines(order.of(plain_rows(skew), None), output, views.SKEW.columns))
-        read_by(evidence, source, options["as_of"] is not None)
-        return
+        write_rows(order.of(plain_rows(skew), None), output, views.SKEW.columns, answer)
+        read_by(evidence, source, options["as_of"] is not None, answer.lacks)
+        return note_partial(None, output, answer.lacks)
     rows = order.of(rows, "gini" if output == "human" else None)
-    write(lines(rows, output, views.IMBALANCE.columns))
+    write_rows(rows, output, views.IMBALANCE.columns, answer)
     if output == "human":
         for row in skew.to_pylist():
             write([f"{shown_name(row['group_id'])}: {terminal(verdict_words(row))}"])
     note(unknown)
-    read_by(evidence, source, options["as_of"] is not None)
+    read_by(evidence, source, options["as_of"] is not None, answer.lacks)
+    return note_partial(None, output, answer.lacks)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE, OVER)
 @with_options(order_options("age_ms"))
 def progress(
     output: str, engine: str, over: timedelta, sort: str | None, top: int | None, **options: Any
-) -> None:
+) -> int | None:
     """Show the age of the lag, how fast it grows or drains, and its retention.
 
     AGE is the age of the oldest unfinished record; rates are records per second over the span, or
@@ -172,16 +175,22 @@ def progress(
     from sharelag.workbench.broker_metrics import with_metrics
 
     metrics = metrics_in(options)
-    evidence, source = _gather(engine, over, options)
+    evidence, source, lacks = _gather(engine, over, options)
     evidence = with_metrics(evidence, metrics, source)
     rows = plain_rows(with_measured(evidence.progress, evidence.measured))
     rows = Order(sort, top).of(rows, "age_ms" if output == "human" else None)
     shown = views.progress(metrics is not None).columns
-    write(lines(with_repeats(rows, evidence.repeated), output, shown))
-    read_by(evidence, source, options["as_of"] is not None)
+    said = with_repeats(marked(rows, None, lacks), evidence.repeated)
+    write(lines(said, output, shown))
+    write(below_table(None, output, lacks))
+    read_by(evidence, source, options["as_of"] is not None, lacks)
     note_metrics(metrics, evidence.measured)
+    return note_partial(None, output, lacks)
 
 
-def _gather(engine: str, over: timedelta, options: dict[str, Any]) -> tuple[Any, Any]:
+def _gather(engine: str, over: timedelta, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return evidence, its input, and what it lacks."""
+    from sharelag.workbench.engine import rejects_of
+
     with reading_of(engine, over, options) as (begun, source):
-        return begun.evidence, source
+        return begun.evidence, source, rejects_of(begun)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Group
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -31,7 +32,7 @@ from sharelag.cli.telling import tell
 from sharelag.errors import InputError
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.option(
     "--to",
     type=click.Choice(["parquet", "delta"]),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from sharelag.cli.once import Group
+
 #: What people want; the commands for it, each with an example that the recorded demo answers, or
 #: that a cluster does.
 SECTIONS: dict[str, dict[str, str]] = {
@@ -49,7 +51,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 
 
-class Grouped(click.Group):
+class Grouped(Group):
     """A group of commands whose help has a section for each thing that people want."""
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -22,7 +23,7 @@ from sharelag.cli.options import (
 )
 from sharelag.cli.order import Order, order_options
 from sharelag.cli.output import groups_in, note, require_rows, start, summarise, write
-from sharelag.cli.partial import with_repeats
+from sharelag.cli.partial import note_partial, write_rows
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
@@ -43,7 +44,7 @@ _OF_INPUT = (
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, _PRINTED, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--state",
@@ -61,7 +62,7 @@ def groups(
     top: int | None,
     kafka_output: Any,
     **options: Any,
-) -> None:
+) -> int | None:
     """Show the groups: type, state, epochs, members, topics and lag.
 
     STATE is Stable with members and Empty without. Dead groups were deleted, but the state topic
@@ -76,20 +77,19 @@ def groups(
 
     parse_states(states)  # before anything is read
 
-    def show(table: Any) -> None:
-        rows = Order(sort, top).of(plain_rows(table), "lag" if output == "human" else None)
-        write(lines(rows, output, views.GROUP_STATES.columns))
+    def sorted_rows(table: Any) -> list[dict[str, Any]]:
+        return Order(sort, top).of(plain_rows(table), "lag" if output == "human" else None)
 
     if kafka_output is not None:
         every = _printed(kafka_output, options)
         found = membership.in_states(every.groups, states)
-        show(found)
+        write(lines(sorted_rows(found), output, views.GROUP_STATES.columns))
         count, known = counted(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
         is_whole = not found.column("members").null_count
         members = f", {counted(known or 0, 'member')}" if is_whole else ""
         _note_printed(f"{count}{members}", every.others)
         note(membership.unknown_members(found))
-        return
+        return None
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
         _or_kafkas_command(options, "--state"),
@@ -99,14 +99,15 @@ def groups(
         every = membership.group_states_of(begun)
         answer = engines.Answer.of(begun, membership.in_states(every, states))
     require_rows(choice, moment, groups_in(every), source, answer.rejected)
-    show(answer.table)
+    write_rows(sorted_rows(answer.table), output, views.GROUP_STATES.columns, answer)
     note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "group")
+    return note_partial(None, output, answer.lacks)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, _PRINTED, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None:
+def members(output: str, engine: str, kafka_output: Any, **options: Any) -> int | None:
     """Show the members of each group: client, host, rack, epoch, and assigned partitions."""
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.workbench import engine as engines
@@ -118,7 +119,7 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
         members = counted(found.num_rows, "member")
         _note_printed(f"{members} of {counted(of_groups.num_rows, 'group')}", others)
         note(membership.unknown_members(of_groups, found))
-        return
+        return None
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (
         _or_kafkas_command(options, "--members"),
@@ -129,10 +130,10 @@ def members(output: str, engine: str, kafka_output: Any, **options: Any) -> None
         answer = engines.Answer.of(begun, membership.members_of(begun))
     there = groups_in(every) | groups_in(answer.table)
     require_rows(choice, moment, there, source, answer.rejected)
-    rows = with_repeats(plain_rows(answer.table), answer.repeated)
-    write(lines(rows, output, views.MEMBERS.columns))
+    write_rows(plain_rows(answer.table), output, views.MEMBERS.columns, answer)
     note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "member")
+    return note_partial(None, output, answer.lacks)
 
 
 def _printed(file: Any, options: dict[str, Any]) -> Any:

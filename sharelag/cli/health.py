@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -23,15 +24,14 @@ from sharelag.cli.output import (
     require_rows,
     start,
     summarise,
-    write,
 )
-from sharelag.cli.partial import with_repeats
+from sharelag.cli.partial import note_partial, write_rows
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--described",
@@ -44,14 +44,14 @@ from sharelag.tables import views
     is_flag=True,
     help="Read the whole backlog and count the records that exist.",
 )
-def reconcile(output: str, engine: str, described: Any, true: bool, **options: Any) -> None:
+def reconcile(output: str, engine: str, described: Any, true: bool, **options: Any) -> int | None:
     """Compare the lag computed in several ways, and explain the differences.
 
     NAIVE is end - start, EFFECTIVE counts unfinished offsets of the state batches, TRUE counts
     records that exist and are not aborted.
     """
     from sharelag.sources.texts import text_of
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
 
@@ -64,11 +64,12 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
         answer = investigate.reconcile_of(begun, text, true)
     rows = plain_rows(answer.table)
     require_rows(choice, moment, groups_in(answer.table), source, answer.rejected)
-    write(lines(rows, output, views.reconciled(described is not None, true).columns))
+    write_rows(rows, output, views.reconciled(described is not None, true).columns, answer)
     summarise(answer, source, options["as_of"], "share partition")
+    return note_partial(None, output, answer.lacks)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--findings", "only_findings", is_flag=True, help="Show only the problems, as a table."
@@ -79,12 +80,14 @@ def reconcile(output: str, engine: str, described: Any, true: bool, **options: A
     is_flag=True,
     help="Show the last snapshot of each share partition instead, and the updates since.",
 )
-def health(output: str, engine: str, only_findings: bool, of_each: bool, **options: Any) -> None:
+def health(
+    output: str, engine: str, only_findings: bool, of_each: bool, **options: Any
+) -> int | None:
     """Show the health of the state topic: records, bytes, pruning, misplaced records."""
     from sharelag.metrics.health import formats
     from sharelag.metrics.placement import in_words
     from sharelag.replay.moment import Choice
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.tables.words import terminal
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
@@ -96,22 +99,19 @@ def health(output: str, engine: str, only_findings: bool, of_each: bool, **optio
     if of_each:
         with reading_bar(source) as read, engines.reading(read, engine, None, every) as begun:
             answer = investigate.snapshots_of(begun)
-        rows = with_repeats(plain_rows(answer.table), answer.repeated)
-        write(lines(rows, output, views.SNAPSHOTS.columns))
+        write_rows(plain_rows(answer.table), output, views.SNAPSHOTS.columns, answer)
         summarise(answer, source, None, "share partition")
-        return
+        return note_partial(None, output, answer.lacks)
     with (
         reading_bar(source) as read,
         engines.reading(read, engine, None, every, health=True) as begun,
     ):
         answer, findings = investigate.health_of(begun)
     if only_findings:
-        rows = with_repeats(plain_rows(findings), answer.repeated)
-        write(lines(rows, output, views.FINDINGS.columns))
+        write_rows(plain_rows(findings), output, views.FINDINGS.columns, answer)
         summarise(answer, source, None, "state partition")
-        return
-    rows = with_repeats(plain_rows(answer.table), answer.repeated)
-    write(lines(rows, output, views.HEALTH.columns))
+        return note_partial(None, output, answer.lacks)
+    write_rows(plain_rows(answer.table), output, views.HEALTH.columns, answer)
     if answer.table.num_rows:
         tell(f"format of the records: {formats(answer.table)}")
     else:
@@ -119,3 +119,4 @@ def health(output: str, engine: str, only_findings: bool, of_each: bool, **optio
     for sentence in in_words(findings):
         tell(terminal(sentence))
     summarise(answer, source, None, "state partition")
+    return note_partial(None, output, answer.lacks)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -26,9 +27,8 @@ from sharelag.cli.output import (
     require_rows,
     start,
     summarise,
-    write,
 )
-from sharelag.cli.partial import with_repeats
+from sharelag.cli.partial import note_partial, write_rows
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.tables import views
@@ -37,7 +37,7 @@ from sharelag.tables import views
 _MOST_LINES = 20_000
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--since", metavar="WHEN", help="Start at this time, or this long before the end (2h)."
@@ -60,14 +60,14 @@ def history(
     events: bool,
     every: timedelta | None,
     **options: Any,
-) -> None:
+) -> int | None:
     """Show how each share partition changed, record by record or at intervals.
 
     FINISHED, RELEASED and ARCHIVED count offsets that a record changed, `-` where that is unknown
     because earlier records may be missing. PARTIAL marks states without a complete snapshot.
     """
     from sharelag.replay.moment import parse_since, parse_time
-    from sharelag.tables.lines import each_row, lines
+    from sharelag.tables.lines import each_row
     from sharelag.workbench import engine as engines
     from sharelag.workbench import investigate
 
@@ -94,13 +94,15 @@ def history(
             groups = groups_in(begun.table("windows"))
             require_rows(choice, moment or begin, groups, source, begun.counted.rejected)
             rows = (row for table in begun.history_tables(begin) for row in each_row(table))
-            write(lines(with_repeats(rows, begun.counted.repeated), output))
-            read_by(begun.evidence, source, options["as_of"] is not None)
-            return
+            counts = engines.Answer.of(begun, begun.table("windows"))
+            write_rows(rows, output, None, counts)
+            read_by(begun.evidence, source, options["as_of"] is not None, counts.lacks)
+            return note_partial(None, output, counts.lacks)
         # Where nothing happened there are no events, and yet there is the group.
         found = groups_in(begun.table("windows") if events else answer.table)
     require_rows(choice, moment or begin, found, source, answer.rejected)
-    write(lines(with_repeats(each_row(answer.table), answer.repeated), output, columns))
+    write_rows(each_row(answer.table), output, columns, answer)
     if answer.left_out:
         tell(f"{answer.left_out:,} earlier records are not shown; -o csv prints all")
     summarise(answer, source, options["as_of"], unit)
+    return note_partial(None, output, answer.lacks)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -37,16 +38,13 @@ from sharelag.cli.output import (
     require_rows,
     start,
     summarise,
-    write,
 )
 from sharelag.cli.partial import (
-    below_table,
-    marked,
     note_partial,
     require_whole,
     silent_in,
     whole_or_partial,
-    with_repeats,
+    write_rows,
 )
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
@@ -54,7 +52,7 @@ from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, REQUESTS, METRICS, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--by",
@@ -130,7 +128,7 @@ def _lag(
     """
     from sharelag.sources.inputs import KafkaInput
     from sharelag.tables.gaps import of_hidden
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.workbench import engine as engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
@@ -171,9 +169,7 @@ def _lag(
         if output == "human" and sys.stdout.isatty():
             click.clear()
     shown = order.of(rows, "lag" if output == "human" else None)
-    said = with_repeats(marked(shown, source, answer.lacks), answer.repeated)
-    write(lines(said, output, view.columns))
-    write(below_table(source, output, answer.lacks))
+    write_rows(shown, output, view.columns, answer, source)
     summarise(
         answer, source, options["as_of"], by if by in ("group", "topic") else "share partition"
     )
@@ -182,7 +178,7 @@ def _lag(
     if log is not None:
         note_requests(log, answer.now)
     note_metrics(metrics, answer.table)
-    return now, note_partial(source, choice.groups - groups, answer.lacks)
+    return now, note_partial(source, output, answer.lacks, choice.groups - groups)
 
 
 def _minus(now: int | None, before: int | None) -> int | None:

@@ -6,6 +6,7 @@ import shlex
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
 from sharelag.cli.telling import tell
@@ -13,7 +14,9 @@ from sharelag.model.versions import NEWEST, basis
 from sharelag.tables import views
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    cls=Command, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @with_options(OUTPUT, VERBOSE)
 @click.option(
     "--kafka-version",

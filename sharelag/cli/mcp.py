@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -22,7 +23,7 @@ from sharelag.cli.options import (
 from sharelag.cli.output import start
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
 def mcp(engine: str, over: timedelta, **options: Any) -> None:
     """Answer agents over stdin and stdout, by the Model Context Protocol; read only.

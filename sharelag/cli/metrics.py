@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
 from sharelag.cli.telling import tell
 from sharelag.tables import views
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("places", nargs=-1, required=True, metavar="FILE_OR_URL...")
 @with_options(OUTPUT, TIMEOUT, VERBOSE)
 @click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable.")

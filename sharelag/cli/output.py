@@ -27,7 +27,7 @@ from sharelag.errors import (
     unknown_group,
 )
 from sharelag.model import iso
-from sharelag.tables.words import counted, decode_command, terminal
+from sharelag.tables.words import counted, terminal
 
 
 def start(engine: str, source: Any) -> str:
@@ -120,27 +120,35 @@ def require_rows(
     choice: Any, moment: Any, groups: set[str], source: Any, rejected: int = 0
 ) -> None:
     """Name what was chosen and not found; finding nothing now is an error."""
-    from sharelag.workbench.engine import choose, group_names, other_groups, without_records
+    from sharelag.workbench.engine import (
+        choose,
+        group_names,
+        only_rejects,
+        other_groups,
+        without_records,
+    )
 
     missing = sorted(choice.groups - groups)
     requested = ", ".join(
         _topic_words((name, choice.topics[name])) for name in sorted(choice.topics)
     )
     where = f"in topic {requested}" if requested else ""
-    known = group_names(source, choice.generation) if missing else []
+    is_read = missing or (rejected and not groups)
+    known = group_names(source, choice.generation) if is_read else []
     kinds = other_groups(source) if missing else {}
     said = [
         # A group with state elsewhere is not misspelt.
         unknown_group(name, [] if name in known else known, where, kinds)
         for name in missing
     ]
+    is_empty = not (groups or known or kinds) and choose("auto", source) == "local"
+    if is_empty and rejected:  # whatever was chosen
+        raise InputError(only_rejects(rejected, choice.generation))
     if not groups and moment is None:
-        if said and not (known or kinds or rejected) and choose("auto", source) == "local":
+        if said and is_empty:
             said.append(without_records(source))
         if said:
             raise InputError("; ".join(said))
-        if rejected and not where:
-            raise InputError(_only_rejects(choice.generation, rejected))
         raise InputError(
             f"no share partition {where} was found: check the names of topics and the partitions"
             if where
@@ -150,18 +158,6 @@ def require_rows(
         tell(without_records(source, moment))
     for sentence in said:
         tell(terminal(sentence))
-
-
-def _only_rejects(generation: int | None, rejected: int) -> str:
-    records = counted(rejected, "record")
-    shows = decode_command(generation)
-    instead = "" if generation is None else "; try without --generation"
-    return f"{records} could not be decoded, and there are no others: {shows} shows them{instead}"
-
-
-def _decode_command() -> str:
-    """The command that shows the rejects of the one that runs, with its generation."""
-    return decode_command(click.get_current_context().params.get("generation"))
 
 
 def groups_in(table: Any) -> set[str]:
@@ -200,12 +196,7 @@ def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         lags = f"lag {lag_sum(of_column('lag', pc.sum), unknown)}, "
     tell(f"{counted(count, unit)}, {lags}{when}{_whence(source, answer.engine)}")
     _note_repeated(answer.repeated)
-    if answer.rejected:
-        tell(
-            f"{counted(answer.rejected, 'record')} could not be decoded, so "
-            f"{'it is' if answer.rejected == 1 else 'they are'} missing above; "
-            f"{_decode_command()} shows them"
-        )
+    _note_rejected(answer.rejected, answer.lacks)
     if refused:
         records = counted(refused, "record")
         tell(f"{records} could not be replayed; -o json shows of which share partitions")
@@ -224,8 +215,16 @@ def _whence(source: Any, engine: str) -> str:
     return f"{terminal(where) or source.describe()}{', on Spark' * (engine == 'spark')}"
 
 
-def read_by(evidence: Any, source: Any, past: bool = False) -> None:
-    """Print the same for gathered evidence."""
+def _note_rejected(rejected: int, lacks: Iterable[str]) -> None:
+    """Print how many records could not be decoded, unless the answer is said to lack them."""
+    from sharelag.tables.gaps import of_rejected
+
+    generation = click.get_current_context().params.get("generation")
+    note(one for one in of_rejected(rejected, generation) if one not in lacks)
+
+
+def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str] = ()) -> None:
+    """Print the same for gathered evidence; ``lacks`` is said elsewhere."""
     tell(f"as of {iso(evidence.as_of)}, {_whence(source, evidence.engine)}")
     if not evidence.lag_only:  # which asks for none
         note_settings(evidence.settings)
@@ -234,11 +233,9 @@ def read_by(evidence: Any, source: Any, past: bool = False) -> None:
     from sharelag.workbench.gaps import of_groups, of_state_topic
 
     note(of_groups(evidence))
-    note(of_state_topic(evidence))
+    note(one for one in of_state_topic(evidence) if one not in lacks)
     _note_repeated(evidence.repeated)
-    if evidence.rejected:
-        records = counted(evidence.rejected, "record")
-        tell(f"{records} could not be decoded; {_decode_command()} shows them")
+    _note_rejected(evidence.rejected, lacks)
 
 
 def _note_repeated(repeated: int) -> None:

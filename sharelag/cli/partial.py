@@ -1,5 +1,7 @@
 """Answers of the state partitions that could be read, while others are silent; they say so.
 
+So do answers of records of which too many could not be decoded: those may belong to anything.
+
 Only tables with a row for each share partition can be answered in part: all records of a share
 partition are in one state partition, so its row is as true as ever. Sums, causes, rules, reports
 and exports would be wrong without saying so, and are refused.
@@ -7,9 +9,10 @@ and exports would be wrong without saying so, and are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from sharelag.cli.output import write
 from sharelag.cli.telling import tell
 from sharelag.errors import NoLeaderError
 from sharelag.sources.inputs import Input
@@ -57,15 +60,43 @@ def silent_in(source: Any) -> list[int]:
     return sorted(unread.silent) if unread else []
 
 
+def write_rows(
+    rows: Iterable[dict[str, Any]],
+    output: str,
+    columns: Mapping[str, str] | None,
+    answer: Any,
+    source: Any = None,
+) -> None:
+    """Print rows, each with what the answer lacks and repeats; people read that below them.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+    output : str
+        The format.
+    columns : mapping of str to str, optional
+        Heading to column, as for `sharelag.tables.lines.lines`.
+    answer : Answer or Evidence
+        Has ``lacks`` and ``repeated``.
+    source : Input, optional
+        The input, where it may have been read in part; see `silent_in`.
+    """
+    from sharelag.tables.lines import lines
+
+    said = with_repeats(marked(rows, source, answer.lacks), answer.repeated)
+    write(lines(said, output, columns))
+    write(below_table(source, output, answer.lacks))
+
+
 def marked(
-    rows: list[dict[str, Any]], source: Any, lacks: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+    rows: Iterable[dict[str, Any]], source: Any, lacks: Sequence[str] = ()
+) -> Iterable[dict[str, Any]]:
     """Return rows that say that something is missing, each of them, if something is."""
     silent = silent_in(source)
     if not silent and not lacks:
         return rows
     mark = {"complete": False} | ({"unread_state_partitions": silent} if silent else {})
-    return [row | mark for row in rows]
+    return (row | mark for row in rows)
 
 
 def with_repeats(rows: Iterable[dict[str, Any]], repeated: int) -> Iterable[dict[str, Any]]:
@@ -103,20 +134,22 @@ def require_whole(lacks: Sequence[str]) -> None:
 
 
 def note_partial(
-    source: Any, missing: frozenset[str] = frozenset(), lacks: Sequence[str] = ()
+    source: Any, output: str, lacks: Sequence[str], missing: frozenset[str] = frozenset()
 ) -> int | None:
     """Print on standard error what could not be read; return the exit code, None: it is whole.
 
     Parameters
     ----------
     source : Input
-    missing : frozenset of str
-        Groups that were chosen, and that no partition has which could be read.
+    output : str
+        The format; for people `below_table` has said already what else is missing.
     lacks : sequence of str
         What else is missing.
+    missing : frozenset of str
+        Groups that were chosen, and that no partition has which could be read.
     """
     unread: NoLeaderError | None = getattr(source, "unread", None)
-    for sentence in lacks:
+    for sentence in () if output == "human" else lacks:
         tell(f"this answer is not complete: it lacks {sentence}")
     if unread is None:
         return PARTIAL if lacks else None

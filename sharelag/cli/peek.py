@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     ENGINE,
     INPUT,
@@ -23,7 +24,7 @@ from sharelag.cli.progress_bar import reading_bar
 _PLACE = re.compile(r"(?P<topic>[^:]+):(?P<partition>\d+):(?P<offset>\d+)")
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.argument("group")
 @click.argument("place", metavar="TOPIC:PARTITION:OFFSET")

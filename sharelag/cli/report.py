@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command, Group
 from sharelag.cli.options import (
     CHOICE_AT_A_TIME,
     INPUT,
@@ -21,6 +22,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import write
+from sharelag.cli.partial import PARTIAL
 from sharelag.cli.telling import tell
 from sharelag.durations import typed
 from sharelag.tables import views
@@ -86,7 +88,7 @@ _NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
 
-class _Names(click.Group):
+class _Names(Group):
     """`sharelag report daily` is short for `sharelag report make daily`."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -95,7 +97,7 @@ class _Names(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class _Make(click.Command):
+class _Make(Command):
     """The command whose usage is what people type: ``sharelag report daily [OPTIONS]``."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -109,7 +111,8 @@ def report() -> None:
 
     Writes a self-contained HTML file, the executed notebook, a verdict, images and the body of a
     mail to a new folder below --out, and points OUT/NAME/latest to it. Exits with 0 if the report
-    was made, whatever its verdict, and with 1 if not; the report then shows the error.
+    was made, whatever its verdict, with 3 if only a part of the input can be read, and else with 1;
+    the report then shows the error.
     """
 
 
@@ -157,7 +160,7 @@ def make(
     click.echo(str(made.html))
     if figures and made.run.figures and made.run.error is None:
         tell(f"no image files: {made.run.figures}")
-    return int(made.run.error is not None)
+    return PARTIAL if made.in_part else int(made.run.error is not None)
 
 
 @report.command("list")

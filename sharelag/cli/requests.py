@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
 from sharelag.cli.output import start_local, write
 from sharelag.cli.partial import below_table, marked, note_partial
@@ -24,7 +25,7 @@ _TABLES = (
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
 @with_options(OUTPUT, VERBOSE)
 @click.option(
@@ -101,7 +102,7 @@ def requests(
             found[name] = found.get(name, 0) + 1
         for name, count in found.items():
             tell(f"{terminal(name)}: {count}; --show findings shows them")
-    return note_partial(None, lacks=lacks)
+    return note_partial(None, output, lacks)
 
 
 def _nothing(show: str, when: datetime | None) -> str:

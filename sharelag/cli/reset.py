@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     ENGINE,
     INPUT,
@@ -19,6 +21,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import start, write
+from sharelag.cli.partial import below_table, marked, note_partial
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 
@@ -43,7 +46,7 @@ _KAFKA_VERSION = click.option(
 )
 
 
-@click.command("plan-reset")
+@click.command("plan-reset", cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
 @click.option(
@@ -95,13 +98,14 @@ def plan_reset(
     members: int | None,
     kafka_version: str | None,
     **options: Any,
-) -> None:
+) -> int | None:
     """Show what a reset of a group's start offsets would do. It writes nothing.
 
     For each share partition: the new start offset and lag, what would be delivered again, what
     would be skipped; with --simulate how long the new lag takes; then Kafka's command.
     """
     from sharelag.workbench import open_workbench
+    from sharelag.workbench.engine import rejects_of
     from sharelag.workbench.resets import require_target
 
     _require_simulate(simulate, members)
@@ -125,10 +129,11 @@ def plan_reset(
             members=members,
             kafka_version=kafka_version,
         )
-    _print(result, output)
+        lacks = rejects_of(bench.reading)
+    return _print(result, output, lacks)
 
 
-@click.command("plan-delete")
+@click.command("plan-delete", cls=Command)
 @with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
 @click.option(
@@ -150,7 +155,7 @@ def plan_delete(
     members: int | None,
     kafka_version: str | None,
     **options: Any,
-) -> None:
+) -> int | None:
     """Show what a deletion of a group, or of its offsets, would do. It writes nothing.
 
     For each share partition: where members that come back would begin, by the group's
@@ -158,6 +163,7 @@ def plan_delete(
     command.
     """
     from sharelag.workbench import open_workbench
+    from sharelag.workbench.engine import rejects_of
 
     _require_simulate(simulate, members)
     source = source_of(options)
@@ -166,7 +172,8 @@ def plan_delete(
         result = bench.plan_delete(
             group, topics, simulate=simulate, members=members, kafka_version=kafka_version
         )
-    _print(result, output)
+        lacks = rejects_of(bench.reading)
+    return _print(result, output, lacks)
 
 
 def _require_simulate(simulate: bool, members: int | None) -> None:
@@ -174,13 +181,16 @@ def _require_simulate(simulate: bool, members: int | None) -> None:
         raise click.UsageError("--members needs --simulate: add it.")
 
 
-def _print(result: Result, output: str) -> None:
+def _print(result: Result, output: str, lacks: Sequence[str]) -> int | None:
     from sharelag.tables.lines import lines, plain_rows
     from sharelag.tables.words import terminal
 
-    write(lines(plain_rows(result.table), output, result.columns))
-    for note in (*result.notes, *(f"not known: {one}" for one in result.unknown)):
+    write(lines(marked(plain_rows(result.table), None, lacks), output, result.columns))
+    write(below_table(None, output, lacks))
+    unknown = [f"not known: {one}" for one in result.unknown if one not in lacks]
+    for note in (*result.notes, *unknown):
         tell(terminal(note))
+    return note_partial(None, output, lacks)
 
 
 def _in_utc(text: str) -> datetime | None:

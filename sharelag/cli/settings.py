@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     ENGINE,
     INPUT,
@@ -20,6 +22,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import groups_in, note_settings, start, summarise, write
+from sharelag.cli.partial import PARTIAL, note_partial, write_rows
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
@@ -30,13 +33,16 @@ from sharelag.model.versions import NEWEST, Basis, basis
 from sharelag.tables import views
 from sharelag.tables.words import terminal
 
+if TYPE_CHECKING:
+    from sharelag.workbench.engine import Answer
+
 #: Options that say what to read of an input.
 _OF_INPUT = ("all_groups", "topic", "engine", "timeout")
 #: What stands for the name of a group in a command, where none was given.
 _ANY_GROUP = "GROUP"
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, NAMES, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--set",
@@ -109,19 +115,21 @@ def settings(
     if values and not has_input:
         if ignored := given_options(_OF_INPUT):
             raise click.UsageError(f"{flags(ignored)} without an input: add one, or remove them.")
+        from sharelag.workbench.engine import Answer
+
         is_draft = kafka_version == PROPOSED
         judged = None if is_draft else basis(kafka_version, oldest=FIRST)
         profile = judged.version if judged else PROPOSED
         found = check_given(values, profile)
-        _print(found, output, problems)
+        _print(Answer(found, 0, "local"), output, problems)
         if judged:
             _note_version(values, judged, kafka_version)
         _note_commands(found, values, sorted(choice_of(options).groups) or [_ANY_GROUP], profile)
         return int(is_refused(found))
     if kafka_version == PROPOSED:
         raise click.UsageError("--kafka-version draft is for --set without an input: remove it.")
-    found = _in_force(values, output, engine, options, problems, kafka_version)
-    return int(bool(values) and is_refused(found))
+    answer = _in_force(values, output, engine, options, problems, kafka_version)
+    return int(bool(values) and is_refused(answer.table)) or (PARTIAL if answer.lacks else 0)
 
 
 def _in_force(
@@ -131,27 +139,27 @@ def _in_force(
     options: dict[str, Any],
     problems: bool,
     kafka_version: str | None,
-) -> Any:
+) -> Answer:
     from sharelag.metrics.settings_in_force import judged_as, settings_in_force
     from sharelag.model.versions import told
-    from sharelag.workbench.engine import Answer
 
     source = source_of(options)
-    known, groups, rejected, engine = _known(source, engine, options, queues_of(given))
+    known, groups, read = _known(source, engine, options, queues_of(given))
     brokers = source.nodes().num_rows or None
     version, whose = kafka_version, ""
     if version is None and given:
         version, whose = told(source.kafka_version), "of the input"
     judged = judged_as(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
-    answer = Answer(found, rejected, engine)
-    _print(answer.table, output, problems)
+    answer = replace(read, table=found)
+    _print(answer, output, problems)
     note_settings(known, sorted(groups))
     summarise(answer, source, None, "setting")
     if given or kafka_version is not None:
         _note_version(given, judged, version)
     _note_commands(found, given, sorted(groups), judged.version, source)
-    return answer.table
+    note_partial(None, output, answer.lacks)
+    return answer
 
 
 def _note_version(given: dict[str, str], judged: Basis, version: str | None) -> None:
@@ -178,36 +186,39 @@ def _note_commands(
 
 def _known(
     source: Any, engine: str, options: dict[str, Any], topics: list[str] | None = None
-) -> tuple[Any, frozenset[str], int, str]:
-    """Return settings, the groups that they are of, undecodable records, and the engine."""
-    from sharelag.workbench.engine import reading
+) -> tuple[Any, frozenset[str], Answer]:
+    """Return settings, the groups that they are of, and the answer which tells these groups."""
+    from sharelag.schemas import SETTINGS
+    from sharelag.workbench.engine import Answer, reading
 
     choice = choice_of(options)
-    groups, rejected = choice.groups, 0
+    groups = choice.groups
     # Of groups that are named nothing is read but their settings.
     engine = start("local" if groups and engine == "auto" else engine, source)
+    answer = Answer(SETTINGS.empty_table(), 0, engine)
     with reading_bar(source) as read:
         if not groups:  # those that have any state
             with reading(read, engine, None, choice, history=False) as begun:
-                groups, rejected = frozenset(groups_in(begun.table("lag"))), begun.counted.rejected
-        return read.settings(sorted(groups), topics or []), groups, rejected, engine
+                answer = Answer.of(begun, begun.table("lag"))
+            groups = frozenset(groups_in(answer.table))
+        return read.settings(sorted(groups), topics or []), groups, answer
 
 
 def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> int:
     from sharelag.metrics.settings_drift import settings_drift
     from sharelag.sources.open import named_input
-    from sharelag.tables.lines import lines, plain_rows
-    from sharelag.workbench.engine import Answer
+    from sharelag.tables.lines import plain_rows
 
     earlier, source = named_input(capture=before), source_of(options)
-    then, old, _, _ = _known(earlier, engine, options)
-    now, new, rejected, engine = _known(source, engine, options)
+    then, old, before_it = _known(earlier, engine, options)
+    now, new, read = _known(source, engine, options)
     found = settings_drift(then, now, old | new)
-    write(lines(plain_rows(found), output, views.SETTINGS_DRIFT.columns))
+    answer = replace(read, table=found, lacks=(*before_it.lacks, *read.lacks))
+    write_rows(plain_rows(found), output, views.SETTINGS_DRIFT.columns, answer)
     for settings in (then, now):
         note_settings(settings)
-    summarise(Answer(found, rejected, engine), source, None, "changed setting")
-    return 0
+    summarise(answer, source, None, "changed setting")
+    return note_partial(None, output, answer.lacks) or 0
 
 
 def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
@@ -242,10 +253,11 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
     return int(found.num_rows > 0)
 
 
-def _print(table: Any, output: str, problems: bool) -> None:
+def _print(answer: Answer, output: str, problems: bool) -> None:
     from sharelag.metrics.settings_in_force import NO_CONFLICT
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
 
+    table = answer.table
     if problems:
         table = table.filter(table.column("problem").is_valid())
     has_hints = table.column("hint").null_count < table.num_rows
@@ -253,7 +265,7 @@ def _print(table: Any, output: str, problems: bool) -> None:
     rows = plain_rows(table)
     if output == "human":  # what is wrong comes first
         rows.sort(key=lambda row: row["problem"] is None)
-    write(lines(rows, output, view.columns))
+    write_rows(rows, output, view.columns, answer)
     if problems and not rows:
         tell(NO_CONFLICT)
 

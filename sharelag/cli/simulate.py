@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.limits import require_an_end
+from sharelag.cli.once import Command
 from sharelag.cli.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE, with_options
 from sharelag.cli.output import write
 from sharelag.cli.simulate_options import (
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, SCENARIO, VARIANTS, TRIALS)
 @click.option(
     "--timeline",

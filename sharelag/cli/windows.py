@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
     ENGINE,
@@ -34,11 +35,10 @@ from sharelag.cli.output import (
 )
 from sharelag.cli.partial import (
     below_table,
-    marked,
     note_partial,
     silent_in,
     whole_or_partial,
-    with_repeats,
+    write_rows,
 )
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
@@ -46,7 +46,7 @@ from sharelag.tables import views
 from sharelag.tables.words import counted
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, REQUESTS, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
 @click.option(
     "--since",
@@ -66,7 +66,7 @@ def windows(
     With -o json, yaml and csv the fields of a window have Kafka's values, in which -1 means
     unknown, and so does 0 of a timestamp.
     """
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.workbench import engine as engines
     from sharelag.workbench.show import window_rows
 
@@ -83,7 +83,7 @@ def windows(
 
     if since is None:
         answer, source = whole_or_partial(source, ask)
-        rows = marked(window_rows(answer.table), source, answer.lacks)
+        rows = window_rows(answer.table)
         columns = views.windows_with(log is not None)
     else:
         with (
@@ -104,13 +104,13 @@ def windows(
             key = ("group_id", "topic_id", "partition")
             rows = [row | {"held": held.get(tuple(row[n] for n in key), [])} for row in rows]
         write(pictures(rows, _painted if sys.stdout.isatty() else None))
+        write(below_table(source, output, answer.lacks))
     else:
-        write(lines(with_repeats(rows, answer.repeated), output, columns))
-    write(below_table(source, output, answer.lacks))
+        write_rows(rows, output, columns, answer, source)
     summarise(answer, source, options["as_of"], "share partition")
     if log is not None:
         note_requests(log, answer.now)
-    return note_partial(source, choice.groups - groups, answer.lacks)
+    return note_partial(source, output, answer.lacks, choice.groups - groups)
 
 
 def _painted(text: str, colour: str) -> str:
@@ -118,7 +118,7 @@ def _painted(text: str, colour: str) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
-@click.command()
+@click.command(cls=Command)
 @with_options(INPUT, CHOICE, OUTPUT, TIMEOUT, VERBOSE)
 @click.option(
     "--records",

@@ -16,6 +16,8 @@ can be two of one record. The status of an offset is
 * ``passed``: in the queue; the start offset has passed it, and the records of the state topic that
   archived it are pruned;
 * ``unexpected``: in the queue, though the group has not finished it;
+* ``unknown``: archived or in the queue, of a group with topics of which only the ids are known,
+  while letters have names: nothing tells which of them belong together;
 * ``unreadable``: a record of the queue that is not a dead letter of a share group.
 """
 
@@ -37,9 +39,12 @@ REASONS = {
     "Offset rejected by client.": REJECTED,
     "Offset delivery count exceeded the threshold.": LIMIT,
 }
-#: What needs somebody's attention first.
+#: The status where nothing tells which letters belong to an id, and its reasons: of archived
+#: offsets, and of letters.
+UNKNOWN, NO_NAME, NO_ID = "unknown", "topic's name not known", "topic's id not known"
+#: What needs somebody's attention first; what is unknown may be any of the others.
 STATUSES = (
-    *("missing", "stuck", "unexpected", "unreadable"),
+    *(UNKNOWN, "missing", "stuck", "unexpected", "unreadable"),
     *("duplicate", "archiving", "written", "passed", "marker"),
 )
 _ARCHIVED, _ARCHIVING = int(DeliveryState.ARCHIVED), int(DeliveryState.ARCHIVING)
@@ -69,7 +74,8 @@ def ledger_arrow(
     lag : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.LAG` of them.
     limits : pyarrow.RecordBatch or pyarrow.Table
-        ``group_id delivery_limit patience_ms``.
+        ``group_id delivery_limit patience_ms nameless``: the last says whether the name of any of
+        the group's topics is unknown.
     now : int
         The moment in milliseconds.
 
@@ -171,7 +177,15 @@ def _judged(both: pa.Table, now: int) -> pa.Table:
     # An offset that the start offset has passed is finished, whatever its last known state.
     is_going = pc.and_(is_going, pc.invert(is_past))
     is_done = pc.or_(is_done, pc.and_(pc.is_valid(column["delivery_state"]), is_past))
+    # Letters name their topic, unless the broker did not know it either: then they have its id.
+    is_nameless = pc.and_(pc.is_null(column["topic"]), pc.equal(letters, 0))
+    is_nameless = pc.and_(is_nameless, is_done)
+    is_stray = pc.and_(
+        pc.equal(column["told_topic"], column["topic_id"]).fill_null(False),
+        pc.and_(pc.is_null(column["start_offset"]), column["nameless"].fill_null(False)),
+    )
     cases = {  # the first that holds
+        UNKNOWN: pc.or_(is_nameless, is_stray),
         "marker": column["marker"].fill_null(False),
         "missing": pc.and_(is_done, pc.equal(letters, 0)),
         "written": pc.and_(is_done, pc.equal(letters, 1)),
@@ -194,9 +208,10 @@ def _judged(both: pa.Table, now: int) -> pa.Table:
         pc.greater_equal(column["offset"], column["log_start_offset"]),
         pc.less(column["offset"], column["end_offset"]),
     )
+    reason = pc.if_else(is_stray, NO_ID, pc.if_else(is_told, told, inferred))
     made = column | {
         "status": status,
-        "reason": pc.if_else(is_told, told, inferred),
+        "reason": pc.if_else(is_nameless, NO_NAME, reason),
         "delivery_count": count,
         "topic": pc.coalesce(column["topic"], column["told_topic"]),
         "letters": letters,

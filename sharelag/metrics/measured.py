@@ -7,6 +7,7 @@ something of a moment only where it is close to it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -138,23 +139,38 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
     groups : collection of str, optional
         Only these; else all that have letters.
     """
-    sums: dict[str, dict[str, str]] = {}
-    for metric, words in _LETTERS.items():
-        found = readings(table, metric, "Count", ["group_id"])
-        grouped = found.group_by("group_id").aggregate(
-            [("figure", "sum"), ("increase", "sum"), ("increase", "count"), ("figure", "count")]
-        )
-        for row in grouped.to_pylist():
-            is_whole = row["increase_count"] == row["figure_count"]
-            more = f" (+{row['increase_sum']:,.0f})" if is_whole else ""
-            said = sums.setdefault(row["group_id"] or "a group without a name", {})
-            said[words] = f"{words} {row['figure_sum']:,.0f}{more}"
+    found = {
+        metric: readings(table, metric, "Count", ["group_id"]).to_pylist() for metric in _LETTERS
+    }
+    # A broker has each count of a group from the first one on, and its exporter may leave it out.
+    exporting = {metric: {row["of"] for row in rows} for metric, rows in found.items()}
+    told: dict[str | None, set[str]] = {}
+    for row in (row for rows in found.values() for row in rows):
+        told.setdefault(row["group_id"], set()).add(row["of"])
     return [
-        f"dead letters of {group}, by the brokers that were read: "
-        + ", ".join(said.get(words, f"{words} 0") for words in _LETTERS.values())
-        for group, said in sorted(sums.items())
+        f"dead letters of {group or 'a group without a name'}, by the brokers that were read: "
+        + ", ".join(
+            _letters_so_far(
+                words,
+                [row for row in found[metric] if row["group_id"] == group],
+                told[group] <= exporting[metric],
+            )
+            for metric, words in _LETTERS.items()
+        )
+        for group in sorted(told, key=lambda one: one or "")
         if groups is None or group in groups
     ]
+
+
+def _letters_so_far(words: str, rows: list[dict[str, Any]], is_exported: bool) -> str:
+    """Say one sum over brokers; ``is_exported``: each of them shows this count of some group."""
+    if not rows and not is_exported:
+        return f"{words} not exported (or none yet)"
+    total = sum(row["figure"] for row in rows)
+    is_whole = bool(rows) and all(row["increase"] is not None for row in rows)
+    more = f" (+{sum(row['increase'] for row in rows):,.0f})" if is_whole else ""
+    least = "" if is_exported else "at least "
+    return f"{words} {least}{total:,.0f}{more}"
 
 
 def _place(kind: str | None) -> tuple[int, str]:

@@ -53,7 +53,7 @@ class OfQueue(NamedTuple):
 
     queue: Queue
     lag: pa.Table  # `sharelag.schemas.LAG` of the share partitions
-    limits: pa.Table  # ``group_id delivery_limit patience_ms`` of their groups
+    limits: pa.Table  # ``group_id delivery_limit patience_ms nameless`` of their groups
     groups: frozenset[str]  # only letters of these; empty: of all, also of unknown ones
 
 

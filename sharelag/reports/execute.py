@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, Self
 
+from sharelag.errors import NoLeaderError
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.scrub import scrubbed_notebook
 from sharelag.reports.secrets import PROPERTIES, scrubbed
@@ -35,6 +36,7 @@ class Executed(NamedTuple):
 
     notebook: Any  # nbformat.NotebookNode
     error: str | None  # one line; None: it ran to its end
+    in_part: bool = False  # it failed since only a part of the input can be read
 
     @property
     def verdict(self) -> dict[str, Any] | None:
@@ -82,7 +84,7 @@ def execute(
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from traitlets.config import Config
 
-    error = None
+    error, in_part = None, False
     try:
         # Beside the notebook, so that after a kill everything is removed together.
         near = out.resolve().parent if len(str(out.resolve().parent)) < _LONGEST_FOLDER else None
@@ -112,6 +114,7 @@ def execute(
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
             )
     except papermill.PapermillExecutionError as failed:
+        in_part = failed.ename == NoLeaderError.__name__
         error = _message(failed.ename, failed.evalue)
     except DeadKernelError:
         error = (
@@ -129,7 +132,7 @@ def execute(
     ran = nbformat.read(out if out.exists() else path, as_version=4)
     clean = scrubbed_notebook(_without_failure_notes(ran), secrets)
     out.write_text(nbformat.writes(clean) + "\n", "utf-8")
-    return Executed(clean, None if error is None else scrubbed(error, secrets))
+    return Executed(clean, None if error is None else scrubbed(error, secrets), in_part)
 
 
 def _engine(progress: Callable[[str], None] | None) -> str | None:

@@ -37,6 +37,7 @@ class Report:
     run: Run
     folder: Path
     verdict: Mapping[str, Any] | None
+    in_part: bool = False  # not made, since only a part of the input can be read
 
     @property
     def html(self) -> Path:
@@ -125,7 +126,7 @@ def report(
         # Locked, or a process that read the ledger earlier could write its index later.
         with store.shared(folder_of):
             write_index(folder_of)
-    return Report(made, place, ran.verdict)
+    return Report(made, place, ran.verdict, ran.in_part)
 
 
 def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:

@@ -27,6 +27,7 @@ from sharelag.sources.files.text_pieces import are_many
 from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_missing, of_rejected
 from sharelag.tables.reasons import KAFKA_SOURCE
+from sharelag.tables.words import counted, decode_command
 from sharelag.workbench.broker_metrics import BrokerMetrics, measured_beside
 from sharelag.workbench.requests import Requests
 
@@ -57,7 +58,7 @@ class Answer:
         counted, generation = read.counted, read.choice.generation
         return cls(
             table, counted.rejected, read.engine, left_out, generation=generation,
-            repeated=counted.repeated,
+            repeated=counted.repeated, lacks=rejects_of(read),
         )  # fmt: skip
 
 
@@ -130,6 +131,14 @@ def without_records(source: Input, moment: Moment = None) -> str:
     if isinstance(source, RawInput | FrameInput):
         return f"there are no share-group state records among the raw ones. {KAFKA_SOURCE}"
     return "there are no share-group state records: no share group has consumed anything"
+
+
+def only_rejects(rejected: int, generation: int | None = None) -> str:
+    """Return what it means that not one record could be decoded, in a sentence."""
+    records, shows = counted(rejected, "record"), decode_command(generation)
+    them = "it" if rejected == 1 else "them"
+    instead = "" if generation is None else "; try without --generation"
+    return f"{records} could not be decoded, and there are no others: {shows} shows {them}{instead}"
 
 
 def other_groups(source: Input) -> dict[str, str]:
@@ -261,6 +270,18 @@ def brief(
         )  # fmt: skip
 
 
+def rejects_of(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
+    """Say that records could not be decoded, where they are so many that any answer is partial.
+
+    Parameters are those of `lacks_of`.
+    """
+    rejected = begun.counted.rejected if brief is None else brief.rejected
+    records = begun.counted.records if brief is None else begun.source.size() - rejected
+    # Rejects are counted whenever they were written, so those of an earlier moment are not known.
+    has_many = begun.as_of is None and are_many(rejected, max(records, 0))
+    return of_rejected(rejected, begun.choice.generation) if has_many else ()
+
+
 def lacks_of(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
     """Say what is missing: many records that could not be decoded, and what files lack.
 
@@ -274,12 +295,7 @@ def lacks_of(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
     from sharelag.sources.inputs import PrintedInput, RawInput, SegmentsInput
     from sharelag.wire.placement import missing_in_words
 
-    source, generation = begun.source, begun.choice.generation
-    rejected = begun.counted.rejected if brief is None else brief.rejected
-    records = begun.counted.records if brief is None else source.size() - rejected
-    # Rejects are counted whenever they were written, so those of an earlier moment are not known.
-    has_many = begun.as_of is None and are_many(rejected, max(records, 0))
-    said = of_rejected(rejected, generation) if has_many else ()
+    source, said = begun.source, rejects_of(begun, brief)
     # A cluster and a capture have all or raise an error; nobody has put these together as a whole.
     if not isinstance(source, PrintedInput | RawInput | SegmentsInput):
         return said

@@ -247,17 +247,24 @@ class Opened:
         if group is not None and group not in there:
             if not there and (why := self._without_records()):
                 raise InputError(*why)
-            if self.choice.groups or self.choice.topics:  # of the others nothing was read
-                there = engines.group_names(self.source, self.choice.generation)
+            there = self._other_groups() or there  # of the others nothing was read
             kinds = engines.other_groups(self.source)
             raise InputError(unknown_group(group, there, f"in {self.describe()}", kinds))
 
     def _without_records(self) -> tuple[str, ...]:
         """What it means that there is no record of the state topic, if there is none."""
         counted = self.reading.counted
+        is_now = self.as_of is None and not counted.records
+        if is_now and counted.rejected and not self._other_groups():
+            return (engines.only_rejects(counted.rejected, self.choice.generation),)
         if counted.first is not None or counted.rejected:
             return ()
         return (engines.without_records(self.source, self.as_of),)
+
+    def _other_groups(self) -> list[str]:
+        """The groups with state, where only some were read."""
+        is_part = self.choice.groups or self.choice.topics
+        return engines.group_names(self.source, self.choice.generation) if is_part else []
 
     def _base_of_state(self, table: pa.Table) -> Result:
         """What results say that rest on the state topic alone, not on all that was gathered."""

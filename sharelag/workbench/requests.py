@@ -27,6 +27,7 @@ from sharelag.schemas import Arrow
 from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
 from sharelag.sources.files.request_log import RequestLog
 from sharelag.sources.files.unread_lines import LineCounts, lacking_requests
+from sharelag.tables.words import counted
 from sharelag.wire.requests.times import BESIDE, OWN, TAKEN
 
 _WORKED_OUT = {
@@ -150,8 +151,9 @@ class Requests:
         count, skipped = self.log.counted
         rejects = self.log.tables["rejects"].num_rows
         return (
-            f"{count:,} lines: {count - skipped - rejects:,} requests about share groups, "
-            f"{rejects:,} that could not be read, {skipped:,} others skipped"
+            f"{counted(count, 'line')}: "
+            f"{counted(count - skipped - rejects, 'request')} about share groups, "
+            f"{rejects:,} that could not be read, {counted(skipped, 'other')} skipped"
         )
 
     def only(self, name: str, groups: frozenset[str], as_of: datetime | None = None) -> pa.Table:

@@ -20,6 +20,7 @@ from sharelag.sources.files.text_pieces import (
     whole_file,
 )
 from sharelag.sources.files.unread_lines import LineCounts, lacking_lines
+from sharelag.tables.words import counted
 from sharelag.wire.consumed import Printed, read_consumed, unread
 
 
@@ -82,8 +83,8 @@ class ConsumedLog:
         count, skipped = self.counted
         rejects = self.tables["rejects"].num_rows
         return (
-            f"{count:,} lines: {count - skipped - rejects:,} with deliveries or outcomes, "
-            f"{rejects:,} that could not be read, {skipped:,} others skipped"
+            f"{counted(count, 'line')}: {count - skipped - rejects:,} with deliveries or outcomes, "
+            f"{rejects:,} that could not be read, {counted(skipped, 'other')} skipped"
         )
 
     @cached_property

@@ -55,8 +55,8 @@ def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
         )
     if not counts.read:
         raise InputError(
-            f"none of {counted(counts.total, 'line')} in {path} is a request about "
-            "share groups: give what kafka.request.logger writes at DEBUG on brokers that share "
+            f"{_nothing_in(path, counts)} is a request about share groups: give what "
+            "kafka.request.logger writes at DEBUG on brokers that share "
             f"consumers fetch from, lines with {LAYOUT} before {MARK}{{...}}"
         )
     if counts.first is None or not are_many(counts.rejects, counts.read):
@@ -64,9 +64,15 @@ def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
     sentence = (
         f"{counts.rejects:,} of {counts.rejects + counts.read:,} requests in the log, which could "
         f"not be read (the first: {counts.first['reason']}); sharelag requests --show rejects "
-        "shows them"
+        f"shows {'it' if counts.rejects == 1 else 'them'}"
     )
     return (sentence,)
+
+
+def _nothing_in(path: Path, counts: LineCounts) -> str:
+    """Return the lines of a file of which nothing could be read, as the subject of a sentence."""
+    every = f"none of {counted(counts.total, 'line')} in {path}"
+    return every if counts.total else f"{path} has no lines, so none of them"
 
 
 def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> tuple[str, ...]:
@@ -80,10 +86,11 @@ def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> t
     """
     if counts.total and not counts.read and (counts.rejects or name == "deliveries"):
         raise InputError(
-            f"none of {counted(counts.total, 'line')} in {path} has a delivery or an outcome: "
+            f"{_nothing_in(path, counts)} has a delivery or an outcome: "
             "let the console consumer print.partition, print.offset and print.delivery, and "
             "give its --separator"
         )
     if not are_many(counts.rejects, counts.read):
         return ()
-    return (f"{counted(counts.rejects, 'line')} that could not be read; --show rejects has them",)
+    them = "it" if counts.rejects == 1 else "them"
+    return (f"{counted(counts.rejects, 'line')} that could not be read; --show rejects has {them}",)

@@ -241,7 +241,7 @@ class SegmentsInput(RecordsOnly):
         silent = (told.missing if told else frozenset(range(max(there)))) - there
         if not silent:
             return
-        by_keys = f", which has {told.words} by the keys of its records" if told else ""
+        by_keys = f", which has {told.words}, judging by the keys of its records" if told else ""
         error = NoLeaderError(
             f"{self._named()} lacks {in_runs(silent, 'partition')} of {STATE_TOPIC}{by_keys}. "
             "Another of the broker's log directories (log.dirs) or another broker has what is "

@@ -19,8 +19,8 @@ COLUMNS = {
         Format.TEXT,
         "written: archived, with one record in the queue; duplicate: with several; missing: with "
         "none; archiving: on its way; stuck: so for longer than a lock; passed: in the queue, and "
-        "its state is pruned; unexpected: in the queue, but not finished; unreadable: not a dead "
-        "letter",
+        "its state is pruned; unexpected: in the queue, but not finished; unknown: its topic "
+        "is known by its id or its name alone; unreadable: not a dead letter",
     ),
     "record": Column(
         Format.TEXT, "record of the state topic that has it so: state partition:offset"

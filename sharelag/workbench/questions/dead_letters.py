@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError, listed
-from sharelag.metrics.dead_letter_ledger import REJECTED, summary_words
+from sharelag.metrics.dead_letter_ledger import REJECTED, UNKNOWN, summary_words
 from sharelag.metrics.loads import name_topics
 from sharelag.metrics.redrive import REDRIVEN, redrive_arrow
 from sharelag.model.settings import each_in_force
@@ -27,6 +27,11 @@ MOST_RUNS = 20_000
 _PRUNED = (
     "what was archived in records of the state topic that Kafka has pruned: an archive "
     "(capture --follow) keeps them; letters of these are passed or unexpected"
+)
+#: What an answer lacks where statuses are unknown.
+NAMELESS = (
+    "which letters belong to topics of which only the ids are known, as letters have names: give "
+    "the records of __consumer_offsets, too, a capture, or the running cluster"
 )
 _GAPS = (
     "a record that is neither in the queue nor at the delivery limit was rejected, or was a gap: "
@@ -110,6 +115,7 @@ class WithQueues(Opened):
         if statuses & {"missing", "stuck", "archiving"}:
             notes.append(asked.queue.refusal or "")
         unknown = (
+            *([NAMELESS] if UNKNOWN in statuses else []),
             _PRUNED,
             *([_GAPS, _once(asked.queue)] if is_missing else []),
             *([_ALIKE] if _may_have_markers(table) else []),
@@ -167,6 +173,7 @@ class WithQueues(Opened):
                 *([_BEYOND] if may_have_gaps else []),
                 *([note] if lost else []),
             ),
+            unknown=(NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist()),
             means=views.REDRIVE.means,
         )
 
@@ -187,6 +194,8 @@ class WithQueues(Opened):
             "delivery_limit": pa.array([force[one][_LIMIT].value for one in groups], pa.int64()),
             "patience_ms": pa.array([force[one][_LOCK].value for one in groups], pa.int64()),
         }
+        nameless = lag.filter(pc.is_null(lag.column("topic"))).column("group_id")
+        limits["nameless"] = pc.is_in(limits["group_id"], nameless.combine_chunks())
         groups_of = frozenset(groups if group is not None or self.choice.groups else [])
         return OfQueue(self._queue(group, queue), lag, pa.table(limits), groups_of)
 

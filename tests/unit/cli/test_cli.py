@@ -103,7 +103,9 @@ def test_people_see_aligned_columns_and_a_dash_for_the_unknown(capture: Path) ->
         "12 share partitions, lag 219 (+1 unknown), as of 2026-11-21T03:10:00.000Z, capture\n"
         in answer.stderr
     )
-    assert "1 record could not be decoded, so it is missing above" in answer.stderr
+    assert (
+        "not known: 1 record that could not be decoded; `sharelag decode` shows it" in answer.stderr
+    )
 
 
 def test_json_is_one_object_a_line_with_null_for_the_unknown(capture: Path) -> None:

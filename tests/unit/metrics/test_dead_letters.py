@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -27,6 +29,8 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.redrive import redrive_arrow
 from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
+from sharelag.wire.fields import STATE_TOPIC
+from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
 from tests.support.records import KEY, decode, offsets, state_records
 
@@ -44,7 +48,7 @@ def ledger(
     windows = pa.Table.from_batches([replay_arrow(records)])
     lag = lag_arrow(windows, offsets(END, LOG_START))
     limits = {"group_id": [KEY.group_id], "delivery_limit": [LIMIT_OF_GROUP]}
-    limits |= {"patience_ms": [PATIENCE]}
+    limits |= {"patience_ms": [PATIENCE], "nameless": [False]}
     letters = counted_letters(letters_arrow(queue), NAMES)
     found = ledger_arrow(archived_arrow(records), letters, lag, pa.table(limits), now)
     return found, windows
@@ -162,6 +166,54 @@ def test_a_queue_that_a_broker_wrote_markers_into() -> None:
     assert sum(row["offsets"] for row in planned) == 12
 
 
+@pytest.mark.parametrize("wanted", [(), ("--redrive",)])
+@pytest.mark.parametrize(
+    ("named_by", "statuses"),
+    [
+        ("nothing", {"unknown"}),
+        ("id", {"written", "marker"}),
+        ("groups", {"written", "marker"}),
+    ],
+)
+def test_letters_whose_topic_has_no_known_id(
+    named_by: str, statuses: set[str], wanted: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Of the state topic alone, an archived offset is not missing because its name is unknown."""
+    both = pq.read_table(DATA / "both-gaps.parquet")
+    queue = pq.read_table(DATA / "queue-dlq.gaps-gaps.parquet")
+    if named_by != "groups":
+        both = both.filter(pc.equal(both.column("topic"), STATE_TOPIC))
+    if named_by == "id":  # as a broker writes it that does not know the name either
+        one = sharelag.open(DATA / "both-gaps.parquet", engine="local").lag("gaps").table
+        topic_id = one.column("topic_id")[0].as_py().encode()
+        headers = [
+            [one | {"value": topic_id} if one["key"].endswith(".topic") else one for one in row]
+            for row in queue.column("headers").to_pylist()
+        ]
+        kind = queue.schema.field("headers").type
+        place = queue.schema.get_field_index("headers")
+        queue = queue.set_column(place, "headers", pa.array(headers, kind))
+    pq.write_table(both, tmp_path / "raw.parquet")
+    pq.write_table(queue, tmp_path / "queue.parquet")
+    files = ("--raw", str(tmp_path / "raw.parquet"), "--queue", str(tmp_path / "queue.parquet"))
+    done = command("dlq", *files, "--group", "gaps", *wanted, "-o", "json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    is_known = "unknown" not in statuses
+    assert done.returncode == (0 if is_known else 3), done.stderr
+    assert ("it lacks which letters belong to topics of which only the ids" in done.stderr) == (
+        not is_known
+    )
+    assert " missing (" not in done.stderr
+    if wanted:  # nothing is sent of what may be something else
+        assert sum(row["offsets"] for row in rows) == (12 if is_known else 0)
+        return
+    assert {row["status"] for row in rows} == statuses
+    assert {row.get("complete") for row in rows} == {None if is_known else False}
+    reasons = {row["reason"]: row["offsets"] for row in rows if row["status"] == "unknown"}
+    known = {} if is_known else {"topic's name not known": 16, "topic's id not known": 16}
+    assert reasons == known
+
+
 def test_letters_without_copies_may_be_markers_and_it_is_said() -> None:
     bench = sharelag.open(DATA / "both-gaps.parquet", engine="local")
     queue = pq.read_table(DATA / "queue-dlq.gaps-gaps.parquet")
@@ -233,6 +285,7 @@ def test_nothing() -> None:
                     "group_id": pa.array([], pa.string()),
                     "delivery_limit": pa.array([], pa.int64()),
                     "patience_ms": pa.array([], pa.int64()),
+                    "nameless": pa.array([], pa.bool_()),
                 }
             ),
             0,
@@ -341,7 +394,7 @@ def test_a_redrive_takes_the_source_while_its_log_has_it_then_the_copy() -> None
     assert [one["command"].count(client) for one in secured if one["command"]] == [2, 2, 2]
     only = redrive_arrow(found, ("archiving",)).to_pylist()
     assert [row["first_offset"] for row in only] == [20]
-    with pytest.raises(InputError, match="unknown status 'lost': choose one of missing, stuck"):
+    with pytest.raises(InputError, match="unknown status 'lost': choose one of unknown, missing"):
         redrive_arrow(found, ("lost",))
     # Between copies that others lie between, nothing is sent by one command.
     apart = [letter(3, value=b"v"), letter(3)._replace(group="x"), letter(4, value=b"v")]

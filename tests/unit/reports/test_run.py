@@ -245,6 +245,19 @@ def test_a_cell_that_does_not_end_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "status"), [("NoLeaderError", 3), ("BrokerUnreachableError", 1), (None, 0)]
+)
+def test_a_report_on_a_part_of_the_input_ends_with_3(
+    kind: str | None, status: int, tmp_path: Path
+) -> None:
+    raised = f"from sharelag.errors import {kind}\nraise {kind}('partition 3 is away')"
+    path = own(tmp_path, "a = 1", raised if kind else "a")
+    done = sharelag("report", str(path), "--out", str(tmp_path / "out"), "--no-figures")
+    assert done.returncode == status, done.stderr
+    assert ("FAILED: partition 3 is away" in done.stdout) == (kind is not None)
+
+
+@pytest.mark.parametrize(
     ("mime", "shown"), [(PLOTLY_MIME, {}), (VERDICT_MIME, {"level": "ok"}), ("application/json", 1)]
 )
 def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:

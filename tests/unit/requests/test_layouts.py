@@ -518,6 +518,37 @@ def test_an_answer_that_lacks_many_lines_says_so(command_: list[str], tmp_path: 
     assert "INCOMPLETE: not known: 5 of 205 requests" in shown.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("requests", "", "{} has no lines, so none of them is a request about share groups: "),
+        ("requests", "x\n", "none of 1 line in {} is a request about share groups: "),
+        ("requests", "x\ny\n", "none of 2 lines in {} is a request about share groups: "),
+        (
+            "requests",
+            "1",
+            "1 line: 1 request about share groups, 0 that could not be read, 0 other",
+        ),
+        (
+            "requests",
+            "2",
+            "2 lines: 1 request about share groups, 0 that could not be read, 1 other",
+        ),
+        ("consumed", "x\n", "none of 1 line in {} has a delivery or an outcome: "),
+        (
+            "consumed",
+            "",
+            "0 lines: 0 with deliveries or outcomes, 0 that could not be read, 0 others",
+        ),
+    ],
+)
+def test_one_and_none_are_counted_in_words(name: str, text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.log"
+    request = fetch(1, "m", 1, [(1, 1, 1)]) + "\n"
+    path.write_text({"1": request, "2": request + "x\n"}.get(text, text))
+    assert said.format(path) in command(name, str(path)).stderr
+
+
 def test_where_lines_are_missing_nothing_is_said_to_be_fine(tmp_path: Path) -> None:
     path = tmp_path / "kafka.log"
     path.write_text(f"{acknowledge(0, 'm', 0, [])}\nDEBUG {SAID[0]}\n")

@@ -203,7 +203,7 @@ def test_a_row_of_nulls_is_a_reject_wherever_it_is_counted(capture: Path) -> Non
         answered = sharelag_command(command, "--capture", str(capture))
         said = answered.stdout + answered.stderr
         assert "unexpected" not in said
-        assert "1 record could not be decoded" in said, said
+        assert "1 record that could not be decoded" in said, said
 
 
 @pytest.mark.parametrize("value", [EARLIEST, LATEST])
