@@ -134,6 +134,7 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
     ] == result
 
 
+@pytest.mark.exhaustive
 def test_until_now_and_what_is_refused(
     broker: KafkaBroker, spark: SparkSession, group: str, tmp_path: Path
 ) -> None:

@@ -143,9 +143,9 @@ def test_names_that_brokers_accept_and_what_is_said_of_them(servers: str) -> Non
         )  # fmt: skip
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         (row,) = [row for row in rows if row["name"] == name]
-        assert (row["problem"] or "").startswith(why or "")
+        assert (row["problem"] or "").startswith(f"Kafka accepts it, but {why}" if why else "")
         assert bool(row["problem"]) == bool(why)
-        assert done.returncode == bool(why)
+        assert done.returncode == 0  # Kafka sets them all
         assert ("Kafka's command: " in done.stderr) is (why is None)
         set_group_config(servers, "new", **{name: topic})
         set_group_config(servers, GROUP, **{name: topic})

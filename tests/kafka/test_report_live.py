@@ -59,6 +59,7 @@ def assert_no_secret(texts: list[str]) -> None:
         assert not [text for text in texts if secret in text]
 
 
+@pytest.mark.exhaustive
 def test_the_report_says_what_kafka_says_and_no_secret(
     secured: KafkaBroker, tmp_path: Path
 ) -> None:

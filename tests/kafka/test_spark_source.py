@@ -397,6 +397,7 @@ def test_a_stream_begins_with_what_comes(
     assert _places(rows) == [(0, 48), (0, 49)]
 
 
+@pytest.mark.exhaustive
 def test_what_was_pruned_under_a_stream(
     spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
 ) -> None:

@@ -224,6 +224,7 @@ def test_a_topic_without_records_has_no_lag_until_one_comes(
         assert came.column("lag_reason").to_pylist() == ["unknown_topic"]
 
 
+@pytest.mark.exhaustive
 def test_why_lag_cannot_be_computed_is_said_as_long_as_that_holds(
     broker: KafkaBroker, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

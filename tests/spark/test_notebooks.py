@@ -31,7 +31,7 @@ def run(name: str, **parameters: Any) -> dict[str, Any]:
 
 
 #: Those that take long.
-LONG = ("08_consumer_group_or_share_group", "10_your_own_cluster")
+LONG = ("05_imbalance", "08_consumer_group_or_share_group", "10_your_own_cluster")
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,7 @@ def test_it_runs_where_there_is_no_window(name: str, group: str) -> None:
         assert set(names["runs"]["delivery_count"]) <= {1}
 
 
+@pytest.mark.exhaustive
 def test_runs_delivered_again_are_listed() -> None:
     runs = run("04_poison_and_stuck_records")["runs"]
     assert runs["delivery_count"].max() > 1

@@ -123,6 +123,7 @@ def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_of_an_archive_by_papermill(archive: Path, tmp_path: Path, remote: str) -> None:
     out = tmp_path / "out.ipynb"
     command = [*PAPERMILL, str(notebook("daily")), str(out), "-p", "capture", str(archive)]

@@ -68,6 +68,7 @@ def test_the_walk_costs_what_its_records_are(generation: int) -> None:
     assert {name: row[name] for name in real} == real
 
 
+@pytest.mark.exhaustive
 def test_random_histories_cost_what_their_records_are() -> None:
     random = Random("designs")
     for _ in range(40):

@@ -146,6 +146,7 @@ def test_the_study_is_whole(stored: dict[tuple[int, str], dict[str, Any]]) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", SAMPLE)
+@pytest.mark.exhaustive
 def test_the_study_can_be_repeated(
     number: int, stored: dict[tuple[int, str], dict[str, Any]]
 ) -> None:

@@ -81,6 +81,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
     bench = sharelag.open("demo", engine="local")
     far = bench.plan_reset("billing", "earliest", simulate=True)
