@@ -8,8 +8,8 @@ import click
 
 from sharelag.cli.once import Command
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
-from sharelag.cli.output import start_local, write
-from sharelag.cli.partial import below_table, marked, note_partial
+from sharelag.cli.output import start_local
+from sharelag.cli.partial import note_partial, write_lacking
 from sharelag.cli.telling import tell
 from sharelag.tables import views
 
@@ -42,7 +42,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     or a folder of such files. Keys, headers and values are not kept.
     """
     from sharelag.sources.files.consumed import ConsumedLog
-    from sharelag.tables.lines import each_row, lines
+    from sharelag.tables.lines import each_row
 
     if failed and show != "outcomes":
         raise click.UsageError("--failed needs --show outcomes.")
@@ -52,8 +52,6 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     if failed:
         table = table.filter([not one for one in table.column("succeeded").to_pylist()])
     lacks = () if show == "rejects" else read.lacks(show)
-    rows = marked(each_row(table), None, lacks)
-    write(lines(rows, output, views.CONSUMED[show].columns))
-    write(below_table(None, output, lacks))
+    write_lacking(each_row(table), output, views.CONSUMED[show].columns, lacks)
     tell(read.summary())
     return note_partial(None, output, lacks)

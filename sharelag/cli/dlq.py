@@ -17,9 +17,8 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import start, write
-from sharelag.cli.partial import below_table, marked, note_partial
+from sharelag.cli.partial import below_table, marked, note_result
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.cli.telling import tell
 from sharelag.metrics.dead_letter_ledger import STATUSES
 from sharelag.metrics.redrive import REDRIVEN
 from sharelag.tables import views
@@ -81,7 +80,4 @@ def dlq(
         commands = [one for one in table.column("command").to_pylist() if one]
         write(["", *map(terminal, commands)] if commands else [])
     write(below_table(None, output, lacks))
-    unknown = [f"not known: {one}" for one in result.unknown if one not in lacks]
-    for note in (*result.notes, *unknown):
-        tell(terminal(note))
-    return note_partial(None, output, lacks)
+    return note_result(result, output, lacks)

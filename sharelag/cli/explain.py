@@ -39,7 +39,7 @@ from sharelag.cli.output import (
     summarise,
     write,
 )
-from sharelag.cli.partial import below_table, marked, note_partial, with_repeats, write_rows
+from sharelag.cli.partial import below_table, note_partial, write_lacking, write_rows
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.tables import views
 
@@ -58,7 +58,7 @@ def explain(
 ) -> int | None:
     """Show why each group lags: causes with their evidence, the most severe first."""
     from sharelag.metrics.explain import explain as causes
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.workbench.broker_metrics import with_metrics
     from sharelag.workbench.explained import explained
     from sharelag.workbench.requests import with_requests
@@ -70,10 +70,9 @@ def explain(
     lacks = (*rejects, *(log.lacks if log else ()))
     if output == "human":
         write(explained(evidence, table, patience))
+        write(below_table(None, output, lacks))
     else:
-        rows = marked(plain_rows(table), None, lacks)
-        write(lines(with_repeats(rows, evidence.repeated), output))
-    write(below_table(None, output, lacks))
+        write_lacking(plain_rows(table), output, None, lacks, evidence.repeated)
     read_by(evidence, source, options["as_of"] is not None, lacks)
     note_requests(log, evidence.as_of)
     note_metrics(metrics, evidence.measured)
@@ -171,7 +170,7 @@ def progress(
     bounds; MARGIN is the time until unread records are deleted. People get the oldest lag first.
     """
     from sharelag.metrics.in_flight import with_measured
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.workbench.broker_metrics import with_metrics
 
     metrics = metrics_in(options)
@@ -179,10 +178,9 @@ def progress(
     evidence = with_metrics(evidence, metrics, source)
     rows = plain_rows(with_measured(evidence.progress, evidence.measured))
     rows = Order(sort, top).of(rows, "age_ms" if output == "human" else None)
-    shown = views.progress(metrics is not None).columns
-    said = with_repeats(marked(rows, None, lacks), evidence.repeated)
-    write(lines(said, output, shown))
-    write(below_table(None, output, lacks))
+    write_lacking(
+        rows, output, views.progress(metrics is not None).columns, lacks, evidence.repeated
+    )
     read_by(evidence, source, options["as_of"] is not None, lacks)
     note_metrics(metrics, evidence.measured)
     return note_partial(None, output, lacks)

@@ -77,13 +77,13 @@ def groups(
 
     parse_states(states)  # before anything is read
 
-    def sorted_rows(table: Any) -> list[dict[str, Any]]:
+    def sort_rows(table: Any) -> list[dict[str, Any]]:
         return Order(sort, top).of(plain_rows(table), "lag" if output == "human" else None)
 
     if kafka_output is not None:
         every = _printed(kafka_output, options)
         found = membership.in_states(every.groups, states)
-        write(lines(sorted_rows(found), output, views.GROUP_STATES.columns))
+        write(lines(sort_rows(found), output, views.GROUP_STATES.columns))
         count, known = counted(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
         is_whole = not found.column("members").null_count
         members = f", {counted(known or 0, 'member')}" if is_whole else ""
@@ -99,7 +99,7 @@ def groups(
         every = membership.group_states_of(begun)
         answer = engines.Answer.of(begun, membership.in_states(every, states))
     require_rows(choice, moment, groups_in(every), source, answer.rejected)
-    write_rows(sorted_rows(answer.table), output, views.GROUP_STATES.columns, answer)
+    write_rows(sort_rows(answer.table), output, views.GROUP_STATES.columns, answer)
     note(membership.unknown_states(every, moment is not None))
     summarise(answer, source, options["as_of"], "group")
     return note_partial(None, output, answer.lacks)

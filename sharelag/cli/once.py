@@ -8,7 +8,7 @@ import click
 
 
 class _Once(click.Command):
-    """What a command and a group of commands have in common."""
+    """The parsing that commands and groups of commands share."""
 
     #: What to do instead of repeating an option, where there is something better.
     _INSTEAD: ClassVar[dict[str, str]] = {

@@ -10,13 +10,16 @@ and exports would be wrong without saying so, and are refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sharelag.cli.output import write
 from sharelag.cli.telling import tell
 from sharelag.errors import NoLeaderError
 from sharelag.sources.inputs import Input
-from sharelag.tables.words import in_runs
+from sharelag.tables.words import in_runs, terminal
+
+if TYPE_CHECKING:
+    from sharelag.workbench.result import Result
 
 T = TypeVar("T")
 
@@ -81,11 +84,23 @@ def write_rows(
     source : Input, optional
         The input, where it may have been read in part; see `silent_in`.
     """
+    write_lacking(rows, output, columns, answer.lacks, answer.repeated, source)
+
+
+def write_lacking(
+    rows: Iterable[dict[str, Any]],
+    output: str,
+    columns: Mapping[str, str] | None,
+    lacks: Sequence[str],
+    repeated: int = 0,
+    source: Any = None,
+) -> None:
+    """Print rows as `write_rows` does, with what the answer lacks and repeats given apart."""
     from sharelag.tables.lines import lines
 
-    said = with_repeats(marked(rows, source, answer.lacks), answer.repeated)
+    said = with_repeats(marked(rows, source, lacks), repeated)
     write(lines(said, output, columns))
-    write(below_table(source, output, answer.lacks))
+    write(below_table(source, output, lacks))
 
 
 def marked(
@@ -157,3 +172,14 @@ def note_partial(
         tell(f"what group {group!r} has may be in the state partitions that were not read")
     tell(f"this answer is not complete: {unread}")
     return PARTIAL
+
+
+def note_result(result: Result, output: str, lacks: Sequence[str]) -> int | None:
+    """Print the notes of a result and what is not known; the exit code is that of `note_partial`.
+
+    What the answer lacks has been said below its table, and is not said again.
+    """
+    unknown = (f"not known: {one}" for one in result.unknown if one not in lacks)
+    for note in (*result.notes, *unknown):
+        tell(terminal(note))
+    return note_partial(None, output, lacks)

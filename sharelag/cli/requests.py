@@ -10,8 +10,8 @@ import click
 
 from sharelag.cli.once import Command
 from sharelag.cli.options import OUTPUT, VERBOSE, with_options
-from sharelag.cli.output import start_local, write
-from sharelag.cli.partial import below_table, marked, note_partial
+from sharelag.cli.output import start_local
+from sharelag.cli.partial import note_partial, write_lacking
 from sharelag.cli.telling import tell
 from sharelag.model import iso
 from sharelag.tables import views
@@ -72,7 +72,7 @@ def requests(
     """
     from sharelag.replay.moment import parse_time
     from sharelag.sources.files.request_log import RequestLog
-    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.lines import plain_rows
     from sharelag.tables.words import terminal
     from sharelag.workbench.requests import Requests
 
@@ -92,8 +92,7 @@ def requests(
     lacks = () if show == "rejects" else read.lacks
     if output == "human" and not table.num_rows and not lacks:
         tell(_nothing(show, when))
-    write(lines(marked(plain_rows(table), None, lacks), output, view.columns if view else None))
-    write(below_table(None, output, lacks))
+    write_lacking(plain_rows(table), output, view.columns if view else None, lacks)
     tell(read.summary())
     tell(read.span())
     if show not in ("findings", "rejects"):

@@ -20,10 +20,9 @@ from sharelag.cli.options import (
     source_of,
     with_options,
 )
-from sharelag.cli.output import start, write
-from sharelag.cli.partial import below_table, marked, note_partial
+from sharelag.cli.output import start
+from sharelag.cli.partial import note_result, write_lacking
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.cli.telling import tell
 
 if TYPE_CHECKING:
     from sharelag.workbench.resets import Target
@@ -182,15 +181,10 @@ def _require_simulate(simulate: bool, members: int | None) -> None:
 
 
 def _print(result: Result, output: str, lacks: Sequence[str]) -> int | None:
-    from sharelag.tables.lines import lines, plain_rows
-    from sharelag.tables.words import terminal
+    from sharelag.tables.lines import plain_rows
 
-    write(lines(marked(plain_rows(result.table), None, lacks), output, result.columns))
-    write(below_table(None, output, lacks))
-    unknown = [f"not known: {one}" for one in result.unknown if one not in lacks]
-    for note in (*result.notes, *unknown):
-        tell(terminal(note))
-    return note_partial(None, output, lacks)
+    write_lacking(plain_rows(result.table), output, result.columns, lacks)
+    return note_result(result, output, lacks)
 
 
 def _in_utc(text: str) -> datetime | None:

@@ -141,14 +141,12 @@ def _in_force(
     kafka_version: str | None,
 ) -> Answer:
     from sharelag.metrics.settings_in_force import judged_as, settings_in_force
-    from sharelag.model.versions import told
+    from sharelag.model.versions import given_or_told
 
     source = source_of(options)
     known, groups, read = _known(source, engine, options, queues_of(given))
     brokers = source.nodes().num_rows or None
-    version, whose = kafka_version, ""
-    if version is None and given:
-        version, whose = told(source.kafka_version), "of the input"
+    version, whose = given_or_told(kafka_version, source.kafka_version if given else None)
     judged = judged_as(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = replace(read, table=found)

@@ -198,7 +198,7 @@ class Facts:
 
     @cached_property
     def never_fetched(self) -> Bools:
-        """Whether nothing of a share partition was ever finished or given back."""
+        """True where the group has not finished or given back any record of the share partition."""
         reason = flat(self.evidence.lag.column("lag_reason")).fill_null("")
         return np.asarray(pc.equal(reason, NO_START_OFFSET).to_numpy(zero_copy_only=False), bool)
 

@@ -95,7 +95,7 @@ def judged_as(
 
 
 def is_refused(found: pa.Table) -> bool:
-    """Whether Kafka would refuse one of some settings in force, of `IN_FORCE`."""
+    """Return whether Kafka would refuse any of the settings in a table of `IN_FORCE`."""
     accepted = pc.starts_with(found.column("problem"), ACCEPTED)
     return bool(pc.any(pc.invert(accepted)).as_py())
 

@@ -29,8 +29,9 @@ class Spread(NamedTuple):
 
     items: _Ints  # numbers, known or not
     unknown: _Ints  # unknown ones among them
-    total: _Floats  # of the known ones, as are mean, min and max; NaN if there are none, and
-    # but for min where all of them are 0 and others unknown: nothing says that there is nothing
+    # Of the known ones, as are mean, min and max; NaN if there are none. All but min are NaN, too,
+    # where all known ones are 0 and others are unknown: the sum may not be 0 then.
+    total: _Floats
     mean: _Floats
     min: _Floats
     max: _Floats

@@ -44,7 +44,7 @@ class Defect:
     cause: str = ""
 
     def affects(self, version: str) -> bool | None:
-        """Whether a version has it; None where it is not known, or some of a release have it.
+        """Return whether a version has the defect; None if unknown, or if some patch levels do.
 
         Raises
         ------
@@ -176,7 +176,7 @@ BY_CAUSE = {defect.cause: defect for defect in DEFECTS if defect.cause}
 
 
 def is_affected(issue: str, version: str | None) -> bool | None:
-    """Whether a version has the defect of an issue; None: not known, or some versions of it do.
+    """Return whether a version has the defect of an issue; None as for `Defect.affects`.
 
     Raises
     ------

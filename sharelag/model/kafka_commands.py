@@ -34,7 +34,7 @@ class Rule(NamedTuple):
     until: str = ""
 
     def is_of(self, version: str | None) -> bool:
-        """Whether a version has the rule."""
+        """Return whether the rule applies to a version."""
         has_begun = not self.since or has_reached(version, self.since)
         return has_begun and not (self.until and has_reached(version, self.until))
 

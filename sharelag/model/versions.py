@@ -115,6 +115,11 @@ def told(version: Told) -> str | None:
     return version() if callable(version) else version
 
 
+def given_or_told(version: str | None, by_input: Told) -> tuple[str | None, str]:
+    """Return the version that was given, or the one that an input tells, and whose it is."""
+    return (version, "") if version is not None else (told(by_input), "of the input")
+
+
 def has_reached(version: Told, release: str) -> bool:
     """Whether a version belongs to a release or to a later one; None stands for the newest."""
     return version_of(told(version) or NEWEST)[:2] >= version_of(release)

@@ -68,11 +68,11 @@ def with_metrics(evidence: Evidence, metrics: BrokerMetrics | None, source: Inpu
     """Add what brokers measured of the share partitions of an input to evidence of it."""
     if metrics is None:
         return evidence
-    found = measured_beside(evidence.lag, metrics, evidence.as_of, source)
+    found = measure_beside(evidence.lag, metrics, evidence.as_of, source)
     return replace(evidence, measured=found)
 
 
-def measured_beside(
+def measure_beside(
     lag: pa.Table, metrics: BrokerMetrics, as_of: datetime, source: Input
 ) -> pa.Table:
     """What brokers measured of the share partitions of an input: `sharelag.schemas.MEASURED`."""

@@ -28,7 +28,7 @@ from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_missing, of_rejected
 from sharelag.tables.reasons import KAFKA_SOURCE
 from sharelag.tables.words import counted, decode_command
-from sharelag.workbench.broker_metrics import BrokerMetrics, measured_beside
+from sharelag.workbench.broker_metrics import BrokerMetrics, measure_beside
 from sharelag.workbench.requests import Requests
 
 ENGINES = ("auto", "local", "spark")
@@ -245,7 +245,7 @@ def lag_beside(
         if requests is not None:
             found = with_holders(found, requests.holders(found, begun.table("windows"), now))
         if metrics is not None:
-            found = with_measured(found, measured_beside(found, metrics, now, source))
+            found = with_measured(found, measure_beside(found, metrics, now, source))
         lacks = (*lacks_of(begun), *(requests.lacks if requests else ()))
         return replace(Answer.of(begun, found), now=now, lacks=lacks)
 

@@ -19,7 +19,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reset import kafkas_commands, plan_reset
 from sharelag.metrics.settings_in_force import judged_as
 from sharelag.model.kafka_commands import refusal
-from sharelag.model.versions import told
+from sharelag.model.versions import given_or_told
 from sharelag.reading import Reading
 from sharelag.replay.moment import FIRST, Choice, parse_topics
 from sharelag.schemas.arrow import as_table, keys
@@ -194,9 +194,7 @@ def commands_in_words(
 
     The last one is checked. Brokers and captures tell the version where nobody gives one.
     """
-    version, whose = kafka_version, ""
-    if version is None:
-        version, whose = told(source.kafka_version), "of the input"
+    version, whose = given_or_told(kafka_version, source.kafka_version)
     settings = source.settings([], []) if version is None else schemas.SETTINGS.empty_table()
     judged = judged_as(settings, version, whose=whose)
     if why := refusal(commands[-1], judged.version):

@@ -52,7 +52,7 @@ def cautions(
         yield Problem(
             PREFIX,
             prefix,
-            "no topic that groups may name can begin with it, so all letters are given up",
+            "no topic that groups may name can begin with it, so all letters are lost",
             "take letters, digits, dots, dashes and underscores, and not __ first",
         )
     factor, least = (value_in(name, values, profile) for name in (_FACTOR, _LEAST))

@@ -29,7 +29,7 @@ _PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{0,249}")
 
 @dataclass(frozen=True)
 class Queues:
-    """What is known of dead-letter queues by settings; there are no keys for what is not known.
+    """Settings of dead-letter queues as far as they are known; unknown ones have no key.
 
     Attributes
     ----------
@@ -112,12 +112,12 @@ class Queues:
 
 
 def is_topic_name(text: str) -> bool:
-    """Whether a topic can be called so (``Topic.validate``)."""
+    """Return whether a text is a legal name of a topic (``Topic.validate``)."""
     return _LEGAL.fullmatch(text) is not None
 
 
 def begins_a_name(prefix: str) -> bool:
-    """Whether a queue can have a name that begins so: one of a topic, and not of Kafka's own."""
+    """Return whether a queue's name, legal and not one of Kafka's own, can begin so."""
     return _PREFIX.fullmatch(prefix) is not None
 
 

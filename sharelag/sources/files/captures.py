@@ -53,9 +53,9 @@ from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
 #: Takes the folder of the records; returns the other tables by file name, and the metadata.
 _Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
 
-#: Version of the folder's layout; readers reject others.
 T = TypeVar("T")
 
+#: Version of the folder's layout; readers reject others.
 FORMAT = 1
 _CONTENTS = {"capture.json", "offsets.parquet", "records"}
 EXTRAS = {

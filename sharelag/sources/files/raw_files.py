@@ -209,11 +209,7 @@ def _is_hidden(path: PurePosixPath) -> bool:
     """Whether a path is passed over, as by Spark; folders of topics and values may begin with _."""
     return any(
         part.startswith(".")
-        or (
-            part.startswith("_")
-            and "=" not in part
-            and not part.startswith((STATE_TOPIC, GROUP_TOPIC))
-        )
+        or (part.startswith("_") and "=" not in part and not part.startswith(_TOPICS))
         or part.endswith("._COPYING_")
         for part in path.parts
     )

@@ -112,7 +112,7 @@ def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.Reco
     yield from _partition(found[topic, partition], topic, partition, start)
 
 
-def sampled(folder: Path, topic: str, most: int = 300) -> Iterator[pa.RecordBatch]:
+def sample_partitions(folder: Path, topic: str, most: int = 300) -> Iterator[pa.RecordBatch]:
     """Read the first records of each partition's last segment with records, as `read_segments`.
 
     Parameters

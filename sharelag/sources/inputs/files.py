@@ -231,11 +231,11 @@ class SegmentsInput(RecordsOnly):
         return self.control or not there
 
     def _require_all(self, there: set[int]) -> None:
-        from sharelag.sources.files.segments import sampled
+        from sharelag.sources.files.segments import sample_partitions
         from sharelag.wire.decode import decode_arrow
         from sharelag.wire.placement import missing_partitions
 
-        raw = [rows for folder in self.folders for rows in sampled(folder, STATE_TOPIC)]
+        raw = [rows for folder in self.folders for rows in sample_partitions(folder, STATE_TOPIC)]
         keys = decode_arrow(pa.Table.from_batches(raw, schemas.RAW), generation=TODAY).records
         told = missing_partitions(keys.rename_columns({"topic": "record_topic"}), there)
         silent = (told.missing if told else frozenset(range(max(there)))) - there

@@ -373,7 +373,7 @@ def _require_files(left: Mapping[str, str]) -> None:
     """Refuse files of librdkafka's settings that are not there: it does not name them."""
     for name in _FILES:
         path = left.get(name, "")
-        if path and not Path(path).exists() and path != "probe":
+        if path and not Path(path).exists():
             raise ConfigError(f"cannot read {name}={path}: no such file{_of_windows(path)}")
 
 

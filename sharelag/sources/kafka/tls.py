@@ -32,9 +32,9 @@ def connect(config: ClientConfig, host: str, port: int, within: float) -> socket
         Nobody answers, or one of the sides does not trust the other.
     """
     plain = socket.create_connection((host, port), timeout=within)
-    settings = config.librdkafka()
     if not _wants_tls(config):
         return plain
+    settings = config.librdkafka()
     context = ssl.create_default_context(
         cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem")
     )

@@ -15,7 +15,7 @@ from sharelag.wire.requests.of_brokers import OF_BROKERS
 from sharelag.wire.requests.of_clients import OF_CLIENTS
 from sharelag.wire.requests.part import Api, Part, struct_of
 from sharelag.wire.requests.times import LAYOUT, Times, times_of
-from sharelag.wire.requests.wrapped import MARK, before_context, unwrapped
+from sharelag.wire.requests.wrapped import MARK, before_context, unwrap
 
 _KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
 #: Deletes groups of any kind; share groups among them.
@@ -117,7 +117,7 @@ def read_lines(
         There is no such time zone.
     """
     is_request = pc.match_substring(lines, MARK)
-    found = unwrapped(positions.filter(is_request), lines.filter(is_request))
+    found = unwrap(positions.filter(is_request), lines.filter(is_request))
     numbers, texts, before, objects, behind = found
     total = len(lines) + len(texts) - is_request.true_count
     keys = pc.struct_field(pc.extract_regex(objects, _KEY), "key")

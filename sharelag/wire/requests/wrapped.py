@@ -39,7 +39,7 @@ class Wrapped(NamedTuple):
     behind: pa.Array
 
 
-def unwrapped(positions: pa.Array, texts: pa.Array) -> Wrapped:
+def unwrap(positions: pa.Array, texts: pa.Array) -> Wrapped:
     """Take lines apart that say `MARK`.
 
     Parameters

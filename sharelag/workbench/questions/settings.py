@@ -14,7 +14,7 @@ from sharelag.metrics.settings_in_force import judged_as, settings_in_force
 from sharelag.model.settings import differing
 from sharelag.model.settings.catalogue import FIRST
 from sharelag.model.settings.queues import queues_of
-from sharelag.model.versions import Basis, told
+from sharelag.model.versions import Basis, given_or_told
 from sharelag.tables import gaps, views
 from sharelag.workbench.charts import text
 from sharelag.workbench.opened import Opened
@@ -60,9 +60,8 @@ class WithSettings(Opened):
             known = self.source.settings(groups, queues)
         brokers = self.reading.table("nodes").num_rows or None
         address = address_of(self.source)
-        version, whose = kafka_version, ""
-        if version is None and given:
-            version, whose = told(self.source.kafka_version), "of the input"
+        by_input = self.source.kafka_version if given else None
+        version, whose = given_or_told(kafka_version, by_input)
         judged = judged_as(known, version, FIRST, whose)
         base, is_told = self._base(), version is not None
         return _settings_answer(known, groups, given or {}, brokers, address, base, judged, is_told)
