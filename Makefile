@@ -67,9 +67,9 @@ rows: ## which requirement rows have passing tests, and which have none
 	@$(BIN)/python -m tests.rows
 
 capture-data: test-parts ## record data/captures again from real brokers: an hour
-	@$(BIN)/python -m tests.support.kafka.record_capture data/captures/chapters
-	@$(BIN)/python -m tests.support.kafka.record_shop data/captures/demo
-	@$(BIN)/python -m tests.support.kafka.record_scenarios data/captures/scenarios
+	@$(BIN)/python -m tools.record.chapters data/captures/chapters
+	@$(BIN)/python -m tools.record.demo data/captures/demo
+	@$(BIN)/python -m tools.record.scenarios data/captures/scenarios
 
 screenshots: test-parts ## pictures of notebooks, dashboards, widgets and reports in docs/: five minutes
 	@$(BIN)/python -m tests.support.notebooks.screenshots

@@ -18,8 +18,8 @@ from scipy import stats
 import sharelag
 from benchmarks.drawn import FAMILIES, drawn
 from sharelag.whatif import Scenario, register, simulate
+from sharelag.whatif.assignors.by_lag import lag_aware_sticky
 from sharelag.whatif.assignors.group import Assignment, Group
-from sharelag.whatif.assignors.lag_aware_sticky import lag_aware_sticky
 from sharelag.whatif.assignors.optimal import optimum
 from sharelag.whatif.simulation.logs import logs
 from sharelag.whatif.simulation.streams import Work

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tests.support.kafka.oracles import Oracle, timed_replay
+from tests.support.kafka.jvm import TIMED_JVM
+from tests.support.kafka.oracles import Oracle
+
+_SOURCES = Path(__file__).with_name("java")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,10 @@ class KafkaReplay:
 @contextmanager
 def kafka_replay(batches: Iterable[pa.RecordBatch]) -> Iterator[KafkaReplay]:
     """Give records (`sharelag.schemas.RAW`, in the order of the log) to Kafka's classes."""
-    with TemporaryDirectory(prefix="records-") as folder, timed_replay() as oracle:
+    with (
+        TemporaryDirectory(prefix="records-") as folder,
+        Oracle("TimedReplay", heap="6g", flags=TIMED_JVM, sources=_SOURCES) as oracle,
+    ):
         write(batches, Path(folder))
         yield KafkaReplay(oracle, Path(folder))
 

@@ -15,24 +15,25 @@ from sharelag.model import DeliveryState, SharePartition, StateBatch, Window
 from sharelag.version import __version__
 
 if TYPE_CHECKING:
-    from sharelag import pipeline, replay, reports, whatif, wire
+    from sharelag import replay, reports, whatif, wire
+    from sharelag.engine import spark as pipeline
+    from sharelag.engine.engines import gather
+    from sharelag.engine.spark import consumed as consumed
+    from sharelag.engine.spark import decode as decode
+    from sharelag.engine.spark import groups as groups
+    from sharelag.engine.spark import health as health
+    from sharelag.engine.spark import history as history
+    from sharelag.engine.spark import imbalance as imbalance
+    from sharelag.engine.spark import lag as lag
+    from sharelag.engine.spark import members as members
+    from sharelag.engine.spark import offsets as offsets
+    from sharelag.engine.spark import read_kafka as read_kafka
+    from sharelag.engine.spark import stream
+    from sharelag.engine.spark import windows as windows
     from sharelag.metrics.explain import explain
     from sharelag.monitoring import checks
-    from sharelag.pipeline import consumed as consumed
-    from sharelag.pipeline import decode as decode
-    from sharelag.pipeline import groups as groups
-    from sharelag.pipeline import health as health
-    from sharelag.pipeline import history as history
-    from sharelag.pipeline import imbalance as imbalance
-    from sharelag.pipeline import lag as lag
-    from sharelag.pipeline import members as members
-    from sharelag.pipeline import offsets as offsets
-    from sharelag.pipeline import read_kafka as read_kafka
-    from sharelag.pipeline import stream
-    from sharelag.pipeline import windows as windows
     from sharelag.workbench import Result, Workbench, samples, summarize
     from sharelag.workbench import open_workbench as open
-    from sharelag.workbench.investigate import gather
 
 __all__ = [
     "DeliveryState",
@@ -57,7 +58,7 @@ __all__ = [
     "wire",
 ]
 
-#: Functions of `sharelag.pipeline` that are here as well.
+#: Functions of `sharelag.engine.spark` that are here as well.
 _OF_PIPELINE = (
     *("consumed", "decode", "groups", "health", "history", "imbalance", "lag", "members"),
     *("offsets", "read_kafka", "windows"),
@@ -66,26 +67,26 @@ _OF_PIPELINE = (
 _HOMES = {
     "Result": ("sharelag.workbench", "Result"),
     "Workbench": ("sharelag.workbench", "Workbench"),
+    "charts": ("sharelag.charts", ""),
     "checks": ("sharelag.monitoring.checks", ""),
     "explain": ("sharelag.metrics.explain", "explain"),
-    "gather": ("sharelag.workbench.investigate", "gather"),
+    "gather": ("sharelag.engine.engines", "gather"),
     "open": ("sharelag.workbench", "open_workbench"),  # within sharelag the builtin keeps its name
-    "pipeline": ("sharelag.pipeline", ""),
+    "pipeline": ("sharelag.engine.spark", ""),
     "replay": ("sharelag.replay", ""),
     "reports": ("sharelag.reports", ""),
     "samples": ("sharelag.workbench", "samples"),
-    "stream": ("sharelag.pipeline.stream", ""),
+    "stream": ("sharelag.engine.spark.stream", ""),
     "summarize": ("sharelag.workbench", "summarize"),
     "whatif": ("sharelag.whatif", ""),
     "wire": ("sharelag.wire", ""),
-} | {name: ("sharelag.pipeline", name) for name in _OF_PIPELINE}
+} | {name: ("sharelag.engine.spark", name) for name in _OF_PIPELINE}
 #: Names that were here before, and where they are now.
 _MOVED = {
-    "Decoded": ("sharelag.pipeline", "Decoded"),
+    "Decoded": ("sharelag.engine.spark", "Decoded"),
     "Evidence": ("sharelag.metrics.evidence", "Evidence"),
-    "charts": ("sharelag.workbench.charts", ""),
-    "observed": ("sharelag.pipeline", "observed"),
-    "rollup": ("sharelag.pipeline", "rollup"),
+    "observed": ("sharelag.engine.spark", "observed"),
+    "rollup": ("sharelag.engine.spark", "rollup"),
     "told": ("sharelag", "summarize"),
 }
 

@@ -1,4 +1,4 @@
-"""Objects of other installed packages, found by entry points: assignors, causes and inputs.
+"""Objects of other installed packages, found by entry points: assignors, causes, inputs, views.
 
 [project.entry-points."sharelag.causes"]
 quota-reached = "our_package:quota_reached"
@@ -24,6 +24,7 @@ GROUPS = {
     "assignor": "sharelag.assignors",
     "cause": "sharelag.causes",
     "input": "sharelag.inputs",
+    "view": "sharelag.views",  # of our own widgets, which nothing here imports
 }
 _Points = dict[str, dict[str, tuple["EntryPoint", ...]]]
 
@@ -75,7 +76,7 @@ def load_plugin(kind: str, name: str, is_ours: bool) -> Plugin | None:
 
     Parameters
     ----------
-    kind : {"assignor", "cause", "input"}
+    kind : {"assignor", "cause", "input", "view"}
     name : str
     is_ours : bool
         Whether sharelag itself has one of that name.
@@ -128,7 +129,10 @@ def _installed(_path: tuple[str, ...]) -> _Points:
     for group in GROUPS.values():
         names = found.setdefault(group, {})
         for point in every.select(group=group):
-            names[point.name] = (*names.get(point.name, ()), point)
+            known = names.get(point.name, ())
+            # A checkout has its widgets twice: in their own metadata, and where it is installed.
+            if group != GROUPS["view"] or point.value not in {one.value for one in known}:
+                names[point.name] = (*known, point)
     return found
 
 

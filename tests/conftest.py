@@ -90,7 +90,7 @@ def injected(request: pytest.FixtureRequest) -> Inject:
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The one Spark session of a test run: a cold start costs ten seconds and more."""
-    from sharelag.sources.spark import session
+    from sharelag.inputs.spark import session
     from tests.support.kafka.jars import connector_jars, delta_jars
 
     with ExitStack() as ends:

@@ -1,8 +1,7 @@
 """Write the tables of ``docs/frames.md``: each frame's columns, types, units and meanings.
 
-``python tools/frames_page.py`` writes them between the two marks of that page. Types come from the
-schemas, what one row is from `sharelag.pipeline.tables`, units and meanings from
-`sharelag.tables.columns`.
+``python tools/frames_page.py`` writes them between the two marks of that page, as
+`sharelag.tables.declared` declares them.
 """
 
 from __future__ import annotations
@@ -11,48 +10,29 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sharelag import schemas
-from sharelag.pipeline.tables import TABLES
-from sharelag.tables.columns import meaning_of, unit_of
+from sharelag.engine.spark.tables import TABLES
+from sharelag.schemas import spark_schema
+from sharelag.tables.table import Table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "frames.md"
 BEGIN, END = "<!-- tables: python tools/frames_page.py -->", "<!-- end of tables -->"
-
-
-def columns() -> Iterator[tuple[str, str, str, str, str]]:
-    """Table, column, Spark's type, unit and meaning of each column of each frame."""
-    for table, (schema, _) in TABLES.items():
-        for field, spark in zip(schema, schemas.spark_schema(schema).fields, strict=True):
-            yield (
-                table,
-                field.name,
-                spark.dataType.simpleString(),
-                unit_of(field.name),
-                meaning_of(field.name, table),
-            )
-
-
-def tables() -> str:
-    """The part of the page that is made."""
-    parts: list[str] = []
-    for name, (_, row) in TABLES.items():
-        rows = [
-            f"| `{column}` | {kind} | {unit} | {text} |"
-            for table, column, kind, unit, text in columns()
-            if table == name
-        ]
-        parts.append("\n".join([f"### {name}", "", f"One row is {row}.", "", _HEAD, *rows]))
-    return "\n\n".join(parts)
-
-
 _HEAD = "| column | type | unit | meaning |\n|---|---|---|---|"
 
 
+def section(table: Table) -> Iterator[str]:
+    """Yield the lines of one table."""
+    yield f"### {table.name}\n\nOne row is {table.row}.\n\n{_HEAD}"
+    for column, spark in zip(table.columns, spark_schema(table.schema).fields, strict=True):
+        kind = spark.dataType.simpleString()
+        yield f"| `{column.name}` | {kind} | {column.format.unit} | {column.meaning} |"
+
+
 def page(text: str) -> str:
-    """The page with its tables as they have to be."""
+    """Return the page with its tables as they have to be."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+    made = "\n\n".join("\n".join(section(table)) for table in TABLES.values())
+    return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Write ``docs/schemas``: a JSON Schema for the rows of each command's ``-o json``.
 
 ``python tools/json_schemas.py`` makes them from the declared tables: names, types and order from
-their schemas, descriptions from `sharelag.tables.columns`. The version is that of the folder and
+their schemas, descriptions from `sharelag.tables.declared`. The version is that of the folder and
 of each ``$id``; a row has none inside. New columns may come within a version, so readers ignore
 what they do not know; a column that goes or changes its type makes a new version.
 """
@@ -16,17 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.metrics.placement import FINDINGS
-from sharelag.metrics.settings_drift import SETTINGS_DRIFT
-from sharelag.metrics.settings_in_force import IN_FORCE, LINT
 from sharelag.metrics.skew import SKEW
-from sharelag.monitoring.check import CHECKED
-from sharelag.reports.ledger import Run
-from sharelag.schemas import SCHEMA_VERSION
-from sharelag.schemas.comparisons import RECONCILED
-from sharelag.schemas.dead_letters import LEDGER, REDRIVE
-from sharelag.schemas.membership import GROUP_STATES, MEMBER_ROWS
-from sharelag.tables.columns import meaning_of
+from sharelag.monitoring.checks.judge import CHECKED
+from sharelag.reports.store import Run
+from sharelag.schemas import GROUP_STATES, LEDGER, MEMBER_ROWS, RECONCILED, REDRIVE, SCHEMA_VERSION
+from sharelag.tables.declared import meaning_of
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
 from sharelag.whatif.search import PROBES
@@ -110,12 +104,12 @@ def rows() -> dict[str, dict[str, Any]]:
         "dlq": properties(LEDGER),
         "dlq-redrive": properties(REDRIVE),
         "health": properties(schemas.HEALTH),
-        "health-findings": properties(FINDINGS),
+        "health-findings": properties(schemas.FINDINGS),
         "health-snapshots": properties(schemas.SNAPSHOTS) | topic,
-        "settings": properties(IN_FORCE),
-        "settings-drift": properties(SETTINGS_DRIFT),
-        "settings-lint": properties(LINT),
-        "lint": properties(LINT),
+        "settings": properties(schemas.IN_FORCE),
+        "settings-drift": properties(schemas.SETTINGS_DRIFT),
+        "settings-lint": properties(schemas.LINT),
+        "lint": properties(schemas.LINT),
         "check": properties(CHECKED),
         "doctor-rights": properties(schemas.RIGHTS),
         **_simulated(),

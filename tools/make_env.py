@@ -27,7 +27,7 @@ compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2)
 RECORD = """
 import sys
 from sharelag.cli.demo import CAPTURE
-from sharelag.sources.spark.class_data import record
+from sharelag.inputs.spark.java import record
 sys.exit(record("lag", "--capture", str(CAPTURE), "--engine", "spark") is None)
 """
 

@@ -15,8 +15,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sharelag.sources.files import parquet
-from sharelag.sources.files.description import read_description, write_description
+from sharelag.inputs.files import parquet
+from sharelag.inputs.files.captures import read_description, write_description
 
 
 def rewrite(path: Path) -> None:
@@ -29,13 +29,13 @@ def rewrite(path: Path) -> None:
     """
     aside = path.with_name(f".{uuid4().hex}")
     try:
-        with parquet.opened(path) as old:
+        with parquet.open_parquet(path) as old:
             schema = _stored(old)
             with parquet.writer(aside, schema) as file:
                 for number in range(old.num_row_groups):
                     group = old.read_row_group(number).cast(schema)
                     file.write_table(group, row_group_size=max(group.num_rows, 1))
-            with parquet.opened(aside) as new:
+            with parquet.open_parquet(aside) as new:
                 same = new.schema_arrow.equals(old.schema_arrow, check_metadata=True)
                 same &= new.metadata.metadata == old.metadata.metadata
                 same &= new.num_row_groups == old.num_row_groups

@@ -8,12 +8,19 @@ left to the interpreter, so a new field costs speed until this file is made agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from sharelag.wire.fields import INT_SIZES, STATE_KINDS, VALUE_VERSION, Field, RecordKind
-from sharelag.wire.layout import BATCHES, POSITION_NUMBERS, batch_numbers, record_numbers
+from sharelag.wire.fields import (
+    BATCHES,
+    INT_SIZES,
+    STATE_KINDS,
+    VALUE_VERSION,
+    Field,
+    RecordKind,
+    batch_numbers,
+    record_numbers,
+)
 
 FILE = Path(__file__).resolve().parent.parent / "sharelag" / "wire" / "state_pass.py"
 
@@ -28,24 +35,7 @@ import numpy as np
 from numpy import uint64 as u
 
 from sharelag.compiled import kernel
-from sharelag.wire.lanes import compare_structs, put_structs
 from sharelag.wire.loads import {loads}
-
-_put = put_structs({sizes})
-_compare = compare_structs({sizes})
-
-
-@kernel(inline="always")
-def _octets(rest: Any) -> Any:
-    """Return a mask of the octets of so many structs, of eight."""
-    bits = u(4) * u(min(rest, 8))
-    return ((u(1) << bits) << bits) - u(1)
-
-
-@kernel(inline="always")
-def _bits(rest: Any) -> Any:
-    """Return a bit for each of so many structs, of eight."""
-    return np.uint8((u(1) << u(min(rest, 8))) - u(1))
 
 
 @kernel
@@ -66,28 +56,8 @@ def state_pass(
     batch_at : int32[records + 1]
         Becomes where the state batches of each record begin.
     numbers, batches
-        Columns to fill, in the order of `sharelag.wire.layout`; those of batches have room for
+        Columns to fill, in the order of `sharelag.wire.fields`; those of batches have room for
         eight more.
-    """
-'''
-
-_POSITIONS = '''
-
-@kernel
-def position_pass(
-    values: Any, value_at: Any, value_null: Any, record_type: Any, code: Any, odd: Any, turned: Any,
-    numbers: Any,
-) -> int:  # fmt: skip
-    """Decode where share partitions stand, and no state batch; return how many rows are odd.
-
-    Parameters
-    ----------
-    values, value_at, value_null, record_type, code, odd
-        As for `state_pass`.
-    turned : uint8[records]
-        Becomes 1 for a record with a state batch that ends before it begins.
-    numbers
-        Columns to fill, in the order of `sharelag.wire.layout.POSITION_NUMBERS`.
     """
 '''
 
@@ -96,12 +66,7 @@ def source() -> str:
     """Return the text of the file."""
     sizes = {INT_SIZES[f.type] for kind in STATE_KINDS for f in _with_elements(kind.value)}
     loads = ", ".join(f"int{8 * size}" for size in sorted(sizes))
-    head = _HEAD.format(loads=loads, sizes=_batch_sizes())
-    return head + _lines(_body()) + _POSITIONS + _lines(_position_body())
-
-
-def _lines(body: Iterator[str]) -> str:
-    return "".join(f"    {line}\n" for line in body)
+    return _HEAD.format(loads=loads) + "".join(f"    {line}\n" for line in _body())
 
 
 def _with_elements(fields: tuple[Field, ...]) -> Iterator[Field]:
@@ -116,22 +81,10 @@ def _body() -> Iterator[str]:
     yield "total, odds = np.int64(0), 0"
     yield "for i in range(code.size):"
     yield "    batch_at[i] = total"
-    yield from _indented(_record({n.column for n in record_numbers()}, _STORED))
+    yield from _indented(_record())
     yield "    total += np.int64(count)"
     yield from _indented(_done())
     yield "batch_at[code.size] = total"
-    yield "return odds"
-
-
-def _position_body() -> Iterator[str]:
-    """Read a few numbers, and of the batches only whether one ends before it begins."""
-    yield from _unpacked(POSITION_NUMBERS, "numbers")
-    yield "odds = 0"
-    yield "for i in range(code.size):"
-    yield "    turned[i] = 0"
-    yield from _indented(_record(set(POSITION_NUMBERS), _COMPARED))
-    yield "    turned[i] = back"
-    yield from _indented(_done())
     yield "return odds"
 
 
@@ -141,36 +94,36 @@ def _unpacked(names: Iterable[str], packed: str) -> Iterator[str]:
     yield f") = {packed}"
 
 
-def _record(wanted: set[str], lanes: _Lanes) -> Iterator[str]:
+def _record() -> Iterator[str]:
     yield "odd[i] = 1"
     yield "odds += 1"
     yield "if code[i] < 0:"
     yield "    continue"
     tags = {field.column for kind in STATE_KINDS for field in _tagged(kind)}
     for number in record_numbers():
-        if number.column in wanted & tags:
+        if number.column in tags:
             yield f"{number.column}[i] = {number.absent}"
     yield "if value_null[i]:"
     for number in record_numbers():
-        if number.column in wanted - tags:
+        if number.column not in tags:
             yield f"    {number.column}[i] = {number.absent}"
     yield from _indented(_done())
     yield "    continue"
     yield "p, end = u(value_at[i]), u(value_at[i + 1])"
     for kind in STATE_KINDS:
         yield f"{'if' if kind is STATE_KINDS[0] else 'elif'} record_type[i] == {kind.type}:"
-        yield from _indented(_fixed(kind, wanted))
+        yield from _indented(_fixed(kind))
     yield "else:"
     yield "    continue"
-    yield from _array(lanes)
+    yield from _array()
     yield "left = values[q]"
     yield "q += u(1)"
     if len({_tagged(kind) for kind in STATE_KINDS}) == 1:
-        yield from _tags(STATE_KINDS[0], wanted)
+        yield from _tags(STATE_KINDS[0])
     else:
         for kind in STATE_KINDS:
             yield f"if record_type[i] == {kind.type}:"
-            yield from _indented(_tags(kind, wanted))
+            yield from _indented(_tags(kind))
     # Bytes that are left over may mean that the record is of an older format.
     yield "if left != 0 or q != end:"
     yield "    continue"
@@ -181,7 +134,7 @@ def _done() -> Iterator[str]:
     yield "odds -= 1"
 
 
-def _fixed(kind: RecordKind, wanted: set[str]) -> Iterator[str]:
+def _fixed(kind: RecordKind) -> Iterator[str]:
     """Read the fields before the array; leave ``q`` at the array's length."""
     plain = [field for field in kind.value if field.tag is None]
     if [field.column for field in plain if field.type not in INT_SIZES] != [BATCHES] or plain[
@@ -194,28 +147,16 @@ def _fixed(kind: RecordKind, wanted: set[str]) -> Iterator[str]:
     yield "    continue"
     at = 2
     for field in plain[:-1]:
-        if field.column in wanted:
-            yield f"{field.column}[i] = {field.type}(values, p + u({at}))"
+        yield f"{field.column}[i] = {field.type}(values, p + u({at}))"
         at += INT_SIZES[field.type]
     for number in record_numbers():
-        if number.column in wanted and kind.type not in number.kinds:
+        if kind.type not in number.kinds:
             yield f"{number.column}[i] = {number.absent}"
     yield f"q = p + u({at})"
 
 
-class _Lanes(NamedTuple):
-    """How a loop over the array's structs is written: eight at a time, and one by one."""
-
-    before: tuple[str, ...]
-    eight: tuple[str, ...]
-    one: Callable[[Field], Iterator[str]]
-
-
-def _array(lanes: _Lanes) -> Iterator[str]:
-    """Read the array at ``q``, whose length has one byte or two; leave ``q`` after it.
-
-    Eight structs are read at a time where the buffer goes on for as many, whoever they belong to.
-    """
+def _array() -> Iterator[str]:
+    """Read the array at ``q``, whose length has one byte or two; leave ``q`` after it."""
     (array,) = {f for kind in STATE_KINDS for f in kind.value if f.column == BATCHES}
     size = 1 + sum(INT_SIZES[field.type] for field in array.fields)
     yield "count = u(values[q])"
@@ -228,74 +169,28 @@ def _array(lanes: _Lanes) -> Iterator[str]:
     yield "if count == u(0):"
     yield "    continue"
     yield "count -= u(1)"
-    yield f"after = q + u({size}) * count"
-    yield "if after >= end:"
+    yield f"if q + u({size}) * count >= end:"
     yield "    continue"
     yield "tagged = u(0)"
-    yield from lanes.before
-    yield "rest = np.int64(count)"
-    yield f"if after + u({8 * size}) <= u(values.size):"
-    yield "    while True:"
-    yield from (f"        {line}" for line in lanes.eight)
-    yield f"        q += u({8 * size})"
-    yield "        rest -= 8"
-    yield "        if rest <= 0:"
-    yield "            break"
-    yield "else:"
-    yield "    for _ in range(rest):"
-    yield from (f"        {line}" for line in lanes.one(array))
-    yield f"        tagged |= u(values[q + u({size - 1})])"
-    yield f"        q += u({size})"
-    yield "if tagged != u(0):"
-    yield "    continue"
-    yield "q = after"
-
-
-def _batch_sizes() -> tuple[int, ...]:
-    """Return the sizes of the fields of a state batch."""
-    (array,) = {f for kind in STATE_KINDS for f in kind.value if f.column == BATCHES}
-    return tuple(INT_SIZES[field.type] for field in array.fields)
-
-
-def _places(array: Field) -> Iterator[tuple[Field, str]]:
+    yield "k = u(total)"
+    yield "for _ in range(np.int64(count)):"
     at = 0
     for field in array.fields:
-        yield field, f"q + u({at})" if at else "q"
+        place = f"q + u({at})" if at else "q"
+        yield f"    {field.column}[k] = {field.type}(values, {place})"
         at += INT_SIZES[field.type]
-
-
-def _one_stored(array: Field) -> Iterator[str]:
-    for field, place in _places(array):
-        yield f"{field.column}[k] = {field.type}(values, {place})"
-    yield "k += u(1)"
-
-
-def _one_compared(array: Field) -> Iterator[str]:
-    (first, begin), (last, end), *_ = _places(array)
-    yield f"back |= np.uint8({first.type}(values, {begin}) > {last.type}(values, {end}))"
-
-
-_STORED = _Lanes(
-    ("k = u(total)",),
-    ("tagged |= _put(batches, k, values, q) & _octets(rest)", "k += u(8)"),
-    _one_stored,
-)
-_COMPARED = _Lanes(
-    ("back = np.uint8(0)",),
-    (
-        "after_fields, greater = _compare(values, q)",
-        "tagged |= after_fields & _octets(rest)",
-        "back |= greater & _bits(rest)",
-    ),
-    _one_compared,
-)
+    yield f"    tagged |= u(values[q + u({at})])"
+    yield "    k += u(1)"
+    yield f"    q += u({size})"
+    yield "if tagged != u(0):"
+    yield "    continue"
 
 
 def _tagged(kind: RecordKind) -> tuple[Field, ...]:
     return tuple(field for field in kind.value if field.tag is not None)
 
 
-def _tags(kind: RecordKind, wanted: set[str]) -> Iterator[str]:
+def _tags(kind: RecordKind) -> Iterator[str]:
     """Read the known tags at ``q``; leave in ``left`` how many others there are."""
     for field in sorted(_tagged(kind), key=lambda field: field.tag or 0):
         size = INT_SIZES[field.type]
@@ -303,8 +198,7 @@ def _tags(kind: RecordKind, wanted: set[str]) -> Iterator[str]:
         if field.tag is None or field.tag > 127:
             raise ValueError(f"{field.name}: its tag has more than one byte")
         yield f"if left != 0 and q + u({size + 2}) <= end and {known}:"
-        if field.column in wanted:
-            yield f"    {field.column}[i] = {field.type}(values, q + u(2))"
+        yield f"    {field.column}[i] = {field.type}(values, q + u(2))"
         yield f"    q += u({size + 2})"
         yield "    left -= np.uint8(1)"
 

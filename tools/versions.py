@@ -43,7 +43,7 @@ TESTS_OF_WAYS = ["--delta"] + [
 TESTS_OF_KAFKA = ["-rs"] + [
     f"tests/kafka/test_{name}.py"
     for name in [
-        *["javas_members", "lag_against_kafka", "members", "plan_reset", "replay_against_kafka"],
+        *["lag_against_kafka", "members", "plan_reset", "replay_against_kafka"],
         *["wire_against_kafka", "request_schemas", "settings", "command_lines", "defects"],
     ]
 ]

@@ -57,14 +57,15 @@ class _Warning(logging.Formatter):
 #: Commands and the modules that they are in; a module is imported when its command is used.
 _HOMES = {
     **dict.fromkeys(("explain", "progress", "imbalance"), "explain"),
-    **dict.fromkeys(("groups", "members"), "groups"),
-    **{name: name for name in ("brokers", "metrics")},
+    **dict.fromkeys(("groups", "members", "brokers"), "groups"),
+    **dict.fromkeys(("requests", "consumed", "metrics"), "requests"),
     **dict.fromkeys(("health", "reconcile"), "health"),
     **dict.fromkeys(("windows", "decode"), "windows"),
-    **{name: name for name in ("capture", "check", "demo", "doctor", "export", "history", "lag")},
-    **{name: name for name in ("consumed", "dlq", "lint", "peek")},
+    **dict.fromkeys(("dlq", "peek"), "dlq"),
     **dict.fromkeys(("plan-reset", "plan-delete"), "reset"),
-    **{name: name for name in ("mcp", "report", "requests", "settings", "simulate")},
+    **dict.fromkeys(("export", "mcp"), "export"),
+    **{name: name for name in ("capture", "check", "demo", "doctor", "history", "lag", "lint")},
+    **{name: name for name in ("report", "settings", "simulate")},
 }
 
 

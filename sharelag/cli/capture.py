@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.once import Command
-from sharelag.cli.options import (
-    CLUSTER,
-    TIMEOUT,
-    VERBOSE,
-    Duration,
-    config_of,
-    with_options,
-)
+from sharelag.cli.options import CLUSTER, TIMEOUT, VERBOSE, Duration, command, config_of
 from sharelag.cli.output import one_line
 from sharelag.cli.telling import tell
 from sharelag.errors import are_away
@@ -26,17 +18,16 @@ from sharelag.errors import are_away
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from sharelag.monitoring.exports.current import CurrentTables
-    from sharelag.sources.kafka.config import ClientConfig
+    from sharelag.inputs.kafka.config import ClientConfig
+    from sharelag.monitoring.exports.lake import CurrentTables
 
 
 #: Seconds between two attempts to go on with an archive while brokers are away.
 _LONGEST_PAUSE = 30
 
 
-@click.command(cls=Command)
+@command(CLUSTER, TIMEOUT, VERBOSE)
 @click.argument("folder", type=click.Path(path_type=Path))
-@with_options(CLUSTER, TIMEOUT, VERBOSE)
 @click.option("--overwrite", is_flag=True, help="Replace an existing capture.")
 @click.option(
     "--follow",
@@ -113,7 +104,7 @@ def capture(
 
     config = config_of(options)
     if anonymise:
-        from sharelag.sources.files.captures import check_place
+        from sharelag.inputs.files.captures import check_place
 
         check_place(folder, overwrite)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +118,7 @@ def capture(
 
 
 def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:
-    from sharelag.sources.anonymous import anonymise
+    from sharelag.inputs.anonymous import anonymise
 
     info, left_out = anonymise(origin, folder, overwrite)
     click.echo(f"captured without names, as of {info.as_of}, into {folder}", err=True)
@@ -137,13 +128,13 @@ def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:
 
 
 def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, options: Any) -> None:
-    from sharelag.sources.spark import require_pyspark
+    from sharelag.inputs.spark import require_pyspark
 
     require_pyspark()
     from pyspark.errors import StreamingQueryException
 
     from sharelag.errors import ClusterError
-    from sharelag.sources.spark.follow import follow
+    from sharelag.inputs.spark.follow import follow
 
     config = config_of(options)
     tables = _tables(config, lag_to) if lag_to else None
@@ -192,8 +183,8 @@ def _once_they_answer(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def _tables(config: ClientConfig, folder: Path) -> CurrentTables:
-    from sharelag.monitoring.exports.current import CurrentTables
-    from sharelag.sources.kafka import topics as kafka
+    from sharelag.inputs.kafka import topics as kafka
+    from sharelag.monitoring.exports.lake import CurrentTables
 
     return CurrentTables(folder, kafka.cluster_id(config), f"cluster at {config.bootstrap_servers}")
 
@@ -202,8 +193,8 @@ def _keep_current(
     tables: CurrentTables, config: ClientConfig, archive: Path, every: float, query: StreamingQuery
 ) -> None:
     """Keep the tables current as long as the archive is followed into; at least once."""
-    from sharelag.pipeline import stream
-    from sharelag.sources.files import views
+    from sharelag.engine.spark import stream
+    from sharelag.inputs.files import views
 
     # In the archive, which all machines reach; it has been emptied of what one that was killed has
     # left.

@@ -14,11 +14,9 @@ from sharelag.cli.examples import example_option
 from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CHOICE,
-    ENGINE,
+    HOW,
     INPUT,
     OVER,
-    TIMEOUT,
-    VERBOSE,
     choice_of,
     moment_of,
     output_option,
@@ -104,7 +102,7 @@ def _tell(ctx: click.Context, reason: str) -> None:
     help="The rules, a YAML file.",
 )
 @example_option("rules.yaml", "an example of a rule file")
-@with_options(INPUT, CHOICE, output_option("human", "json"), ENGINE, TIMEOUT, VERBOSE, OVER)
+@with_options(INPUT, CHOICE, output_option("human", "json"), HOW, OVER)
 def check(rule_file: Path, output: str, engine: str, over: timedelta, **options: Any) -> int:
     """Check the groups against rules: exit code 0 ok, 1 warning, 2 critical, 3 unknown.
 
@@ -112,8 +110,8 @@ def check(rule_file: Path, output: str, engine: str, over: timedelta, **options:
     group. How long a condition has lasted is read from the records, so no state is kept between
     runs.
     """
-    from sharelag.monitoring.check import check as judge
     from sharelag.monitoring.checks.judge import CODES
+    from sharelag.monitoring.checks.judge import check as judge
     from sharelag.monitoring.checks.rules import read_rules
     from sharelag.tables.lines import lines, plain_rows
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sharelag.cli.once import Command
-from sharelag.cli.options import VERBOSE, engine_option, with_options
+from sharelag.cli.options import VERBOSE, command, engine_option, with_options
 from sharelag.cli.output import read_by, start, write
 from sharelag.cli.telling import tell
 from sharelag.errors import InputError
-from sharelag.sources.recorded import DEMO, folder_of
+from sharelag.inputs.recorded import DEMO, folder_of
 
 if TYPE_CHECKING:
-    from sharelag.sources.inputs import CaptureInput
+    from sharelag.inputs import CaptureInput
 
 #: The recorded cluster.
 CAPTURE = folder_of(DEMO)
@@ -31,7 +30,7 @@ _NEXT = {
 _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 
 
-@click.command(cls=Command)
+@command()
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -49,8 +48,8 @@ def demo(out: Path, report: bool, engine: str) -> None:
 
     Prints a table, and makes the daily report in OUT/reports.
     """
-    from sharelag.sources.inputs import CaptureInput
-    from sharelag.workbench.engine import choose
+    from sharelag.engine.engines import choose
+    from sharelag.inputs import CaptureInput
 
     tell("reading the recorded cluster")
     source = CaptureInput(CAPTURE)
@@ -90,6 +89,6 @@ def _report(out: Path) -> None:
     click.echo(f"\nThe daily report, {made.run.level}: {page}")
     click.echo("\nNext:")
     notebooks = {"make lab": "the notebooks"} if _CHECKOUT.is_file() else {}
-    for command, purpose in (_NEXT | notebooks).items():
+    for line, purpose in (_NEXT | notebooks).items():
         # Commands alone fit into 80 columns.
-        click.echo(f"  {command}\n      {purpose}")
+        click.echo(f"  {line}\n      {purpose}")

@@ -1,31 +1,24 @@
-"""`sharelag dlq`: archived records against the dead-letter queue, and how to send them again."""
+"""`sharelag dlq` and `peek`: records that were given up or are stuck, and their contents."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import click
 
-from sharelag.cli.once import Command
-from sharelag.cli.options import (
-    ENGINE,
-    INPUT,
-    OUTPUT,
-    TIMEOUT,
-    VERBOSE,
-    source_of,
-    with_options,
-)
+from sharelag.cli.ask import ask, print_answer
+from sharelag.cli.options import ANSWER, INPUT, command, source_of
 from sharelag.cli.output import start, write
-from sharelag.cli.partial import below_table, marked, note_result
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.metrics.dead_letter_ledger import STATUSES
-from sharelag.metrics.redrive import REDRIVEN
+from sharelag.metrics.dead_letters import STATUSES
 from sharelag.tables import views
 
+_PLACE = re.compile(r"(?P<topic>[^:]+):(?P<partition>\d+):(?P<offset>\d+)")
 
-@click.command(cls=Command)
-@with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+
+@command(INPUT, ANSWER)
 @click.option("--group", metavar="GROUP", help="The share group; else all.")
 @click.option(
     "--queue",
@@ -43,7 +36,6 @@ from sharelag.tables import views
 )
 def dlq(
     output: str,
-    engine: str,
     group: str | None,
     queue: str | None,
     redrive: bool,
@@ -56,28 +48,62 @@ def dlq(
     passed, unexpected, unknown or unreadable, with the reason. No payload is shown; sharelag peek
     shows one.
     """
-    from sharelag.tables.lines import lines, plain_rows
+    asked: dict[str, Any] = {"group": group, "queue": queue}
+    if not redrive:
+        return print_answer("dead_letters", output, options, unit="", statuses=statuses, **asked)
+    from sharelag.tables.lines import plain_rows
     from sharelag.tables.words import terminal
-    from sharelag.workbench import open_workbench
-    from sharelag.workbench.engine import rejects_of
-    from sharelag.workbench.questions.dead_letters import NAMELESS
 
+    answered = ask("redrive", options, statuses=statuses, **asked)
+    table = answered.result.table
+    answered.write(output, plain_rows(table), views.REDRIVE.without("command").columns)
+    commands = [one for one in table.column("command").to_pylist() if one]
+    if commands and output == "human":
+        write(["", *map(terminal, commands)])
+    return answered.note(output)
+
+
+@command(INPUT, ANSWER)
+@click.argument("group")
+@click.argument("place", metavar="TOPIC:PARTITION:OFFSET")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["auto", "text", "json", "hex"]),
+    default="auto",
+    help="How key, headers and value are shown.",
+)
+@click.option(
+    "--mask",
+    multiple=True,
+    metavar="FIELD",
+    help="Hide a field of JSON, such as card.number; repeatable. What is not JSON is hidden whole.",
+)
+def peek(
+    output: str,
+    engine: str,
+    group: str,
+    place: str,
+    form: str,
+    mask: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Show the record at an offset: key, headers, value, size, time, and its state in the GROUP.
+
+    It is read by a consumer of this one offset, which joins no group and commits nothing. This
+    shows payloads: nothing else of sharelag shows or keeps them.
+    """
+    from sharelag.workbench import open_workbench
+
+    found = _PLACE.fullmatch(place)
+    if found is None:
+        raise click.UsageError(f"{place!r} is not TOPIC:PARTITION:OFFSET, such as orders:0:4142.")
+    if output not in ("human", "json"):
+        raise click.UsageError("A record is text or JSON: choose -o human or -o json.")
     source = source_of(options)
     with reading_bar(source) as read:
-        bench = open_workbench(read, engine=start(engine, source))
-        if redrive:
-            result = bench.redrive(group, queue, statuses or REDRIVEN)
-        else:
-            result = bench.dead_letters(group, queue)
-        rejects = rejects_of(bench.reading)
-    table = result.table
-    if statuses and not redrive:
-        table = table.filter([status in statuses for status in table.column("status").to_pylist()])
-    view = views.REDRIVE.without("command") if redrive else views.LEDGER
-    lacks = (*rejects, *(one for one in result.unknown if one == NAMELESS))
-    write(lines(marked(plain_rows(table), None, lacks), output, view.columns))
-    if redrive and output == "human":
-        commands = [one for one in table.column("command").to_pylist() if one]
-        write(["", *map(terminal, commands)] if commands else [])
-    write(below_table(None, output, lacks))
-    return note_result(result, output, lacks)
+        bench = open_workbench(read, engine=start(engine, source), groups=group)
+        record = bench.peek(
+            group, found["topic"], int(found["partition"]), int(found["offset"]), mask=mask
+        )
+    click.echo(json.dumps(record.fields(form)) if output == "json" else record.text(form))

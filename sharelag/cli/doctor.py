@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from sharelag.cli.once import Command
 from sharelag.cli.options import (
     CLUSTER,
     OUTPUT,
     TIMEOUT,
     VERBOSE,
+    command,
     config_of,
     names_cluster,
-    with_options,
 )
 from sharelag.cli.output import note, write
 from sharelag.cli.telling import tell
@@ -31,7 +30,7 @@ from sharelag.model.versions import NEWEST, has_reached
 from sharelag.tables.words import terminal
 
 if TYPE_CHECKING:
-    from sharelag.sources.kafka.config import ClientConfig
+    from sharelag.inputs.kafka.config import ClientConfig
 
 OLDEST_JAVA = 17
 #: Records at the end of each state partition that are looked at.
@@ -47,8 +46,7 @@ class Check(NamedTuple):
     advice: str = ""
 
 
-@click.command(cls=Command)
-@with_options(CLUSTER, OUTPUT, TIMEOUT, VERBOSE)
+@command(CLUSTER, OUTPUT, TIMEOUT, VERBOSE)
 @click.option(
     "--rights",
     is_flag=True,
@@ -96,7 +94,7 @@ def doctor(
             raise click.UsageError("--rights asks a cluster: add --bootstrap-server HOST:PORT.")
         if kafka_version is not None:
             raise click.UsageError("--kafka-version with --rights: remove one of them.")
-        from sharelag.sources.inputs import KafkaInput
+        from sharelag.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 
         supers = None if super_users is None else _split(super_users)
@@ -165,7 +163,7 @@ def checks(config: ClientConfig | None = None, kafka_version: str | None = None)
             "add --bootstrap-server HOST:PORT to check a cluster",
         )
         return
-    from sharelag.sources.kafka import topics as kafka
+    from sharelag.inputs.kafka import topics as kafka
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
     reached = _ask(
@@ -247,7 +245,7 @@ def _spark() -> Check:
 
 
 def _features(config: ClientConfig, with_defects: bool = True) -> Iterator[Check]:
-    from sharelag.sources.kafka.features import broker_features
+    from sharelag.inputs.kafka.brokers import broker_features
 
     try:
         found = broker_features(config)
@@ -324,7 +322,7 @@ def _defects(kafka_version: str) -> Iterator[Check]:
 
 def _readable(config: ClientConfig, topic: str, without: str) -> Check:
     """Permission to describe does not mean permission to read, so one record is fetched."""
-    from sharelag.sources.kafka import topics as kafka
+    from sharelag.inputs.kafka import topics as kafka
 
     def one_record() -> str:
         spans = kafka.offset_ranges(config, topic)
@@ -347,8 +345,8 @@ def _formats(config: ClientConfig) -> str:
     import pyarrow as pa
 
     from sharelag import schemas
+    from sharelag.inputs.kafka import topics as kafka
     from sharelag.metrics.health import formats, gather, health_arrow
-    from sharelag.sources.kafka import topics as kafka
     from sharelag.wire.fields import STATE_TOPIC
 
     spans = kafka.offset_ranges(config, STATE_TOPIC)

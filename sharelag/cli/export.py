@@ -1,4 +1,4 @@
-"""`sharelag export`: numbers for Prometheus, KEDA and tables."""
+"""`sharelag export` and `mcp`: answers for other programs and for agents."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ import click
 from sharelag.cli.once import Group
 from sharelag.cli.options import (
     CHOICE,
-    ENGINE,
+    HOW,
     INPUT,
     OVER,
-    TIMEOUT,
-    VERBOSE,
     Duration,
     choice_of,
+    command,
     moment_of,
     source_of,
     with_options,
 )
-from sharelag.cli.output import (
-    read_by,
-    reading_of,
-)
+from sharelag.cli.output import read_by, reading_of, start
 from sharelag.cli.telling import tell
 from sharelag.errors import InputError
 
@@ -45,7 +41,7 @@ from sharelag.errors import InputError
     metavar="DIR",
     help="With --to: the folder of the runs or tables.",
 )
-@with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
+@with_options(INPUT, CHOICE, HOW, OVER)
 @click.pass_context
 def export(
     context: click.Context,
@@ -104,11 +100,10 @@ _BRIEF = click.option(
     help="The file to write; node_exporter's textfile collector needs a name in .prom.",
 )
 @_BRIEF
-@with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
+@with_options(INPUT, CHOICE, HOW, OVER)
 def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **options: Any) -> None:
     """Write the metrics to a file once; a failure leaves the file unchanged."""
-    from sharelag.monitoring.exports.gathered import Gathered
-    from sharelag.monitoring.exports.metrics import write_textfile
+    from sharelag.monitoring.exports.metrics import Gathered, write_textfile
 
     begun = time.monotonic()
     with reading_of(engine, over, options) as (read, source):
@@ -149,7 +144,7 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
     help="How often to collect; requests get the latest result.",
 )
 @_BRIEF
-@with_options(INPUT, CHOICE, ENGINE, TIMEOUT, VERBOSE, OVER)
+@with_options(INPUT, CHOICE, HOW, OVER)
 def serve(
     host: str,
     port: int,
@@ -162,9 +157,9 @@ def serve(
     **options: Any,
 ) -> None:
     """Serve Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
-    from sharelag.monitoring.exports.gathered import gathering
+    from sharelag.engine import engines
+    from sharelag.monitoring.exports.metrics import gathering
     from sharelag.monitoring.exports.server import server, write_ahead
-    from sharelag.workbench import investigate
 
     # What is wrong with the options is said now; a cluster that does not answer yet is one of the
     # metrics.
@@ -174,7 +169,7 @@ def serve(
 
     def gather() -> Any:
         # An input remembers what it has read, so each time is another one.
-        gathered = investigate.lag_alone if brief else investigate.gather
+        gathered = engines.lag_alone if brief else engines.gather
         return gathered(source_of(options), engine, moment, choice, over)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -194,7 +189,7 @@ def _token_in(file: Path, other: str | None) -> str:
     """The token that a file holds, without the line feed at its end."""
     if other is not None:
         raise click.UsageError("use either --token (or SHARELAG_TOKEN) or --token-file, not both.")
-    from sharelag.sources.texts import read_text
+    from sharelag.inputs.texts import read_text
 
     try:
         token = read_text(file).strip()
@@ -206,3 +201,26 @@ def _token_in(file: Path, other: str | None) -> str:
             f"{file} is empty: write the token into it, such as `openssl rand -hex 24`"
         )
     return token
+
+
+@command(INPUT, CHOICE, HOW, OVER)
+def mcp(engine: str, over: timedelta, **options: Any) -> None:
+    """Answer agents over stdin and stdout, by the Model Context Protocol; read only.
+
+    The tools are groups, lag, explain, window, what_if, compare, settings, plan_reset and
+    plan_delete. They read the input that is given here and no other. An agent's configuration has
+    this command, such as `sharelag mcp --bootstrap-server localhost:9092`.
+    """
+    from sharelag.monitoring.agents.server import server_of
+    from sharelag.workbench.bench import Workbench
+
+    source = source_of(options)
+    bench = Workbench(
+        source=source,
+        as_of=moment_of(options),
+        choice=choice_of(options),
+        engine=start(engine, source),
+        over=over,
+        bars=False,
+    )
+    server_of(bench, ahead=True).run("stdio")

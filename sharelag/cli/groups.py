@@ -1,4 +1,4 @@
-"""`sharelag groups` and `members`: who is there, as the group coordinator knows it."""
+"""`sharelag groups`, `members` and `brokers`: who is there, and who leads."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ from typing import Any
 
 import click
 
-from sharelag.cli.once import Command
+from sharelag.cli.ask import print_answer
 from sharelag.cli.options import (
+    ANSWER,
     CHOICE,
-    ENGINE,
     INPUT,
-    OUTPUT,
-    TIMEOUT,
-    VERBOSE,
+    Order,
     choice_of,
-    moment_of,
-    source_of,
+    command,
+    order_options,
     with_options,
 )
-from sharelag.cli.order import Order, order_options
-from sharelag.cli.output import groups_in, note, require_rows, start, summarise, write
-from sharelag.cli.partial import note_partial, write_rows
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.output import groups_in, note, write
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.tables import views
@@ -44,8 +39,7 @@ _OF_INPUT = (
 )
 
 
-@click.command(cls=Command)
-@with_options(INPUT, _PRINTED, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@command(INPUT, _PRINTED, CHOICE, ANSWER)
 @click.option(
     "--state",
     "states",
@@ -56,7 +50,6 @@ _OF_INPUT = (
 @with_options(order_options("lag"))
 def groups(
     output: str,
-    engine: str,
     states: tuple[str, ...],
     sort: str | None,
     top: int | None,
@@ -71,8 +64,8 @@ def groups(
     import pyarrow.compute as pc
 
     from sharelag.model.group_state import parse_states
+    from sharelag.tables import gaps
     from sharelag.tables.lines import lines, plain_rows
-    from sharelag.workbench import engine as engines
     from sharelag.workbench import membership
 
     parse_states(states)  # before anything is read
@@ -88,59 +81,36 @@ def groups(
         is_whole = not found.column("members").null_count
         members = f", {counted(known or 0, 'member')}" if is_whole else ""
         _note_printed(f"{count}{members}", every.others)
-        note(membership.unknown_members(found))
+        note(gaps.of_members(found))
         return None
-    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with (
-        _or_kafkas_command(options, "--state"),
-        reading_bar(source) as read,
-        engines.reading(read, start(engine, source), moment, choice, history=False) as begun,
-    ):
-        every = membership.group_states_of(begun)
-        answer = engines.Answer.of(begun, membership.in_states(every, states))
-    require_rows(choice, moment, groups_in(every), source, answer.rejected)
-    write_rows(sort_rows(answer.table), output, views.GROUP_STATES.columns, answer)
-    note(membership.unknown_states(every, moment is not None))
-    summarise(answer, source, options["as_of"], "group")
-    return note_partial(None, output, answer.lacks)
+    with _or_kafkas_command(options, "--state"):
+        return print_answer(
+            "group_states", output, options, order=Order(sort, top), unit="group", states=states
+        )
 
 
-@click.command(cls=Command)
-@with_options(INPUT, _PRINTED, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
-def members(output: str, engine: str, kafka_output: Any, **options: Any) -> int | None:
+@command(INPUT, _PRINTED, CHOICE, ANSWER)
+def members(output: str, kafka_output: Any, **options: Any) -> int | None:
     """Show the members of each group: client, host, rack, epoch, and assigned partitions."""
+    from sharelag.tables import gaps
     from sharelag.tables.lines import lines, plain_rows
-    from sharelag.workbench import engine as engines
-    from sharelag.workbench import membership
 
     if kafka_output is not None:
         of_groups, found, others = _printed(kafka_output, options)
         write(lines(plain_rows(found), output, views.MEMBERS.without("rack_id").columns))
         members = counted(found.num_rows, "member")
         _note_printed(f"{members} of {counted(of_groups.num_rows, 'group')}", others)
-        note(membership.unknown_members(of_groups, found))
+        note(gaps.of_members(of_groups, found))
         return None
-    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with (
-        _or_kafkas_command(options, "--members"),
-        reading_bar(source) as read,
-        engines.reading(read, start(engine, source), moment, choice, history=False) as begun,
-    ):
-        every = membership.group_states_of(begun)
-        answer = engines.Answer.of(begun, membership.members_of(begun))
-    there = groups_in(every) | groups_in(answer.table)
-    require_rows(choice, moment, there, source, answer.rejected)
-    write_rows(plain_rows(answer.table), output, views.MEMBERS.columns, answer)
-    note(membership.unknown_states(every, moment is not None))
-    summarise(answer, source, options["as_of"], "member")
-    return note_partial(None, output, answer.lacks)
+    with _or_kafkas_command(options, "--members"):
+        return print_answer("members", output, options, unit="member")
 
 
 def _printed(file: Any, options: dict[str, Any]) -> Any:
     """Read what Kafka's command printed of the chosen groups."""
     from sharelag.errors import InputError, unknown_group
-    from sharelag.sources.kafka.described_groups import described_groups, of_groups
-    from sharelag.sources.texts import text_of
+    from sharelag.inputs.kafka.described import described_groups, of_groups
+    from sharelag.inputs.texts import text_of
 
     if ignored := given_options(_OF_INPUT):
         raise click.UsageError(f"{flags(ignored)} with --kafka-output: remove one of them.")
@@ -173,3 +143,14 @@ def _or_kafkas_command(options: dict[str, Any], what: str) -> Iterator[None]:
             f"prints: kafka-share-groups.sh {' '.join(map(shell_word, words))} --describe "
             f"--all-groups {what} --verbose"
         ) from error
+
+
+@command(INPUT, CHOICE, ANSWER, order_options("lag"))
+def brokers(output: str, sort: str | None, top: int | None, **options: Any) -> int | None:
+    """Show which broker leads each share partition, and which brokers keep its state and group.
+
+    A share partition is led by the leader of its topic partition. Its state is kept by the leader
+    of STATE-PARTITION of __share_group_state, its group by the leader of a partition of
+    __consumer_offsets. CSV and JSON have the replicas in sync and the racks of replicas, too.
+    """
+    return print_answer("brokers", output, options, order=Order(sort, top))

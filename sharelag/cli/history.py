@@ -7,38 +7,15 @@ from typing import Any
 
 import click
 
-from sharelag.cli.once import Command
-from sharelag.cli.options import (
-    CHOICE,
-    ENGINE,
-    INPUT,
-    OUTPUT,
-    TIMEOUT,
-    VERBOSE,
-    Duration,
-    choice_of,
-    moment_of,
-    source_of,
-    with_options,
-)
-from sharelag.cli.output import (
-    groups_in,
-    read_by,
-    require_rows,
-    start,
-    summarise,
-)
-from sharelag.cli.partial import note_partial, write_rows
-from sharelag.cli.progress_bar import reading_bar
-from sharelag.cli.telling import tell
-from sharelag.tables import views
+from sharelag.cli.ask import Answered, open_bench, print_answer
+from sharelag.cli.options import ANSWER, CHOICE, INPUT, Duration, command, source_of
+from sharelag.cli.output import groups_in, require_rows
 
 #: Of records that came from Spark, so many are shown to people.
 _MOST_LINES = 20_000
 
 
-@click.command(cls=Command)
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@command(INPUT, CHOICE, ANSWER)
 @click.option(
     "--since", metavar="WHEN", help="Start at this time, or this long before the end (2h)."
 )
@@ -54,55 +31,36 @@ _MOST_LINES = 20_000
     help="Show the lag at this interval instead of every record.",
 )
 def history(
-    output: str,
-    engine: str,
-    since: str | None,
-    events: bool,
-    every: timedelta | None,
-    **options: Any,
+    output: str, since: str | None, events: bool, every: timedelta | None, **options: Any
 ) -> int | None:
     """Show how each share partition changed, record by record or at intervals.
 
     FINISHED, RELEASED and ARCHIVED count offsets that a record changed, `-` where that is unknown
     because earlier records may be missing. PARTIAL marks states without a complete snapshot.
     """
-    from sharelag.replay.moment import parse_since, parse_time
-    from sharelag.tables.lines import each_row
-    from sharelag.workbench import engine as engines
-    from sharelag.workbench import investigate
+    if events:
+        return print_answer("events", output, options, unit="event", since=since, every=every)
+    if every is not None:
+        return print_answer(
+            "timeline", output, options, unit="row", since=since, every=every, whole=True
+        )
+    if output == "human":
+        return print_answer("history", output, options, unit="record", since=since)
+    return _print_all(output, since, options)
 
-    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    with (
-        reading_bar(source) as read,
-        engines.reading(read, start(engine, source), moment, choice) as begun,
-    ):
-        begin = parse_since(since, lambda: begun.now, parse_time) if since else None
-        if events:
-            answer = investigate.events_of(begun, begin, every)
-            columns, unit = views.EVENTS.columns, "event"
-        elif every is not None:
-            answer = investigate.timeline_of(
-                begun, investigate.regular_moments(begun, every, begin), every
-            )
-            columns, unit = views.TIMELINE.columns, "row"
-        elif output == "human" or begun.engine == "local":
-            answer = engines.history_of(
-                begun, begin, None if begun.engine == "local" else _MOST_LINES
-            )
-            columns, unit = views.HISTORY.columns, "record"
-        else:
-            groups = groups_in(begun.table("windows"))
-            require_rows(choice, moment or begin, groups, source, begun.counted.rejected)
-            rows = (row for table in begun.history_tables(begin) for row in each_row(table))
-            counts = engines.Answer.of(begun, begun.table("windows"))
-            write_rows(rows, output, None, counts)
-            read_by(begun.evidence, source, options["as_of"] is not None, counts.lacks)
-            return note_partial(None, output, counts.lacks)
-        # Where nothing happened there are no events, and yet there is the group.
-        found = groups_in(begun.table("windows") if events else answer.table)
-    require_rows(choice, moment or begin, found, source, answer.rejected)
-    write_rows(each_row(answer.table), output, columns, answer)
-    if answer.left_out:
-        tell(f"{answer.left_out:,} earlier records are not shown; -o csv prints all")
-    summarise(answer, source, options["as_of"], unit)
-    return note_partial(None, output, answer.lacks)
+
+def _print_all(output: str, since: str | None, options: dict[str, Any]) -> int | None:
+    """Print every row, piece by piece: there may be millions."""
+    from sharelag.tables.lines import each_row
+    from sharelag.workbench.questions.history import begin_of
+
+    source = source_of(options)
+    with open_bench(source, options) as bench:
+        read = bench.reading
+        begin, base = begin_of(since, read.now), bench.base(read)
+        groups = groups_in(read.table("windows"))
+        require_rows(bench.choice, bench.as_of or begin, groups, source, base.rejected)
+        answered = Answered(base, source, groups, bench.choice, options["as_of"])
+        rows = (row for table in read.history_tables(begin) for row in each_row(table))
+        answered.write(output, rows, None)
+        return answered.note(output)

@@ -31,7 +31,7 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     after lint as it is, or in quotes. A row is an option with its value, or with
     Kafka's default; the exit code is 1 when Kafka would refuse the command.
     """
-    from sharelag.metrics.linted import linted_arrow
+    from sharelag.metrics.settings import lint_table
     from sharelag.model.kafka_commands import check_command
     from sharelag.tables.lines import each_row, lines
     from sharelag.tables.words import counted, terminal
@@ -40,7 +40,7 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     words = shlex.split(line[0]) if len(line) == 1 else line
     judged = basis(kafka_version)
     checked = check_command(words, judged.version)
-    write(lines(each_row(linted_arrow(checked)), output, views.LINTED.columns))
+    write(lines(each_row(lint_table(checked)), output, views.LINTED.columns))
     count = len(checked.problems)
     why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
     tell(terminal(f"{checked.tool.name} of Kafka {judged}{',' if judged.why else ''} {why}"))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli.once import Command
 from sharelag.cli.telling import Asked
 from sharelag.durations import parse_duration, typed
-from sharelag.errors import InputError
+from sharelag.errors import InputError, meant
 
 if TYPE_CHECKING:
+    from sharelag.inputs import Input
+    from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.replay.moment import Choice, Moment
-    from sharelag.sources.inputs import Input
-    from sharelag.sources.kafka.config import ClientConfig
     from sharelag.workbench.broker_metrics import BrokerMetrics
     from sharelag.workbench.requests import Requests
 
@@ -203,6 +206,16 @@ OVER = click.option(
 )
 
 
+#: How a question is answered, and how its answer is printed.
+HOW = [ENGINE, TIMEOUT, VERBOSE]
+ANSWER = [OUTPUT, *HOW]
+
+
+def command(*options: Any, name: str | None = None) -> Callable[[_Command], Command]:
+    """Declare a command with these options, alone or in lists, in this order."""
+    return lambda function: click.command(name, cls=Command)(with_options(*options)(function))
+
+
 def with_options(*options: Any) -> Callable[[_Command], _Command]:
     """Give a command these options, alone or in lists, in this order."""
     flat = [one for item in options for one in (item if isinstance(item, list) else [item])]
@@ -211,7 +224,7 @@ def with_options(*options: Any) -> Callable[[_Command], _Command]:
 
 def source_of(options: Options) -> Input:
     """Open the one input that was named; none or several are wrong usage."""
-    from sharelag.sources.open import ChoiceError, named_input
+    from sharelag.inputs.open import ChoiceError, named_input
 
     try:
         return named_input(
@@ -235,7 +248,7 @@ def requests_of(options: Options) -> Requests | None:
         if options["requests_zone"]:
             raise click.UsageError("--requests-zone needs --requests: add it.")
         return None
-    from sharelag.sources.files.request_log import RequestLog
+    from sharelag.inputs.files.request_log import RequestLog
     from sharelag.workbench.requests import Requests
 
     return Requests(RequestLog(options["requests"], options["requests_zone"]))
@@ -255,7 +268,7 @@ def flag(name: str) -> str:
 
 def names_cluster(options: Options) -> bool:
     """Whether an option or the environment names a cluster."""
-    from sharelag.sources.open import is_cluster_named
+    from sharelag.inputs.open import is_cluster_named
 
     return is_cluster_named(
         options["bootstrap_server"], options["command_config"], properties_of(options)
@@ -264,7 +277,7 @@ def names_cluster(options: Options) -> bool:
 
 def config_of(options: Options) -> ClientConfig:
     """The settings of the Kafka client; no cluster is wrong usage."""
-    from sharelag.sources.kafka.config import client_config
+    from sharelag.inputs.kafka.config import client_config
 
     if not names_cluster(options):
         raise click.UsageError("no cluster given: use --bootstrap-server HOST:PORT.")
@@ -303,3 +316,51 @@ def choice_of(options: Options) -> Choice:
     except InputError as error:
         raise click.UsageError(f"--topic: {error}.") from None
     return Choice(frozenset(options["group"]), topics, options["generation"])
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which rows come first, and how many are shown."""
+
+    sort: str | None = None
+    top: int | None = None
+
+    def of(self, rows: Iterable[dict[str, Any]], default: str | None) -> list[dict[str, Any]]:
+        """Return the rows in this order; unknown values come last.
+
+        Parameters
+        ----------
+        rows : iterable of dict
+        default : str, optional
+            The column to sort by where none was chosen; None: as they are.
+        """
+        rows = list(rows)
+        name, _, way = (self.sort or default or "").partition(":")
+        if rows and name and name not in rows[0]:
+            known = [key for key, value in rows[0].items() if not isinstance(value, list)]
+            raise click.UsageError(
+                f"unknown column {name!r} to sort by: choose one of {', '.join(known)}"
+                f"{meant(name, known) or '.'}"
+            )
+        if way not in ("", "up", "down"):
+            raise click.UsageError(f"--sort takes COLUMN, COLUMN:up or COLUMN:down, not {way!r}.")
+        if name:
+            known_rows = [row for row in rows if row[name] is not None]
+            unknown = [row for row in rows if row[name] is None]
+            rows = sorted(known_rows, key=itemgetter(name), reverse=way != "up") + unknown
+        return rows[: self.top]
+
+
+def order_options(default: str) -> list[Any]:
+    """Options for the order of rows, which people get by a column unless they choose another."""
+    return [
+        click.option(
+            "--sort",
+            metavar="COLUMN",
+            help="Order rows by this column of -o json, the largest first; COLUMN:up for the "
+            f"smallest.  [default: {default} for people, names otherwise]",
+        ),
+        click.option(
+            "--top", type=click.IntRange(min=1), metavar="N", help="Show only the first N rows."
+        ),
+    ]

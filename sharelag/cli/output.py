@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import click
 
+from sharelag.cli.options import choice_of, moment_of, source_of
 from sharelag.cli.progress_bar import reading_bar
 from sharelag.cli.telling import tell
 from sharelag.errors import (
@@ -32,7 +33,7 @@ from sharelag.tables.words import counted, terminal
 
 def start(engine: str, source: Any) -> str:
     """Choose the engine, and spare the local one what it does not need."""
-    from sharelag.workbench.engine import choose
+    from sharelag.engine.engines import choose
 
     chosen = choose(engine, source)
     if chosen == "local":
@@ -108,19 +109,11 @@ def write(lines: Iterable[str]) -> None:
         leave(0)
 
 
-def _topic_words(chosen: tuple[str, frozenset[int]]) -> str:
-    """A topic with its chosen partitions."""
-    topic, partitions = chosen
-    return repr(topic) + (
-        f" partition {', '.join(map(str, sorted(partitions)))}" if partitions else ""
-    )
-
-
 def require_rows(
     choice: Any, moment: Any, groups: set[str], source: Any, rejected: int = 0
 ) -> None:
     """Name what was chosen and not found; finding nothing now is an error."""
-    from sharelag.workbench.engine import (
+    from sharelag.engine.engines import (
         choose,
         group_names,
         only_rejects,
@@ -130,7 +123,8 @@ def require_rows(
 
     missing = sorted(choice.groups - groups)
     requested = ", ".join(
-        _topic_words((name, choice.topics[name])) for name in sorted(choice.topics)
+        f"{topic!r} partition {', '.join(map(str, sorted(some)))}" if some else repr(topic)
+        for topic, some in sorted(choice.topics.items())
     )
     where = f"in topic {requested}" if requested else ""
     is_read = missing or (rejected and not groups)
@@ -171,33 +165,38 @@ def note(unknown: Iterable[str]) -> None:
         tell(f"not known: {terminal(sentence)}")
 
 
-def summarise(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
-    """Print on standard error where the answer comes from, and what is missing in it."""
-    import pyarrow.compute as pc
+def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
+    """Print on standard error how many rows an answer has, their lag, and where it is from.
 
-    def of_column(name: str, total: Any) -> Any:
-        return (
-            total(answer.table.column(name)).as_py() if name in answer.table.column_names else None
-        )
+    Parameters
+    ----------
+    answer : Result or Answer
+    source : Input
+    as_of : str, optional
+        The moment as it was given.
+    unit : str
+        What a row is; empty: rows are not counted.
+    """
+    import pyarrow.compute as pc
 
     from sharelag.tables.words import lag_sum
 
-    count, noted, refused = (
-        answer.table.num_rows,
-        of_column("as_of", pc.max),
-        of_column("rejected_records", pc.sum),
-    )
-    when = f"as of {as_of or iso(noted)}, " if as_of or noted else ""
-    lags = ""
-    if "lag" in answer.table.column_names and count:
-        unknown = of_column("unknown_lags", pc.sum)
-        if unknown is None:
-            unknown = answer.table.column("lag").null_count
-        lags = f"lag {lag_sum(of_column('lag', pc.sum), unknown)}, "
-    tell(f"{counted(count, unit)}, {lags}{when}{_whence(source, answer.engine)}")
-    _note_repeated(answer.repeated)
-    _note_rejected(answer.rejected, answer.lacks)
-    if refused:
+    table, said = answer.table, []
+
+    def of_column(name: str, total: Any) -> Any:
+        return total(table.column(name)).as_py() if name in table.column_names else None
+
+    if unit:
+        said.append(counted(table.num_rows, unit))
+        if "lag" in table.column_names and table.num_rows:
+            unknown = of_column("unknown_lags", pc.sum)
+            unknown = table.column("lag").null_count if unknown is None else unknown
+            said.append(f"lag {lag_sum(of_column('lag', pc.sum), unknown)}")
+    noted = getattr(answer, "as_of", None) or of_column("as_of", pc.max)
+    if as_of or noted:
+        said.append(f"as of {as_of or iso(noted)}")
+    tell(", ".join([*said, _whence(source, answer.engine)]))
+    if refused := of_column("rejected_records", pc.sum):
         records = counted(refused, "record")
         tell(f"{records} could not be replayed; -o json shows of which share partitions")
 
@@ -208,42 +207,39 @@ def _whence(source: Any, engine: str) -> str:
     A capture has the name that its reader gave: its cluster's id and its moment beside "as of"
     would say the same twice. One process is the usual way, and only Spark is worth a word.
     """
-    from sharelag.tables.words import terminal
     from sharelag.workbench.next_steps import input_name, input_options
 
     where = input_name(source) if input_options(source).startswith("--capture") else ""
     return f"{terminal(where) or source.describe()}{', on Spark' * (engine == 'spark')}"
 
 
-def _note_rejected(rejected: int, lacks: Iterable[str]) -> None:
-    """Print how many records could not be decoded, unless the answer is said to lack them."""
-    from sharelag.tables.gaps import of_rejected
+def note_records(read: Any, lacks: Iterable[str]) -> None:
+    """Print how many records were left out since they repeat others, or could not be decoded.
 
+    Parameters
+    ----------
+    read : Result or Evidence
+    lacks : iterable of str
+        What the answer is said to lack elsewhere.
+    """
+    from sharelag.tables.gaps import of_rejected, of_repeated
+
+    for sentence in of_repeated(read.repeated):
+        tell(sentence)
     generation = click.get_current_context().params.get("generation")
-    note(one for one in of_rejected(rejected, generation) if one not in lacks)
+    note(one for one in of_rejected(read.rejected, generation) if one not in lacks)
 
 
 def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str] = ()) -> None:
-    """Print the same for gathered evidence; ``lacks`` is said elsewhere."""
+    """Print the same of gathered evidence, and what is unknown; ``lacks`` is said elsewhere."""
     tell(f"as of {iso(evidence.as_of)}, {_whence(source, evidence.engine)}")
     if not evidence.lag_only:  # which asks for none
         note_settings(evidence.settings)
     if past:
         tell("settings, retention and last stable offsets are the current ones")
-    from sharelag.workbench.gaps import of_groups, of_state_topic
-
-    note(of_groups(evidence))
-    note(one for one in of_state_topic(evidence) if one not in lacks)
-    _note_repeated(evidence.repeated)
-    _note_rejected(evidence.rejected, lacks)
-
-
-def _note_repeated(repeated: int) -> None:
-    """Print how many records were left out since they are there again."""
-    from sharelag.tables.gaps import of_repeated
-
-    for sentence in of_repeated(repeated):
-        tell(sentence)
+    note(evidence.unknown_groups())
+    note(one for one in evidence.missing_records() if one not in lacks)
+    note_records(evidence, lacks)
 
 
 def note_settings(settings: Any, groups: Iterable[str] = ()) -> None:
@@ -253,30 +249,10 @@ def note_settings(settings: Any, groups: Iterable[str] = ()) -> None:
     note(of_settings(settings, groups))
 
 
-def note_requests(log: Any, as_of: Any) -> None:
-    """Print from when to when a log of requests goes, and whether that includes the moment."""
-    if log is None:
-        return
-    lacks = "" if log.covers(as_of) else "; who holds what at the moment above is not known"
-    tell(f"{log.span()}{lacks}")
-
-
-def note_metrics(metrics: Any, table: Any) -> None:
-    """Print what brokers count of acknowledgements and letters, and what metrics do not tell."""
-    from sharelag.workbench.broker_metrics import unknown_of
-
-    if metrics is None:
-        return
-    for sentence in metrics.words(set(table.column("group_id").to_pylist())):
-        tell(terminal(sentence))
-    note(unknown_of(table, metrics))
-
-
 @contextmanager
 def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Open a reading of what was chosen; gives it with its input."""
-    from sharelag.cli.options import choice_of, moment_of, source_of
-    from sharelag.workbench import engine as engines
+    from sharelag.engine import engines
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with (

@@ -10,16 +10,13 @@ and exports would be wrong without saying so, and are refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sharelag.cli.output import write
 from sharelag.cli.telling import tell
 from sharelag.errors import NoLeaderError
-from sharelag.sources.inputs import Input
-from sharelag.tables.words import in_runs, terminal
-
-if TYPE_CHECKING:
-    from sharelag.workbench.result import Result
+from sharelag.inputs import Input
+from sharelag.tables.words import in_runs
 
 T = TypeVar("T")
 
@@ -63,11 +60,12 @@ def silent_in(source: Any) -> list[int]:
     return sorted(unread.silent) if unread else []
 
 
-def write_rows(
+def write_lacking(
     rows: Iterable[dict[str, Any]],
     output: str,
     columns: Mapping[str, str] | None,
-    answer: Any,
+    lacks: Sequence[str],
+    repeated: int = 0,
     source: Any = None,
 ) -> None:
     """Print rows, each with what the answer lacks and repeats; people read that below them.
@@ -79,47 +77,23 @@ def write_rows(
         The format.
     columns : mapping of str to str, optional
         Heading to column, as for `sharelag.tables.lines.lines`.
-    answer : Answer or Evidence
-        Has ``lacks`` and ``repeated``.
+    lacks : sequence of str
+        What is missing, in sentences.
+    repeated : int
+        Records that repeat another one and were left out.
     source : Input, optional
         The input, where it may have been read in part; see `silent_in`.
     """
-    write_lacking(rows, output, columns, answer.lacks, answer.repeated, source)
-
-
-def write_lacking(
-    rows: Iterable[dict[str, Any]],
-    output: str,
-    columns: Mapping[str, str] | None,
-    lacks: Sequence[str],
-    repeated: int = 0,
-    source: Any = None,
-) -> None:
-    """Print rows as `write_rows` does, with what the answer lacks and repeats given apart."""
     from sharelag.tables.lines import lines
 
-    said = with_repeats(marked(rows, source, lacks), repeated)
-    write(lines(said, output, columns))
-    write(below_table(source, output, lacks))
-
-
-def marked(
-    rows: Iterable[dict[str, Any]], source: Any, lacks: Sequence[str] = ()
-) -> Iterable[dict[str, Any]]:
-    """Return rows that say that something is missing, each of them, if something is."""
     silent = silent_in(source)
-    if not silent and not lacks:
-        return rows
-    mark = {"complete": False} | ({"unread_state_partitions": silent} if silent else {})
-    return (row | mark for row in rows)
-
-
-def with_repeats(rows: Iterable[dict[str, Any]], repeated: int) -> Iterable[dict[str, Any]]:
-    """Return rows that say, each of them, how many records of the input were left out as repeats.
-
-    Of formats with columns for people this is in a note alone.
-    """
-    return (row | {"repeated_records": repeated} for row in rows) if repeated else rows
+    mark: dict[str, Any] = {"complete": False} if silent or lacks else {}
+    if silent:
+        mark["unread_state_partitions"] = silent
+    if repeated:  # of formats with columns for people this is in a note alone
+        mark["repeated_records"] = repeated
+    write(lines((row | mark for row in rows) if mark else rows, output, columns))
+    write(below_table(source, output, lacks))
 
 
 def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str]:
@@ -172,14 +146,3 @@ def note_partial(
         tell(f"what group {group!r} has may be in the state partitions that were not read")
     tell(f"this answer is not complete: {unread}")
     return PARTIAL
-
-
-def note_result(result: Result, output: str, lacks: Sequence[str]) -> int | None:
-    """Print the notes of a result and what is not known; the exit code is that of `note_partial`.
-
-    What the answer lacks has been said below its table, and is not said again.
-    """
-    unknown = (f"not known: {one}" for one in result.unknown if one not in lacks)
-    for note in (*result.notes, *unknown):
-        tell(terminal(note))
-    return note_partial(None, output, lacks)

@@ -64,7 +64,7 @@ def _line(words: str) -> Iterator[None]:
 
 
 def _tell(words: str, done: Event) -> None:
-    from sharelag.sources.spark import notice
+    from sharelag.inputs.spark import notice
 
     begun, is_drawn = time.monotonic(), False
     if done.wait(_QUIET):

@@ -169,7 +169,7 @@ def list_(out: Path, output: str) -> None:
     """List the available reports, and the runs in OUT, the newest first."""
     from dataclasses import asdict
 
-    from sharelag.reports import ledger, notebooks
+    from sharelag.reports import notebooks, store
     from sharelag.tables.lines import lines
 
     if output == "human":
@@ -179,7 +179,7 @@ def list_(out: Path, output: str) -> None:
         ]
         write(lines(known, output))
         write([""])
-    rows = [asdict(row["run"]) | {"kept": row["address"] is not None} for row in ledger.rows(out)]
+    rows = [asdict(row["run"]) | {"kept": row["address"] is not None} for row in store.rows(out)]
     write(lines(rows, output, views.REPORT_RUNS.columns if output == "human" else None))
 
 
@@ -188,8 +188,7 @@ def list_(out: Path, output: str) -> None:
 def index_(out: Path) -> None:
     """Rewrite OUT/index.html, as every run does."""
     from sharelag.errors import InputError
-    from sharelag.reports.ledger import write_index
-    from sharelag.reports.store import shared
+    from sharelag.reports.store import shared, write_index
 
     if not out.is_dir():
         raise InputError(
@@ -236,7 +235,7 @@ def schedule_(
     Put client settings in a file (--command-config): many people can read a definition.
     """
     from sharelag.reports import notebooks
-    from sharelag.reports.schedule import note, schedule
+    from sharelag.reports.schedules import note, schedule
 
     if options["command_property"]:
         raise click.UsageError(
@@ -312,8 +311,8 @@ def _parameters(
     engine: str,
 ) -> dict[str, Any]:
     """The parameters of a notebook, with absolute paths."""
-    from sharelag.reports.job import absolute
     from sharelag.reports.notebooks import texts
+    from sharelag.reports.schedules import absolute
 
     return absolute(_given(file, pairs, texts(path)) | _of_options(options, engine))
 
@@ -326,9 +325,9 @@ def _given(
     What is typed for one of ``texts`` stays a text, whatever YAML makes of it: NO is a country.
     """
     from sharelag.errors import InputError
-    from sharelag.monitoring.checks.yaml_places import parse_yaml
-    from sharelag.reports.job import from_word
-    from sharelag.sources.texts import read_text
+    from sharelag.inputs.texts import read_text
+    from sharelag.monitoring.checks.rules import parse_yaml
+    from sharelag.reports.schedules import from_word
 
     given: Any = {}
     if file is not None:

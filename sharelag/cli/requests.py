@@ -1,4 +1,4 @@
-"""`sharelag requests`: a broker's log of requests, who holds locks, and what is wrong."""
+"""`sharelag requests`, `consumed` and `metrics`: what brokers and consumers write down."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from sharelag.cli.once import Command
-from sharelag.cli.options import OUTPUT, VERBOSE, with_options
-from sharelag.cli.output import start_local
+from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command
+from sharelag.cli.output import start_local, write
 from sharelag.cli.partial import note_partial, write_lacking
 from sharelag.cli.telling import tell
 from sharelag.model import iso
@@ -25,9 +24,8 @@ _TABLES = (
 )
 
 
-@click.command(cls=Command)
+@command(OUTPUT, VERBOSE)
 @click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
-@with_options(OUTPUT, VERBOSE)
 @click.option(
     "--show",
     type=click.Choice(_TABLES),
@@ -70,8 +68,8 @@ def requests(
     LOG is what Kafka's logger kafka.request.logger writes at level DEBUG, or a folder of such
     files; of a cluster with several brokers, a folder with the logs of all.
     """
+    from sharelag.inputs.files.request_log import RequestLog
     from sharelag.replay.moment import parse_time
-    from sharelag.sources.files.request_log import RequestLog
     from sharelag.tables.lines import plain_rows
     from sharelag.tables.words import terminal
     from sharelag.workbench.requests import Requests
@@ -115,7 +113,85 @@ def _nothing(show: str, when: datetime | None) -> str:
 
 
 def _history(capture: str) -> Any:
-    from sharelag.quick import QuickReading
-    from sharelag.sources.open import named_input
+    from sharelag.engine.local import QuickReading
+    from sharelag.inputs.open import named_input
 
     return QuickReading(named_input(capture=capture)).history().table
+
+
+@command(OUTPUT, VERBOSE)
+@click.argument("log", type=click.Path(path_type=Path), metavar="FILE")
+@click.option(
+    "--show",
+    type=click.Choice(list(views.CONSUMED)),
+    default="deliveries",
+    show_default=True,
+    help="deliveries: records that consumers were given; outcomes: acknowledgements that succeeded "
+    "or failed, as a callback heard it; rejects: lines that could not be read.",
+)
+@click.option(
+    "--failed", is_flag=True, help="Of --show outcomes: only acknowledgements that failed."
+)
+@click.option(
+    "--separator",
+    default="\t",
+    metavar="TEXT",
+    help="The key.separator of the console consumer; a tab if not given.",
+)
+def consumed(log: Path, output: str, show: str, failed: bool, separator: str) -> int | None:
+    """Read what Kafka's consumers printed: deliveries, and how their acknowledgements fared.
+
+    FILE is output of kafka-console-share-consumer.sh with print.partition, print.offset and
+    print.delivery, of kafka-verifiable-share-consumer.sh, or of your own acknowledgement callback;
+    or a folder of such files. Keys, headers and values are not kept.
+    """
+    from sharelag.inputs.files.consumed import ConsumedLog
+    from sharelag.tables.lines import each_row
+
+    if failed and show != "outcomes":
+        raise click.UsageError("--failed needs --show outcomes.")
+    start_local()
+    read = ConsumedLog(log, separator)
+    table = read.tables[show]
+    if failed:
+        table = table.filter([not one for one in table.column("succeeded").to_pylist()])
+    lacks = () if show == "rejects" else read.lacks(show)
+    write_lacking(each_row(table), output, views.CONSUMED[show].columns, lacks)
+    tell(read.summary())
+    return note_partial(None, output, lacks)
+
+
+@command(OUTPUT, TIMEOUT, VERBOSE)
+@click.argument("places", nargs=-1, required=True, metavar="FILE_OR_URL...")
+@click.option("--group", multiple=True, metavar="GROUP", help="Only this group; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="All figures, not those of shares alone.")
+def metrics(
+    places: tuple[str, ...],
+    output: str,
+    timeout: Any,
+    group: tuple[str, ...],
+    everything: bool,
+) -> None:
+    """Show what brokers measure themselves about share groups, by Kafka's names of its MBeans.
+
+    Files are what Kafka's JmxTool printed, or Prometheus text, as the JMX exporter writes it; an
+    address is http://HOST:PORT/metrics. 1=FILE_OR_URL names broker 1 as its origin: two
+    readings of one broker give rates. --broker-metrics of lag, progress and explain reads the same.
+    """
+    from sharelag.inputs.measured import read_metrics
+    from sharelag.metrics.measured import about_share_groups, acknowledgement_words, letter_words
+    from sharelag.tables.lines import lines, plain_rows
+    from sharelag.tables.words import terminal
+
+    start_local()
+    table = read_metrics(places, timeout.total_seconds())
+    shown = table if everything else about_share_groups(table)
+    if group:
+        keep = [name in group for name in shown.column("group_id").to_pylist()]
+        shown = shown.filter(keep)
+    write(lines(plain_rows(shown), output, views.BROKER_METRICS.columns))
+    for sentence in (*acknowledgement_words(table), *letter_words(table, group or None)):
+        tell(terminal(sentence))
+    if shown.num_rows == 0:
+        what = "figures of these groups" if group else "figures about share groups"
+        tell(f"{len(table):,} figures, but no {what}; --all shows all")

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.once import Command
-from sharelag.cli.options import (
-    ENGINE,
-    INPUT,
-    OUTPUT,
-    TIMEOUT,
-    VERBOSE,
-    Duration,
-    flag,
-    source_of,
-    with_options,
-)
-from sharelag.cli.output import start
-from sharelag.cli.partial import note_result, write_lacking
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.ask import print_answer
+from sharelag.cli.options import ANSWER, INPUT, Duration, command, flag
 
 if TYPE_CHECKING:
     from sharelag.workbench.resets import Target
-    from sharelag.workbench.result import Result
 
 _SIMULATE = click.option(
     "--simulate", is_flag=True, help="Also simulate how long the group takes, at today's rates."
@@ -45,8 +30,7 @@ _KAFKA_VERSION = click.option(
 )
 
 
-@click.command("plan-reset", cls=Command)
-@with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@command(INPUT, ANSWER, name="plan-reset")
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
 @click.option(
     "--topic",
@@ -87,27 +71,15 @@ _KAFKA_VERSION = click.option(
 @_SIMULATE
 @_MEMBERS
 @_KAFKA_VERSION
-def plan_reset(
-    output: str,
-    engine: str,
-    group: str,
-    topics: tuple[str, ...],
-    local_offsets: str | None,
-    simulate: bool,
-    members: int | None,
-    kafka_version: str | None,
-    **options: Any,
-) -> int | None:
+def plan_reset(output: str, **options: Any) -> int | None:
     """Show what a reset of a group's start offsets would do. It writes nothing.
 
     For each share partition: the new start offset and lag, what would be delivered again, what
     would be skipped; with --simulate how long the new lag takes; then Kafka's command.
     """
-    from sharelag.workbench import open_workbench
-    from sharelag.workbench.engine import rejects_of
     from sharelag.workbench.resets import require_target
 
-    _require_simulate(simulate, members)
+    _require_simulate(options)
     chosen = {name: options.pop(name) for name in _TARGETS}
     given = [name for name, value in chosen.items() if value not in (None, False)]
     if len(given) != 1:
@@ -115,25 +87,11 @@ def plan_reset(
         raise click.UsageError(f"choose one of {', '.join(others)} or {last}.")
     to, shift_by = _target(given[0], chosen[given[0]])
     require_target(to, shift_by)
-    source = source_of(options)
-    with reading_bar(source) as read:
-        bench = open_workbench(read, engine=start(engine, source), groups=group)
-        result = bench.plan_reset(
-            group,
-            to,
-            shift_by=shift_by,
-            topic=topics,
-            local_offsets=local_offsets,
-            simulate=simulate,
-            members=members,
-            kafka_version=kafka_version,
-        )
-        lacks = rejects_of(bench.reading)
-    return _print(result, output, lacks)
+    asked = {name: options.pop(name) for name in ("topics", "local_offsets", *_ASKED)}
+    return print_answer("plan_reset", output, options, to=to, shift_by=shift_by, **asked)
 
 
-@click.command("plan-delete", cls=Command)
-@with_options(INPUT, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@command(INPUT, ANSWER, name="plan-delete")
 @click.option("--group", required=True, metavar="GROUP", help="The share group.")
 @click.option(
     "--topic",
@@ -145,46 +103,24 @@ def plan_reset(
 @_SIMULATE
 @_MEMBERS
 @_KAFKA_VERSION
-def plan_delete(
-    output: str,
-    engine: str,
-    group: str,
-    topics: tuple[str, ...],
-    simulate: bool,
-    members: int | None,
-    kafka_version: str | None,
-    **options: Any,
-) -> int | None:
+def plan_delete(output: str, **options: Any) -> int | None:
     """Show what a deletion of a group, or of its offsets, would do. It writes nothing.
 
     For each share partition: where members that come back would begin, by the group's
     share.auto.offset.reset, what would be delivered again, and what would be skipped; then Kafka's
     command.
     """
-    from sharelag.workbench import open_workbench
-    from sharelag.workbench.engine import rejects_of
-
-    _require_simulate(simulate, members)
-    source = source_of(options)
-    with reading_bar(source) as read:
-        bench = open_workbench(read, engine=start(engine, source), groups=group)
-        result = bench.plan_delete(
-            group, topics, simulate=simulate, members=members, kafka_version=kafka_version
-        )
-        lacks = rejects_of(bench.reading)
-    return _print(result, output, lacks)
+    _require_simulate(options)
+    asked = {name: options.pop(name) for name in ("topics", *_ASKED)}
+    return print_answer("plan_delete", output, options, **asked)
 
 
-def _require_simulate(simulate: bool, members: int | None) -> None:
-    if members is not None and not simulate:
+def _require_simulate(options: dict[str, Any]) -> None:
+    from sharelag.model.versions import require_version
+
+    if options["members"] is not None and not options["simulate"]:
         raise click.UsageError("--members needs --simulate: add it.")
-
-
-def _print(result: Result, output: str, lacks: Sequence[str]) -> int | None:
-    from sharelag.tables.lines import plain_rows
-
-    write_lacking(plain_rows(result.table), output, result.columns, lacks)
-    return note_result(result, output, lacks)
+    require_version(options["kafka_version"])
 
 
 def _in_utc(text: str) -> datetime | None:
@@ -196,6 +132,8 @@ def _in_utc(text: str) -> datetime | None:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else None
 
 
+#: Options that are passed on as they are.
+_ASKED = ("group", "simulate", "members", "kafka_version")
 _TARGETS = ("to_earliest", "to_latest", "to_offset", "shift_by", "to_datetime", "by_duration")
 
 

@@ -8,22 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.once import Command
-from sharelag.cli.options import (
-    ENGINE,
-    INPUT,
-    NAMES,
-    OUTPUT,
-    TIMEOUT,
-    VERBOSE,
-    choice_of,
-    names_cluster,
-    source_of,
-    with_options,
-)
-from sharelag.cli.output import groups_in, note_settings, start, summarise, write
-from sharelag.cli.partial import PARTIAL, note_partial, write_rows
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.ask import open_bench
+from sharelag.cli.options import ANSWER, INPUT, NAMES, choice_of, command, names_cluster, source_of
+from sharelag.cli.output import groups_in, note_records, note_settings, start, summarize, write
+from sharelag.cli.partial import PARTIAL, note_partial, write_lacking
 from sharelag.cli.telling import tell
 from sharelag.cli.validate import flags, given_options
 from sharelag.errors import InputError
@@ -34,7 +22,7 @@ from sharelag.tables import views
 from sharelag.tables.words import terminal
 
 if TYPE_CHECKING:
-    from sharelag.workbench.engine import Answer
+    from sharelag.workbench.result import Result
 
 #: Options that say what to read of an input.
 _OF_INPUT = ("all_groups", "topic", "engine", "timeout")
@@ -42,8 +30,7 @@ _OF_INPUT = ("all_groups", "topic", "engine", "timeout")
 _ANY_GROUP = "GROUP"
 
 
-@click.command(cls=Command)
-@with_options(INPUT, NAMES, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@command(INPUT, NAMES, ANSWER)
 @click.option(
     "--set",
     "given",
@@ -88,7 +75,7 @@ def settings(
     it would ignore one. Where a problem begins with "Kafka accepts it", the value would not work.
     What is fine of --set comes with the command that sets it for --group, which is not run.
     """
-    from sharelag.metrics.settings_in_force import check_given, is_refused
+    from sharelag.metrics.settings import check_given, is_refused
 
     values = _values(given)
     has_input = any(options[name] for name in ("capture", "raw", "segments")) or names_cluster(
@@ -115,13 +102,13 @@ def settings(
     if values and not has_input:
         if ignored := given_options(_OF_INPUT):
             raise click.UsageError(f"{flags(ignored)} without an input: add one, or remove them.")
-        from sharelag.workbench.engine import Answer
+        from sharelag.workbench.result import Result
 
         is_draft = kafka_version == PROPOSED
         judged = None if is_draft else basis(kafka_version, oldest=FIRST)
         profile = judged.version if judged else PROPOSED
         found = check_given(values, profile)
-        _print(Answer(found, 0, "local"), output, problems)
+        _print(Result("", found, {}, None, "", "local"), output, problems)
         if judged:
             _note_version(values, judged, kafka_version)
         _note_commands(found, values, sorted(choice_of(options).groups) or [_ANY_GROUP], profile)
@@ -139,20 +126,21 @@ def _in_force(
     options: dict[str, Any],
     problems: bool,
     kafka_version: str | None,
-) -> Answer:
-    from sharelag.metrics.settings_in_force import judged_as, settings_in_force
+) -> Result:
+    from sharelag.metrics.settings import choose_basis, settings_in_force
     from sharelag.model.versions import given_or_told
 
     source = source_of(options)
     known, groups, read = _known(source, engine, options, queues_of(given))
     brokers = source.nodes().num_rows or None
     version, whose = given_or_told(kafka_version, source.kafka_version if given else None)
-    judged = judged_as(known, version, FIRST, whose)
+    judged = choose_basis(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = replace(read, table=found)
     _print(answer, output, problems)
     note_settings(known, sorted(groups))
-    summarise(answer, source, None, "setting")
+    summarize(answer, source, None, "setting")
+    note_records(answer, answer.lacks)
     if given or kafka_version is not None:
         _note_version(given, judged, version)
     _note_commands(found, given, sorted(groups), judged.version, source)
@@ -173,38 +161,36 @@ def _note_commands(
     found: Any, given: dict[str, str], groups: list[str], profile: str, source: Any = None
 ) -> None:
     """Print Kafka's commands that set what was checked, if Kafka accepts all of it."""
-    from sharelag.metrics.setting_commands import kafkas_settings_commands
+    from sharelag.metrics.settings import setting_commands
 
     config = getattr(source, "config", None)
     address = (config.bootstrap_servers, config.command_config) if config else (None, None)
-    for command in kafkas_settings_commands(found, given, groups, profile, *address):
+    for line in setting_commands(found, given, groups, profile, *address):
         whose = "as KIP-932 proposed" if profile == PROPOSED else "Kafka's command"
-        tell(terminal(f"{whose}: {command}"))
+        tell(terminal(f"{whose}: {line}"))
 
 
 def _known(
     source: Any, engine: str, options: dict[str, Any], topics: list[str] | None = None
-) -> tuple[Any, frozenset[str], Answer]:
+) -> tuple[Any, frozenset[str], Result]:
     """Return settings, the groups that they are of, and the answer which tells these groups."""
     from sharelag.schemas import SETTINGS
-    from sharelag.workbench.engine import Answer, reading
+    from sharelag.workbench.result import Result
 
-    choice = choice_of(options)
-    groups = choice.groups
+    groups = choice_of(options).groups
     # Of groups that are named nothing is read but their settings.
-    engine = start("local" if groups and engine == "auto" else engine, source)
-    answer = Answer(SETTINGS.empty_table(), 0, engine)
-    with reading_bar(source) as read:
-        if not groups:  # those that have any state
-            with reading(read, engine, None, choice, history=False) as begun:
-                answer = Answer.of(begun, begun.table("lag"))
-            groups = frozenset(groups_in(answer.table))
-        return read.settings(sorted(groups), topics or []), groups, answer
+    engine = "local" if groups and engine == "auto" else engine
+    answer = Result("", SETTINGS.empty_table(), {}, None, "", start(engine, source))
+    if not groups:  # those that have any state
+        with open_bench(source, options | {"engine": engine, "as_of": None}) as bench:
+            answer = bench.ask("lag")
+        groups = frozenset(groups_in(answer.table))
+    return source.settings(sorted(groups), topics or []), groups, answer
 
 
 def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> int:
-    from sharelag.metrics.settings_drift import settings_drift
-    from sharelag.sources.open import named_input
+    from sharelag.inputs.open import named_input
+    from sharelag.metrics.settings import settings_drift
     from sharelag.tables.lines import plain_rows
 
     earlier, source = named_input(capture=before), source_of(options)
@@ -212,17 +198,18 @@ def _drift(before: Path, output: str, engine: str, options: dict[str, Any]) -> i
     now, new, read = _known(source, engine, options)
     found = settings_drift(then, now, old | new)
     answer = replace(read, table=found, lacks=(*before_it.lacks, *read.lacks))
-    write_rows(plain_rows(found), output, views.SETTINGS_DRIFT.columns, answer)
+    write_lacking(plain_rows(found), output, views.SETTINGS_DRIFT.columns, answer.lacks)
     for settings in (then, now):
         note_settings(settings)
-    summarise(answer, source, None, "changed setting")
+    summarize(answer, source, None, "changed setting")
+    note_records(answer, answer.lacks)
     return note_partial(None, output, answer.lacks) or 0
 
 
 def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
-    from sharelag.metrics.settings_in_force import lint_rows
+    from sharelag.inputs.kafka.config import read_properties
+    from sharelag.metrics.settings import lint_rows
     from sharelag.model.settings import unknown_properties
-    from sharelag.sources.kafka.config import read_properties
     from sharelag.tables.lines import lines, plain_rows
 
     properties = read_properties(path)
@@ -251,8 +238,8 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
     return int(found.num_rows > 0)
 
 
-def _print(answer: Answer, output: str, problems: bool) -> None:
-    from sharelag.metrics.settings_in_force import NO_CONFLICT
+def _print(answer: Any, output: str, problems: bool) -> None:
+    from sharelag.metrics.settings import NO_CONFLICT
     from sharelag.tables.lines import plain_rows
 
     table = answer.table
@@ -263,7 +250,7 @@ def _print(answer: Answer, output: str, problems: bool) -> None:
     rows = plain_rows(table)
     if output == "human":  # what is wrong comes first
         rows.sort(key=lambda row: row["problem"] is None)
-    write_rows(rows, output, view.columns, answer)
+    write_lacking(rows, output, view.columns, answer.lacks, answer.repeated)
     if problems and not rows:
         tell(NO_CONFLICT)
 

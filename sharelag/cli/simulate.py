@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import log2
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.limits import require_an_end
-from sharelag.cli.once import Command
-from sharelag.cli.options import CHOICE, ENGINE, INPUT, OUTPUT, TIMEOUT, VERBOSE, with_options
+from sharelag.cli.options import ANSWER, CHOICE, INPUT, command
 from sharelag.cli.output import write
 from sharelag.cli.simulate_options import (
     SCENARIO,
@@ -29,8 +28,13 @@ if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario
 
 
-@click.command(cls=Command)
-@with_options(INPUT, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE, SCENARIO, VARIANTS, TRIALS)
+#: What is simulated at most (`sharelag.whatif.horizon`): in one run, and in all that this
+#: process makes. At some ten thousand a second the first takes up to half an hour and the second
+#: some hours.
+_MOST_A_RUN, _MOST = 20e6, 100e6
+
+
+@command(INPUT, CHOICE, ANSWER, SCENARIO, VARIANTS, TRIALS)
 @click.option(
     "--timeline",
     is_flag=True,
@@ -60,7 +64,7 @@ def simulate(output: str, **options: Any) -> None:
     scenario = scenario_of(options)
     tried = variants_of(scenario, options)
     if not options["show_scenario"]:
-        require_an_end(tried, options)
+        _require_an_end(tried, options)
     verdict = ""
     if options["show_scenario"]:
         write(to_json(one, indent=2) for one in tried.values())
@@ -80,6 +84,44 @@ def simulate(output: str, **options: Any) -> None:
         tell(f"assumed: {terminal(sentence)}")
     if verdict:
         tell(terminal(verdict))
+
+
+def _require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> None:
+    """Refuse simulations that would take hours.
+
+    Raises
+    ------
+    InputError
+        With what makes it less.
+    """
+    from sharelag.errors import InputError
+    from sharelag.whatif.horizon import size
+
+    sizes = [size(scenario) for scenario in tried.values()]
+    runs = len(seeds_of(options)) * _each(options)
+    less = (
+        "give a shorter --duration, or larger record batches in a scenario of your own "
+        "(--show-scenario)"
+    )
+    if max(sizes) > _MOST_A_RUN:
+        raise InputError(
+            f"a run has about {max(sizes):.2g} record batches, polls and timeline rows, more than "
+            f"the limit of {_MOST_A_RUN:.2g}: {less}"
+        )
+    if not options["sweep"] and sum(sizes) * runs > _MOST:
+        raise InputError(
+            f"{len(sizes) * runs} runs have about {sum(sizes) * runs:.2g} record batches, polls "
+            f"and timeline rows, more than the limit of {_MOST:.2g} in one process: try fewer "
+            f"variants or --seeds, spread the runs over cores with --sweep DIR, or {less}"
+        )
+
+
+def _each(options: dict[str, Any]) -> int:
+    """Runs of a variant and seed, those of a search as many as halving takes at least."""
+    if options["fewest_members"]:
+        least, most = options["between"]
+        return 1 + int(log2(most - least + 1))
+    return 2 if options["optimal"] or options["against"] else 1
 
 
 # ---- answers -------------------------------------------------------------------------------------
@@ -103,7 +145,7 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
 
     with simulation_bar() as progress:
         if options["sweep"]:
-            from sharelag.pipeline.sweep import sweep
+            from sharelag.engine.spark.sweep import sweep
 
             out, optimal = options["sweep"], options["optimal"]
             return sweep(tried, seeds_of(options), out=out, optimal=optimal, progress=progress)
@@ -154,8 +196,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal
     from sharelag.whatif.comparison import rows as trials
-    from sharelag.whatif.goal import Goal
-    from sharelag.whatif.search import fewest_members
+    from sharelag.whatif.search import Goal, fewest_members
 
     goal = Goal.parse(options["fewest_members"], options["confidence"])
     least, most = options["between"]
@@ -199,6 +240,6 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
 def _list(output: str) -> None:
     from sharelag.tables.lines import lines
-    from sharelag.whatif.named import names
+    from sharelag.whatif.gallery import names
 
     write(lines([{"scenario": name, "about": about} for name, about in names().items()], output))

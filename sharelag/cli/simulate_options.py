@@ -216,9 +216,8 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
     """The variants of a scenario, by name; of an input a comparison begins with it as it is."""
-    from sharelag.whatif.autoscaling.text import autoscaled
     from sharelag.whatif.compare import variants
-    from sharelag.whatif.comparison.choices import AS_IT_IS
+    from sharelag.whatif.comparison.choices import AS_IT_IS, autoscaled
 
     tried = variants(
         scenario,
@@ -264,7 +263,7 @@ def _is_file(name: str) -> bool:
 
 def _from_file(name: str) -> Scenario:
     from sharelag.errors import InputError
-    from sharelag.sources.texts import read_text
+    from sharelag.inputs.texts import read_text
     from sharelag.whatif.scenario_json import from_json
 
     try:
@@ -277,21 +276,21 @@ def _from_file(name: str) -> Scenario:
 
 
 def _named(name: str) -> Scenario:
-    from sharelag.whatif.named import named
+    from sharelag.whatif.gallery import named
 
     return named(name)
 
 
 def _from_input(options: dict[str, Any]) -> Scenario:
+    from sharelag.engine import engines
     from sharelag.whatif.from_cluster import scenario_from
     from sharelag.whatif.scenario import Service
-    from sharelag.workbench import investigate
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         # A sweep starts Spark after this, which does not do without what `start` hides.
         chosen = options["engine"] if options["sweep"] else start(options["engine"], source)
-        evidence = investigate.gather(read, chosen, moment, choice, options["over"])
+        evidence = engines.gather(read, chosen, moment, choice, options["over"])
     require_rows(choice, moment, groups_in(evidence.lag), source, evidence.rejected)
     mean = options["service"] if options["service_ms"] is None else options["service_ms"]
     scenario = scenario_from(

@@ -70,8 +70,8 @@ def require_names(options: dict[str, Any]) -> None:
     from sharelag.whatif.compare import require_baseline
     from sharelag.whatif.comparison.rows import measures
     from sharelag.whatif.comparison.tables import OVER_OPTIMAL
-    from sharelag.whatif.goal import Goal
     from sharelag.whatif.scenario import Member, Scenario, Topic
+    from sharelag.whatif.search import Goal
 
     # What variants are called does not depend on what they are variants of.
     names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))

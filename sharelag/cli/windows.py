@@ -10,44 +10,27 @@ from typing import Any
 
 import click
 
-from sharelag.cli.once import Command
+from sharelag.cli.ask import ask, print_answer
 from sharelag.cli.options import (
+    ANSWER,
     CHOICE,
-    ENGINE,
     INPUT,
     OUTPUT,
     REQUESTS,
     TIMEOUT,
     VERBOSE,
     choice_of,
+    command,
     moment_of,
-    requests_of,
     source_of,
-    with_options,
 )
-from sharelag.cli.output import (
-    groups_in,
-    note_requests,
-    require_rows,
-    start,
-    summarise,
-    write,
-)
-from sharelag.cli.partial import (
-    below_table,
-    note_partial,
-    silent_in,
-    whole_or_partial,
-    write_rows,
-)
-from sharelag.cli.progress_bar import reading_bar
+from sharelag.cli.output import start, write
+from sharelag.cli.partial import below_table
 from sharelag.cli.telling import tell
-from sharelag.tables import views
 from sharelag.tables.words import counted
 
 
-@click.command(cls=Command)
-@with_options(INPUT, REQUESTS, CHOICE, OUTPUT, ENGINE, TIMEOUT, VERBOSE)
+@command(INPUT, REQUESTS, CHOICE, ANSWER)
 @click.option(
     "--since",
     metavar="WHEN",
@@ -58,59 +41,32 @@ from sharelag.tables.words import counted
     is_flag=True,
     help="Draw each window: offsets, states and delivery counts, long runs folded.",
 )
-def windows(
-    output: str, engine: str, since: str | None, picture: bool, **options: Any
-) -> int | None:
+def windows(output: str, since: str | None, picture: bool, **options: Any) -> int | None:
     """Show the state of each share partition: epochs, offsets, state batches.
 
     With -o json, yaml and csv the fields of a window have Kafka's values, in which -1 means
     unknown, and so does 0 of a timestamp.
     """
-    from sharelag.tables.lines import plain_rows
-    from sharelag.workbench import engine as engines
     from sharelag.workbench.show import window_rows
 
     if picture and (since is not None or output != "human"):
         raise click.UsageError("--picture is text of one moment: leave out --since and -o.")
-    if since is not None and options["requests"]:
-        raise click.UsageError("--requests tells who holds what at one moment: leave out --since.")
-    source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    log = requests_of(options)
-
-    def ask(source: Any) -> engines.Answer:
-        with reading_bar(source) as read:
-            return engines.windows(read, start(engine, source), moment, choice, log)
-
-    if since is None:
-        answer, source = whole_or_partial(source, ask)
-        rows = window_rows(answer.table)
-        columns = views.windows_with(log is not None)
-    else:
-        with (
-            reading_bar(source) as read,
-            engines.reading(read, start(engine, source), moment, choice, history=False) as begun,
-        ):
-            answer = engines.Answer.of(begun, engines.diff_of(begun, since))
-        rows, columns = plain_rows(answer.table), views.DIFF.columns
-    groups = groups_in(answer.table)
-    if not silent_in(source):
-        require_rows(choice, moment, groups, source, answer.rejected)
+    if since is not None:
+        if options["requests"]:
+            raise click.UsageError(
+                "--requests tells who holds what at one moment: leave out --since."
+            )
+        return print_answer("diff", output, options, before=since)
+    answered = ask("windows", options, held=picture)
+    rows = window_rows(answered.result.table)
     if picture:
-        from sharelag.metrics.holders import held_runs
         from sharelag.workbench.picture import pictures
 
-        if answer.holders is not None:
-            held = held_runs(answer.holders)
-            key = ("group_id", "topic_id", "partition")
-            rows = [row | {"held": held.get(tuple(row[n] for n in key), [])} for row in rows]
         write(pictures(rows, _painted if sys.stdout.isatty() else None))
-        write(below_table(source, output, answer.lacks))
+        write(below_table(answered.source, output, answered.result.lacks))
     else:
-        write_rows(rows, output, columns, answer, source)
-    summarise(answer, source, options["as_of"], "share partition")
-    if log is not None:
-        note_requests(log, answer.now)
-    return note_partial(source, output, answer.lacks, choice.groups - groups)
+        answered.write(output, rows, answered.result.columns)
+    return answered.note(output, "share partition")
 
 
 def _painted(text: str, colour: str) -> str:
@@ -118,8 +74,7 @@ def _painted(text: str, colour: str) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
-@click.command(cls=Command)
-@with_options(INPUT, CHOICE, OUTPUT, TIMEOUT, VERBOSE)
+@command(INPUT, CHOICE, OUTPUT, TIMEOUT, VERBOSE)
 @click.option(
     "--records",
     type=click.Choice(["state", "group", "all"]),
@@ -133,7 +88,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     A record that cannot be decoded is printed as a reject. Records name topics by their ids:
     --topic takes ids here, and applies to state records.
     """
-    from sharelag.quick.records import decoded
+    from sharelag.engine.local.records import decoded
     from sharelag.tables.lines import lines
     from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
     from sharelag.wire.group_types import group_types

@@ -8,11 +8,16 @@ that may not read them the age is interpolated.
 
 Times are record timestamps: of the producer's clock with ``message.timestamp.type=CreateTime``, of
 the broker's with ``LogAppendTime``. A record from the future has an age of 0.
+
+End offsets over time are interpolated between known ones, linearly. Before the first and after the
+last known end the end is unknown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +25,129 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import numbers
-from sharelag.metrics.ends import PARTITION, Ends, time_of
+from sharelag.metrics.columns import PARTITION, known_times, numbers, present
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Known end offsets, sorted by topic partition and time, and the topic partition of each row.
+
+    ``place`` and ``rows`` use the same numbers for topic partitions, from 0.
+    """
+
+    place: NDArray[np.int64]  # [known ends]
+    time: NDArray[np.int64]
+    end: NDArray[np.int64]  # non-decreasing within a topic partition
+    rows: NDArray[np.int64]  # [rows]
+
+    @cached_property
+    def by_time(self) -> _Steps:
+        """The numbers to look a time up by."""
+        return _number(self.place, self.time)
+
+    @cached_property
+    def by_end(self) -> _Steps:
+        """The numbers to look an end offset up by."""
+        return _number(self.place, self.end)
+
+
+def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
+    """Return the known ends of the topic partitions in a lag table, including those of its rows.
+
+    Parameters
+    ----------
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+    past_offsets : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.OFFSETS` at any moments, in any order.
+    until : int
+        Milliseconds; later ends are ignored.
+    """
+    mine, past = keys(lag, PARTITION), keys(past_offsets, PARTITION)
+    places = pc.index_in(pa.chunked_array([mine, past]), pc.unique(mine).drop_null())
+    codes = flat(places).fill_null(-1).to_numpy().astype(np.int64)
+    time, timed = _of_both(lag, past_offsets, "as_of")
+    end, ended = _of_both(lag, past_offsets, "end_offset")
+    is_past = np.arange(len(codes)) >= lag.num_rows
+    used = np.flatnonzero(timed & ended & (codes >= 0) & (~is_past | (time <= until)))
+    order = used[np.lexsort((end[used], time[used], codes[used]))]
+    return Ends(codes[order], time[order], _risen(codes[order], end[order]), codes[: lag.num_rows])
+
+
+def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Estimate when the end of each row's topic partition reached an offset.
+
+    Returns
+    -------
+    int64[rows], bool[rows]
+        Milliseconds, and whether they are known. If the end stayed there for some time, the last
+        moment of that time.
+    """
+    return _between(ends, ends.by_end, ends.end, ends.time, offset)
+
+
+def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Estimate the end offset of each row's topic partition at a time in milliseconds.
+
+    Returns
+    -------
+    int64[rows], bool[rows]
+        Offsets, and whether they are known.
+    """
+    return _between(ends, ends.by_time, ends.time, ends.end, time)
+
+
+def first_time(ends: Ends) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the first moment at which the end of each row's topic partition is known."""
+    at = np.searchsorted(ends.place, ends.rows, side="left")
+    known = at < np.searchsorted(ends.place, ends.rows, side="right")
+    return np.append(ends.time, 0)[np.where(known, at, -1)], known
+
+
+class _Steps(NamedTuple):
+    """One ascending number for (topic partition, x), so that all rows are looked up at once."""
+
+    values: NDArray[np.int64]  # of x, each once, ascending
+    numbered: NDArray[np.int64]  # [known ends]
+
+
+def _number(place: NDArray[np.int64], x: NDArray[np.int64]) -> _Steps:
+    values = np.unique(x)
+    return _Steps(values, place * (len(values) + 1) + np.searchsorted(values, x, side="right"))
+
+
+def _between(
+    ends: Ends, steps: _Steps, x: NDArray[np.int64], y: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Interpolate between the last point that is not beyond the target and the first that is."""
+    if not len(x):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+    values, numbered = steps
+    sought = ends.rows * (len(values) + 1) + np.searchsorted(values, wanted, side="right")
+    after = np.searchsorted(numbered, sought, side="right")
+    known = (after > 0) & (after < len(x))
+    after = np.where(known, after, 0)
+    before = np.maximum(after - 1, 0)
+    known &= (ends.place[before] == ends.rows) & (ends.place[after] == ends.rows)
+    share = np.where(known, wanted - x[before], 0) / np.where(known, x[after] - x[before], 1)
+    return y[before] + np.rint(share * (y[after] - y[before])).astype(np.int64), known
+
+
+def _of_both(
+    lag: Arrow, past_offsets: Arrow, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    (now, now_known), (past, past_known) = numbers(lag, name), numbers(past_offsets, name)
+    return np.concatenate([now, past]), np.concatenate([now_known, past_known])
+
+
+def _risen(place: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Raise ends that went back (an unclean election lost records) to the highest before."""
+    steps, rank = np.unique(end, return_inverse=True)
+    highest = np.maximum.accumulate(place * len(steps) + rank)
+    return np.asarray(steps[highest - place * len(steps)] if len(steps) else end)
+
 
 RECORD = "record"
 INTERPOLATED = "interpolated"
@@ -46,50 +170,29 @@ class Oldest:
 def oldest_offsets(lag: Arrow) -> pa.Table:
     """Return the offsets whose times `oldest` needs, each once.
 
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-
-    Returns
-    -------
-    pyarrow.Table
-        ``topic topic_id partition asked_offset`` of `sharelag.schemas.TIMES`.
+    They are ``topic topic_id partition asked_offset`` of `sharelag.schemas.TIMES`.
     """
     waiting = as_table(lag).filter(pc.greater(lag.column("effective_lag"), 0))
     names = ["topic", "topic_id", "partition", "effective_start_offset"]
-    distinct = waiting.select(names).group_by(names, use_threads=False).aggregate([])
+    distinct = waiting.group_by(names, use_threads=False).aggregate([])
     return distinct.select(names).rename_columns(schemas.TIMES.names[:4])
 
 
 def requested_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
     """Return the offsets an investigation looks up: oldest unfinished and first unread ones.
 
-    For compacted topics it adds a sample of the others, to see how many still have a record.
-
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-    logs : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LOGS`.
-
-    Returns
-    -------
-    pyarrow.Table
-        As `oldest_offsets`.
+    For compacted topics it adds a sample of the others, to see how many still have a record. The
+    columns are those of `oldest_offsets`.
     """
     names = schemas.TIMES.names[:4]
     place = ["topic", "topic_id", "partition"]
     table = as_table(lag)
     unread = table.filter(pc.greater(table.column("unread"), 0))
     policy = beside(keys(table, PARTITION), logs, PARTITION).column("cleanup_policy")
-    is_compacted = pc.match_substring(flat(policy).cast(pa.string()), "compact").fill_null(False)
+    is_compacted = pc.match_substring(policy.cast(pa.string()), "compact")
     compacted = table.filter(pc.and_(is_compacted, pc.greater(table.column("effective_lag"), 0)))
-    tables = [
-        oldest_offsets(table),
-        unread.select([*place, "window_end_offset"]).rename_columns(names),
-    ]
+    unread = unread.select([*place, "window_end_offset"]).rename_columns(names)
+    tables = [oldest_offsets(table), unread]
     start, end = (numbers(compacted, name)[0] for name in ("effective_start_offset", "end_offset"))
     for n in range(1, SAMPLED):
         offsets = pa.array(start + (end - start) * n // SAMPLED)
@@ -117,28 +220,19 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends, stable: Arrow | None = None) ->
     left, left_known = numbers(lag, "effective_lag")
     offset, _ = numbers(lag, "effective_start_offset")
     unfinished = left_known & (left > 0)
-    names = ["topic_id", "partition", "asked_offset"]
-    requested = keys(
-        as_table(lag).append_column("asked_offset", lag.column("effective_start_offset")), names
-    )
-    found = beside(requested, times, names)
+    requested = keys(lag, (*PARTITION, "effective_start_offset"))
+    found = beside(requested, times, (*PARTITION, "asked_offset"))
     there, has_record = numbers(found, "offset")
     timestamp, timed = numbers(found, "timestamp")
-    was_read = unfinished & flat(found.column("asked_offset")).is_valid().to_numpy(
-        zero_copy_only=False
-    )
-    (end, ended), (log_start, has_log_start) = (
-        numbers(lag, "end_offset"),
-        numbers(lag, "log_start_offset"),
-    )
+    was_read = unfinished & present(found, "asked_offset")
+    end, ended = numbers(lag, "end_offset")
+    log_start, has_log_start = numbers(lag, "log_start_offset")
     # A record beyond the end at that moment arrived later, so none was left then either.
-    only_markers = was_read & (
-        ~has_record | (there >= np.maximum(end, numbers(lag, "window_end_offset")[0]))
-    )
+    last = np.maximum(end, numbers(lag, "window_end_offset")[0])
+    only_markers = was_read & (~has_record | (there >= last))
     if stable is not None:
-        limit, limited = numbers(
-            beside(keys(lag, PARTITION), stable, PARTITION), "last_stable_offset"
-        )
+        logs = beside(keys(lag, PARTITION), stable, PARTITION)
+        limit, limited = numbers(logs, "last_stable_offset")
         only_markers &= ~(limited & ended & (limit < end))
     # Wherever a group starts that has not fetched yet: in an empty log no record is waiting.
     empty = ~left_known & ended & has_log_start & (end <= log_start)
@@ -158,12 +252,11 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends, stable: Arrow | None = None) ->
 def age_columns(found: Oldest, as_of: int) -> dict[str, pa.Array]:
     """Return the age columns of `sharelag.schemas.PROGRESS` at a moment in milliseconds."""
     source = np.where(found.interpolated, INTERPOLATED, RECORD)
+    told = found.dated | (found.unfinished & found.idle)
     age = np.where(found.idle, 0, np.maximum(as_of - found.timestamp, 0))
     return {
         "oldest_offset": pa.array(found.offset, mask=~found.unfinished),
-        "oldest_timestamp": pa.array(found.timestamp, mask=~found.dated).view(schemas.TIMESTAMP),
-        "oldest_from": pa.array(
-            source, pa.string(), mask=~(found.dated | (found.unfinished & found.idle))
-        ),
+        "oldest_timestamp": known_times(found.timestamp, found.dated),
+        "oldest_from": pa.array(source, pa.string(), mask=~told),
         "age_ms": pa.array(age, mask=~(found.dated | found.idle)),
     }

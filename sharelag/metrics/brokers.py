@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.metrics.columns import PARTITION, lists_of, table_of
 from sharelag.metrics.placement import partition_counts, state_partitions
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys, rows_by_group
+from sharelag.tables.arrow import as_table, beside, flat, keys, rows_by_group
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-_PARTITION = ("topic_id", "partition")
 #: The part of a group's lag from which on one broker leads nearly all of it.
 _NEARLY_ALL = 0.95
 
@@ -55,13 +55,13 @@ def brokers(
 
     Parameters
     ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
+    lag : Arrow
         `sharelag.schemas.LAG`.
-    offsets : pyarrow.RecordBatch or pyarrow.Table
+    offsets : Arrow
         `sharelag.schemas.OFFSETS` of the same topics, for the epochs of the leaders.
-    leaders : pyarrow.RecordBatch or pyarrow.Table
+    leaders : Arrow
         `sharelag.schemas.LEADERS` of the same topics and of the coordinators' topics.
-    nodes : pyarrow.RecordBatch or pyarrow.Table
+    nodes : Arrow
         `sharelag.schemas.NODES`.
     partitions : int, optional
         The number of partitions of the state topic, where its leaders are not known.
@@ -72,44 +72,34 @@ def brokers(
         `sharelag.schemas.BROKERS`, in the order of ``lag``. What is not known is null.
     """
     table, leaders = as_table(lag), as_table(leaders)
-    place = keys(table, _PARTITION)
-    led, ends = beside(place, leaders, _PARTITION), beside(place, offsets, _PARTITION)
+    place = keys(table, PARTITION)
+    led, ends = beside(place, leaders, PARTITION), beside(place, offsets, PARTITION)
     key = keys(table, SHARE_PARTITION)
-    counts = partition_counts(key, _size(leaders, STATE_TOPIC) or partitions)
-    places = state_partitions(key, counts)
+    places = state_partitions(key, partition_counts(key, _size(leaders, STATE_TOPIC) or partitions))
+    replicas = flat(led.column("replicas"))
+    lengths = pc.list_value_length(replicas).fill_null(0).to_numpy()
+    racks = lists_of(lengths, _racks(replicas.flatten(), nodes))
+    leader = flat(led.column("leader_id"))
     columns = {name: table.column(name) for name in table.column_names} | {
-        "leader_id": led.column("leader_id"),
-        "leader_rack": racks_of(flat(led.column("leader_id")), nodes),
-        "current_leader_epoch": pc.if_else(
-            led.column("leader_id").is_valid(), ends.column("leader_epoch"), None
-        ),
-        "replicas": led.column("replicas"),
+        "leader_id": leader,
+        "leader_rack": _racks(leader, nodes),
+        "current_leader_epoch": pc.if_else(leader.is_valid(), ends.column("leader_epoch"), None),
+        "replicas": replicas,
         "in_sync_replicas": led.column("in_sync_replicas"),
-        "racks": _racks_in_lists(flat(led.column("replicas")), nodes),
+        "racks": pc.if_else(replicas.is_valid(), racks, pa.scalar(None, racks.type)),
         "state_partition": places,
         "share_coordinator": _leader_of(STATE_TOPIC, places, leaders),
-        "group_coordinator": group_coordinators(flat(table.column("group_id")), leaders),
+        "group_coordinator": _group_coordinators(flat(table.column("group_id")), leaders),
         "as_of": led.column("as_of"),
     }
-    arrays = [columns[field.name].cast(field.type) for field in schemas.BROKERS]
-    return pa.table(arrays, schema=schemas.BROKERS)
+    return table_of(columns, schemas.BROKERS)
 
 
 def leads(brokers: Arrow) -> dict[str, Lead]:
-    """Return the broker that leads (nearly) all of a group's lag, where that says something.
+    """Return the broker that leads (nearly) all of each group's lag, where that says something.
 
     It says something of groups whose partitions have several leaders. Nothing is said of a group
     with lag in a partition without a known leader.
-
-    Parameters
-    ----------
-    brokers : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.BROKERS`.
-
-    Returns
-    -------
-    dict of str to Lead
-        By group.
     """
     table = as_table(brokers)
     leaders = table.group_by("group_id").aggregate([("leader_id", "count_distinct")])
@@ -118,11 +108,8 @@ def leads(brokers: Arrow) -> dict[str, Lead]:
         pc.greater(table.column("lag"), 0),
         pc.is_in(table.column("group_id"), flat(several.column("group_id"))),
     )
-    each = (
-        table.filter(behind)
-        .group_by(["group_id", "leader_id"])
-        .aggregate([("lag", "sum"), ("leader_rack", "max")])
-    )
+    each = table.filter(behind).group_by(["group_id", "leader_id"])
+    each = each.aggregate([("lag", "sum"), ("leader_rack", "max")])
     found = {}
     for group, rows in rows_by_group(each).items():
         most, total = max(rows, key=lambda row: row["lag_sum"]), sum(row["lag_sum"] for row in rows)
@@ -132,8 +119,7 @@ def leads(brokers: Arrow) -> dict[str, Lead]:
     return found
 
 
-def group_coordinators(groups: pa.Array, leaders: Arrow) -> pa.Array:
-    """Return the broker that coordinates each group; null where that is not known."""
+def _group_coordinators(groups: pa.Array, leaders: Arrow) -> pa.Array:
     table = as_table(leaders)
     counts = partition_counts(groups, _size(table, GROUP_TOPIC))
     return _leader_of(GROUP_TOPIC, state_partitions(groups, counts), table)
@@ -144,7 +130,7 @@ def coordinators(groups: pa.Array, leaders: Arrow, nodes: Arrow) -> pa.Array:
 
     That is ``host:port (id)``; null where it is not known, or not in the cluster.
     """
-    ids, table = group_coordinators(groups, leaders), as_table(nodes)
+    ids, table = _group_coordinators(groups, leaders), as_table(nodes)
     node = table.take(pc.index_in(ids, flat(table.column("broker_id")), skip_nulls=True))
     host, port, number = (
         flat(node.column(name)).cast(pa.string()) for name in ("host", "port", "broker_id")
@@ -152,18 +138,14 @@ def coordinators(groups: pa.Array, leaders: Arrow, nodes: Arrow) -> pa.Array:
     return pc.binary_join_element_wise(host, ":", port, " (", number, ")", "")
 
 
-def racks_of(ids: pa.Array, nodes: Arrow) -> pa.Array:
+def _racks(ids: pa.Array, nodes: Arrow) -> pa.Array:
     """Return the rack of each broker; null where it has none or is not in the cluster."""
     table = as_table(nodes)
     return flat(table.column("rack")).take(pc.index_in(ids, flat(table.column("broker_id"))))
 
 
 def replica_racks(brokers: Arrow) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Return the racks of each topic partition's replicas, each rack once, without unknown ones.
-
-    The topic partitions are given by topic id and number; ``brokers`` is
-    `sharelag.schemas.BROKERS`.
-    """
+    """Return the known racks of each topic partition (topic id, number), each rack once."""
     rows = as_table(brokers).select(["topic_id", "partition", "racks"]).to_pylist()
     return {
         (row["topic_id"], row["partition"]): tuple(
@@ -171,13 +153,6 @@ def replica_racks(brokers: Arrow) -> dict[tuple[str, int], tuple[str, ...]]:
         )
         for row in rows
     }
-
-
-def _racks_in_lists(replicas: pa.Array, nodes: Arrow) -> pa.Array:
-    racks = racks_of(replicas.flatten(), nodes)
-    lengths = pc.fill_null(pc.list_value_length(replicas), 0).to_numpy()
-    ends = [0, *lengths.cumsum()]
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), racks, mask=pc.is_null(replicas))
 
 
 def _leader_of(topic: str, partitions: pa.Array, leaders: pa.Table) -> pa.Array:

@@ -1,15 +1,22 @@
-"""Arrow columns as NumPy arrays of numbers."""
+"""Columns of Arrow as arrays of numbers and back, runs of rows, and sums over those of windows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
 
 from sharelag import schemas
+from sharelag.model import TERMINAL_STATES
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat
+from sharelag.tables.arrow import flat
 
+#: What identifies a topic partition.
+PARTITION = ("topic_id", "partition")
 #: A share partition has a separate state in each topic and partition that has records of it.
 STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
 
@@ -19,34 +26,165 @@ def numbers(table: Arrow, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool
     column = flat(table.column(name))
     if pa.types.is_timestamp(column.type):
         column = column.cast(schemas.TIMESTAMP).view(pa.int64())
-    known = column.is_valid().to_numpy(zero_copy_only=False)
-    return column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.asarray(
-        known, bool
-    )
+    values = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return values, mask(column.is_valid())
+
+
+def floats(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return a column as float64, NaN where null; times in milliseconds."""
+    values = flat(column)
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(schemas.TIMESTAMP).view(pa.int64())
+    values = values.cast(pa.float64(), safe=False)
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+
+
+def mask(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return a boolean column; null is false."""
+    return np.asarray(flat(column).fill_null(False).to_numpy(zero_copy_only=False), bool)
 
 
 def present(table: Arrow, name: str) -> NDArray[np.bool_]:
     """Return a mask of the non-null values of a column."""
-    return np.asarray(flat(table.column(name)).is_valid().to_numpy(zero_copy_only=False), bool)
+    return mask(table.column(name).is_valid())
 
 
 def bools(table: Arrow, name: str) -> NDArray[np.bool_]:
     """Return a boolean column; null is false."""
-    return np.asarray(
-        flat(table.column(name)).fill_null(False).to_numpy(zero_copy_only=False), bool
-    )
+    return mask(table.column(name))
 
 
-def begins(table: Arrow) -> NDArray[np.bool_]:
-    """Return which rows of a history are the first of their state; each state is contiguous."""
-    first = np.zeros(table.num_rows, bool)
-    first[:1] = True
-    for name in STATE:
-        codes = flat(table.column(name)).dictionary_encode().indices.fill_null(-1).to_numpy()
-        first[1:] |= codes[1:] != codes[:-1]
-    return first
+def table_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -> pa.Table:
+    """Return columns in the order and with the types of a schema.
+
+    With ``pad``, those that are not given are null; otherwise all have to be.
+    """
+    rows = len(next(iter(columns.values())))
+    empty = {field.name: pa.nulls(rows, field.type) for field in schema} if pad else {}
+    all_columns = empty | dict(columns)
+    arrays = [all_columns[field.name].cast(field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def batch_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Return the same as one batch; all columns have to be given."""
+    arrays = [flat(columns[field.name]).cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def ascending(*names: str) -> list[tuple[str, str]]:
+    """Return what `pyarrow.Table.sort_by` needs to sort by these columns."""
+    return [(name, "ascending") for name in names]
+
+
+def lists_of(counts: NDArray[Any], values: pa.Array) -> pa.ListArray:
+    """Return values as lists, so many in each."""
+    return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(counts)), pa.int32()), values)
+
+
+def first_reason(reasons: Mapping[str, NDArray[np.bool_]]) -> pa.Array:
+    """Return the first reason that applies to each row; null where none does."""
+    cases = pc.make_struct(*map(pa.array, reasons.values()))
+    return pc.case_when(cases, *map(pa.scalar, reasons), pa.scalar(None, pa.string()))
+
+
+def codes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return a number for each value of a column, of which null is one."""
+    encoded = flat(column).dictionary_encode(null_encoding="encode")
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+
+
+def changes(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which rows differ from the one before in any of these; the first row does."""
+    changed = np.ones(len(columns[0]), bool)
+    changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return changed
+
+
+def begins(table: Arrow, names: Sequence[str] = STATE) -> NDArray[np.bool_]:
+    """Return which rows are the first of their key, by default of a state in a history.
+
+    Rows of one key are contiguous.
+    """
+    return changes(*(codes(table.column(name)) for name in names))
+
+
+def each_offset(
+    first: NDArray[np.int64], last: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return every offset of some ranges, after the number of its range."""
+    length = np.maximum(last - first + 1, 0)
+    of = np.repeat(np.arange(len(first)), length)
+    return of, np.arange(len(of)) + np.repeat(first - (np.cumsum(length) - length), length)
 
 
 def known_times(values: NDArray[np.int64], known: NDArray[np.bool_]) -> pa.Array:
     """Return milliseconds as a timestamp column, null where unknown."""
     return pa.array(values, mask=~known).view(schemas.TIMESTAMP)
+
+
+TERMINAL = tuple(map(int, TERMINAL_STATES))
+
+
+class Runs:
+    """The runs of all windows, concatenated.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+        ``runs`` of `sharelag.schemas.WINDOWS`; null means no runs.
+    """
+
+    def __init__(self, column: pa.Array) -> None:
+        counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        self.at = np.concatenate([[0], np.cumsum(counts)])
+        self.window = np.repeat(np.arange(len(counts)), counts)
+        runs = pc.list_flatten(column)
+        fields = [pc.struct_field(runs, i).to_numpy(zero_copy_only=False) for i in range(3)]
+        self.first, self.end, self.state = fields[0], fields[1] + 1, fields[2]
+
+    def sum(
+        self,
+        states: tuple[int, ...],
+        low: NDArray[np.int64] | None = None,
+        end: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int64]:
+        """Count the offsets of each window in these states, in ``low <= offset < end`` if given."""
+        first = self.first if low is None else np.maximum(self.first, low[self.window])
+        last = self.end if end is None else np.minimum(self.end, end[self.window])
+        sizes = np.where(np.isin(self.state, states), np.maximum(last - first, 0), 0)
+        total = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        return np.asarray(total[self.at[1:]] - total[self.at[:-1]])
+
+
+def evenly_spaced(values: ArrayLike, most: int) -> list[int]:
+    """Sort values and choose evenly spaced ones, including the first and the last.
+
+    Parameters
+    ----------
+    values : int64[n]
+        Distinct values.
+    most : int
+        Maximum number of values.
+    """
+    ordered = np.sort(np.asarray(values, np.int64))
+    places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(np.int64)
+    return [int(ordered[place]) for place in np.unique(places)]
+
+
+#: When something happened, and where it stands in the log of requests.
+ORDER = ("timestamp", "source", "position")
+
+
+def series(
+    rows: pa.Table, by: Sequence[str], order: Sequence[str] = ORDER
+) -> tuple[pa.Table, NDArray[np.bool_]]:
+    """Sort rows of one key by time; tell which is the first of its key."""
+    table = rows.sort_by(ascending(*by, *order))
+    return table, begins(table, by)
+
+
+def integers(rows: pa.Table, name: str) -> NDArray[np.int64]:
+    """Return a column as integers, 0 where it is null; times in the column's own unit."""
+    column = flat(rows.column(name)).cast(pa.int64()).fill_null(0)
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

@@ -1,19 +1,53 @@
-"""What a dead-letter queue (KIP-1191) holds, by its headers, and which offsets were archived."""
+"""Dead-letter queues (KIP-1191): what one holds, by its headers, against the archived offsets.
+
+    state topic                      queue                          source topic
+    archived (4), archiving (3)  <-> headers __dlq.errors.*     <-> is the offset still in the log?
+
+A leader writes the state ``Archiving``, then the record of the queue, then ``Archived``, whether
+or not the second step worked; it begins again after a crash. So letters can be missing, and there
+can be two of one record. The status of an offset is
+
+* ``written``: archived, with one record in the queue;
+* ``duplicate``: with several;
+* ``marker``: with a record that has the key and the value of a transaction's marker: Kafka 4.4
+  sends these, too, when their locks expire, and nobody wrote them to be read;
+* ``missing``: archived, with none;
+* ``archiving``: on its way, ``stuck``: for longer than the patience;
+* ``passed``: in the queue; the start offset has passed it, and the records of the state topic that
+  archived it are pruned;
+* ``unexpected``: in the queue, though the group has not finished it;
+* ``unknown``: archived or in the queue, of a group with topics of which only the ids are known,
+  while letters have names: nothing tells which of them belong together;
+* ``unreadable``: a record of the queue that is not a dead letter of a share group.
+
+`redrive_arrow` plans how to send dead letters again, with commands of Kafka; nothing here sends
+anything.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag.errors import InputError
+from sharelag.metrics.columns import ascending, changes, codes, each_offset, mask, numbers, table_of
 from sharelag.model import DeliveryState
-from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, flat
-from sharelag.schemas.dead_letters import ARCHIVED_RUNS, COUNTED_LETTERS, LETTERS
+from sharelag.schemas import (
+    ARCHIVED_RUNS,
+    COUNTED_LETTERS,
+    LEDGER,
+    LETTERS,
+    REDRIVE,
+    SHARE_PARTITION,
+    Arrow,
+)
+from sharelag.tables.arrow import as_table, flat, keys
+from sharelag.tables.words import client_words, shell_word
 
 #: Headers of a record of a queue, by Kafka's ``ShareGroupDLQStateManager``.
 PREFIX = "__dlq.errors."
@@ -29,17 +63,9 @@ _ARCHIVED, _ARCHIVING = int(DeliveryState.ARCHIVED), int(DeliveryState.ARCHIVING
 
 
 def letters_arrow(raw: Arrow) -> pa.Table:
-    """Read the headers of records of a queue.
+    """Read the headers of records of a queue: `LETTERS`, one row per record.
 
-    Parameters
-    ----------
-    raw : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.dead_letters.WITH_HEADERS`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `LETTERS`, a row a record. Of a header that is there twice the last counts.
+    Of a header that is there twice the last counts.
     """
     table = as_table(raw)
     rows = table.num_rows
@@ -48,7 +74,12 @@ def letters_arrow(raw: Arrow) -> pa.Table:
     headers = pc.list_flatten(lists)
     names = pc.struct_field(headers, ["key"])
     values = pc.struct_field(headers, ["value"])
-    texts = {name: _header(names, values, parents, rows, key) for key, name in _HEADERS.items()}
+    texts: dict[str, pa.Array] = {}
+    for header, name in _HEADERS.items():
+        chosen = mask(pc.equal(names, PREFIX + header))
+        place = np.full(rows, -1, np.int64)
+        place[parents[chosen]] = np.flatnonzero(chosen)
+        texts[name] = _texts(values.take(pa.array(place, mask=place < 0)))
     key, value = flat(table.column("key")), flat(table.column("value"))
     copied = pc.or_(pc.is_valid(key), pc.is_valid(value))
     is_marker = pc.and_(
@@ -65,8 +96,7 @@ def letters_arrow(raw: Arrow) -> pa.Table:
         **texts,
     }
     for name in ("partition", "offset", "delivery_count"):
-        kind = LETTERS.field(name).type
-        columns[name] = _whole(texts[name], kind)
+        columns[name] = _whole(texts[name], LETTERS.field(name).type)
     wrong = pa.nulls(rows, pa.string())
     for key, name in _NEEDED.items():
         is_missing, is_bad = pc.is_null(texts[name]), pc.is_null(columns[name])
@@ -76,7 +106,7 @@ def letters_arrow(raw: Arrow) -> pa.Table:
     for name in _NEEDED.values():
         columns[name] = pc.if_else(is_fine, columns[name], None)
     columns["problem"] = wrong
-    return pa.table({name: columns[name] for name in LETTERS.names}).cast(LETTERS)
+    return table_of(columns, LETTERS)
 
 
 def topic_ids_of(lag: Arrow) -> dict[str, str]:
@@ -86,14 +116,14 @@ def topic_ids_of(lag: Arrow) -> dict[str, str]:
     return {name: one for name, one in zip(names, ids, strict=True) if name is not None}
 
 
-def counted_letters(
+def count_letters(
     letters: Arrow, names: Mapping[str, str], groups: frozenset[str] = frozenset()
 ) -> pa.Table:
     """Find the share partitions of letters, and put those with the same problem together.
 
     Parameters
     ----------
-    letters : pyarrow.RecordBatch or pyarrow.Table
+    letters : Arrow
         `LETTERS`.
     names : mapping of str to str
         Topic to topic id; a letter of another topic has its name, which is an id where a broker
@@ -116,33 +146,23 @@ def counted_letters(
     at = pc.index_in(topics, pa.array(list(names), pa.string()))
     ids = pc.coalesce(pa.array(list(names.values()), pa.string()).take(at), topics)
     fine = fine.append_column("topic_id", ids)
-    fine = fine.append_column("records", pa.array(np.ones(fine.num_rows, np.int64)))
+    fine = fine.append_column("records", pa.repeat(1, fine.num_rows))
     sums = (
         table.filter(pc.invert(is_fine))
         .group_by(["queue", "queue_partition", "problem"])
         .aggregate([("queue_offset", "min"), ("queue_offset", "count")])
         .rename_columns(["queue", "queue_partition", "problem", "queue_offset", "records"])
     )
-    missing = [field for field in COUNTED_LETTERS if field.name not in sums.column_names]
-    for field in missing:
-        sums = sums.append_column(field, pa.nulls(sums.num_rows, field.type))
-    parts = [fine, sums.select(COUNTED_LETTERS.names)]
-    return pa.concat_tables([part.cast(COUNTED_LETTERS) for part in parts])
+    parts = ({name: part.column(name) for name in part.column_names} for part in (fine, sums))
+    return pa.concat_tables([table_of(part, COUNTED_LETTERS, pad=True) for part in parts])
 
 
-def _header(
-    names: pa.Array, values: pa.Array, parents: NDArray[np.int64], rows: int, key: str
-) -> pa.Array:
-    """Return the last value of a header of each record; null where there is none in UTF-8."""
-    chosen = pc.equal(names, PREFIX + key).fill_null(False).to_numpy(zero_copy_only=False)
-    place = np.full(rows, -1, np.int64)
-    place[parents[chosen]] = np.flatnonzero(chosen)
-    found = values.take(pa.array(place, mask=place < 0))
+def _texts(values: pa.Array) -> pa.Array:
+    """Return values as texts, null where they are not in UTF-8."""
     try:
-        return found.cast(pa.string())
+        return values.cast(pa.string())
     except pa.ArrowInvalid:  # hostile bytes in some of them
-        texts = [_text(value) for value in found.to_pylist()]
-        return pa.array(texts, pa.string())
+        return pa.array([_text(value) for value in values.to_pylist()], pa.string())
 
 
 def _text(value: bytes | None) -> str | None:
@@ -165,7 +185,7 @@ def archived_arrow(records: Arrow) -> pa.Table:
 
     Parameters
     ----------
-    records : pyarrow.RecordBatch or pyarrow.Table
+    records : Arrow
         `sharelag.schemas.RECORDS`: all of some share partitions, in log order.
 
     Returns
@@ -200,23 +220,16 @@ def archived_arrow(records: Arrow) -> pa.Table:
             f"the state record {where[0]}:{where[1]} has a batch of {length[at]:,} offsets, more "
             "than a window can have: it is damaged, so there is no ledger of its group"
         )
-    length = np.maximum(length, 0)
-    share = codes_of([flat(rows.column(name)) for name in SHARE_PARTITION])
-    which = np.repeat(np.arange(len(first)), length)
-    offset = np.repeat(first - (np.cumsum(length) - length), length) + np.arange(len(which))
+    share = codes(keys(rows, SHARE_PARTITION))
+    which, offset = each_offset(first, last)
     # Log order is kept among equals: the last state of an offset, and since when it has it.
     is_done = state[which] == _ARCHIVED
     order = np.lexsort((np.arange(len(which)), ~is_done, offset, share[which]))
-    begins = np.ones(len(order), bool)
-    ordered = share[which][order], offset[order]
-    begins[1:] = (np.diff(ordered[0]) != 0) | (np.diff(ordered[1]) != 0)
-    chosen = order[begins]  # the first that archived it, else the first that archives it
+    # The first that archived it, else the first that archives it.
+    chosen = order[changes(share[which][order], offset[order])]
     which, offset = which[chosen], offset[chosen]
-    changes = np.ones(len(which), bool)
-    same = [share[which], which]
-    changes[1:] = np.logical_or.reduce([np.diff(one) != 0 for one in same])
-    changes[1:] |= np.diff(offset) != 1
-    starts = np.flatnonzero(changes)
+    # In a run of one batch offsets grow by 1, as rows do.
+    starts = np.flatnonzero(changes(which, offset - np.arange(len(offset))))
     ends = np.append(starts[1:], len(which)) - 1
     of = pa.array(which[starts])
     place = [flat(rows.column(name)).cast(pa.string()) for name in ("record_partition", "offset")]
@@ -231,11 +244,290 @@ def archived_arrow(records: Arrow) -> pa.Table:
     return pa.table(found).select(ARCHIVED_RUNS.names).cast(ARCHIVED_RUNS)
 
 
-def codes_of(columns: list[pa.Array]) -> NDArray[np.int64]:
-    """Return one number for each combination of values."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        values = column.dictionary_encode(null_encoding="encode")
-        more = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, codes = np.unique(codes * (len(values.dictionary) + 1) + more, return_inverse=True)
-    return codes
+REJECTED, LIMIT, EITHER, OTHER = "rejected", "delivery limit", "rejected or gap", "other"
+#: Texts of the header ``message``, by ``ShareGroupDLQManager``.
+REASONS = {
+    "Offset rejected by client.": REJECTED,
+    "Offset delivery count exceeded the threshold.": LIMIT,
+}
+#: The status where nothing tells which letters belong to an id, and its reasons: of archived
+#: offsets, and of letters.
+UNKNOWN, NO_NAME, NO_ID = "unknown", "topic's name not known", "topic's id not known"
+#: What needs somebody's attention first; what is unknown may be any of the others.
+STATUSES = (
+    *(UNKNOWN, "missing", "stuck", "unexpected", "unreadable"),
+    *("duplicate", "archiving", "written", "passed", "marker"),
+)
+_OF_LAG = ("topic", "start_offset", "effective_start_offset", "log_start_offset", "end_offset")
+_OF_RUN = (
+    *("delivery_count", "status", "reason", "letters"),
+    *("queue", "queue_partition", "copied", "retained"),
+)
+
+
+def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now: int) -> pa.Table:
+    """Compare archived offsets with the records of a queue, offset by offset.
+
+    Parameters
+    ----------
+    archived, letters, lag : Arrow
+        `ARCHIVED_RUNS` of whole share partitions; `COUNTED_LETTERS` and `sharelag.schemas.LAG` of
+        the same ones.
+    limits : Arrow
+        ``group_id delivery_limit patience_ms nameless``: the last says whether the name of any of
+        the group's topics is unknown.
+    now : int
+        The moment in milliseconds.
+
+    Returns
+    -------
+    pyarrow.Table
+        `LEDGER`, sorted by share partition and offset.
+    """
+    mine = _offsets_of(as_table(archived))
+    every = as_table(letters)
+    is_fine = pc.is_null(every.column("problem"))
+    sums = _by_offset(every.filter(is_fine))
+    place = list(SHARE_PARTITION)
+    if sums.num_rows:
+        both = mine.join(sums, [*place, "offset"], join_type="full outer")
+    else:
+        both = mine
+        for name, kind, _, _ in _SUMMED:
+            both = both.append_column(name, pa.nulls(both.num_rows, kind))
+    both = both.join(as_table(lag).select([*place, *_OF_LAG]), place)
+    both = both.join(as_table(limits), "group_id")
+    both = both.sort_by(ascending(*place, "offset")).combine_chunks()
+    unreadable = _unreadable(every.filter(pc.invert(is_fine)))
+    return pa.concat_tables([_runs(_judged(both, now)), unreadable])
+
+
+def _unreadable(letters: pa.Table) -> pa.Table:
+    names = ["queue", "queue_partition", "reason", "first_queue_offset", "letters"]
+    sums = (
+        letters.group_by(["queue", "queue_partition", "problem"])
+        .aggregate([("queue_offset", "min"), ("records", "sum")])
+        .rename_columns(names)
+        .sort_by(ascending("queue", "queue_partition"))
+    )
+    columns = {name: sums.column(name) for name in names}
+    columns["status"] = pa.repeat("unreadable", sums.num_rows)
+    return table_of(columns, LEDGER, pad=True)
+
+
+def _offsets_of(archived: pa.Table) -> pa.Table:
+    first, last = (numbers(archived, name)[0] for name in ("first_offset", "last_offset"))
+    which, offset = each_offset(first, last)
+    names = [*SHARE_PARTITION, "delivery_state", "delivery_count", "since", "record"]
+    rows = archived.select(names).take(pa.array(which))
+    return rows.append_column("offset", pa.array(offset))
+
+
+#: What is summed up of the letters of one offset: its name and type, the column, and how.
+_SUMMED = (
+    ("letters", pa.int64(), "queue_offset", "count"),
+    ("first_queue_offset", pa.int64(), "queue_offset", "min"),
+    ("last_queue_offset", pa.int64(), "queue_offset", "max"),
+    ("queue", pa.string(), "queue", "min"),
+    ("queue_partition", pa.int32(), "queue_partition", "min"),
+    ("told_count", pa.int16(), "delivery_count", "max"),
+    ("message", pa.string(), "message", "min"),
+    ("copied", pa.bool_(), "copied", "min"),
+    ("marker", pa.bool_(), "marker", "max"),
+    ("told_topic", pa.string(), "topic", "min"),
+)
+
+
+def _by_offset(letters: pa.Table) -> pa.Table:
+    by = [*SHARE_PARTITION, "offset"]
+    grouped = letters.group_by(by).aggregate([(column, how) for _, _, column, how in _SUMMED])
+    return grouped.rename_columns([*by, *(name for name, *_ in _SUMMED)])
+
+
+def _judged(both: pa.Table, now: int) -> pa.Table:
+    column = {name: flat(both.column(name)) for name in both.column_names}
+    letters = column["letters"].fill_null(0)
+    is_done = pc.equal(column["delivery_state"], _ARCHIVED).fill_null(False)
+    is_going = pc.equal(column["delivery_state"], _ARCHIVING).fill_null(False)
+    waited = pc.subtract(now, column["since"].cast(pa.int64()))
+    is_stuck = pc.greater(waited, column["patience_ms"]).fill_null(False)
+    past = pc.max_element_wise(column["start_offset"], column["effective_start_offset"])
+    is_past = pc.less(column["offset"], past).fill_null(False)
+    # An offset that the start offset has passed is finished, whatever its last known state.
+    is_going = pc.and_(is_going, pc.invert(is_past))
+    is_done = pc.or_(is_done, pc.and_(pc.is_valid(column["delivery_state"]), is_past))
+    # Letters name their topic, unless the broker did not know it either: then they have its id.
+    is_lost = pc.and_(is_done, pc.equal(letters, 0))
+    is_nameless = pc.and_(pc.is_null(column["topic"]), is_lost)
+    is_stray = pc.and_(
+        pc.equal(column["told_topic"], column["topic_id"]).fill_null(False),
+        pc.and_(pc.is_null(column["start_offset"]), column["nameless"].fill_null(False)),
+    )
+    cases = {  # the first that holds
+        UNKNOWN: pc.or_(is_nameless, is_stray),
+        "marker": column["marker"].fill_null(False),
+        "missing": is_lost,
+        "written": pc.and_(is_done, pc.equal(letters, 1)),
+        "stuck": pc.and_(is_going, is_stuck),
+        "archiving": is_going,
+        "duplicate": pc.greater(letters, 1),
+        "passed": is_past,
+    }
+    status = pc.case_when(pc.make_struct(*cases.values()), *cases, "unexpected")
+    count = pc.coalesce(column["delivery_count"], column["told_count"])
+    is_limit = pc.greater_equal(count, column["delivery_limit"])
+    inferred = pc.if_else(is_limit, LIMIT, EITHER)
+    told = pc.case_when(
+        pc.make_struct(*(pc.equal(column["message"], text) for text in REASONS)),
+        *REASONS.values(),
+        OTHER,
+    )
+    is_told = pc.and_(pc.greater(letters, 0), pc.is_valid(column["message"]))
+    inside = pc.and_(
+        pc.greater_equal(column["offset"], column["log_start_offset"]),
+        pc.less(column["offset"], column["end_offset"]),
+    )
+    reason = pc.if_else(is_stray, NO_ID, pc.if_else(is_told, told, inferred))
+    made = column | {
+        "status": status,
+        "reason": pc.if_else(is_nameless, NO_NAME, reason),
+        "delivery_count": count,
+        "topic": pc.coalesce(column["topic"], column["told_topic"]),
+        "letters": letters,
+        "retained": inside,
+    }
+    return pa.table(made)
+
+
+def _runs(rows: pa.Table) -> pa.Table:
+    """Put offsets together that follow each other with the same outcome."""
+    if not rows.num_rows:
+        return LEDGER.empty_table()
+    # In a run offsets grow by 1, as rows do.
+    offset = numbers(rows, "offset")[0] - np.arange(rows.num_rows)
+    begins = changes(offset, *(codes(rows.column(name)) for name in (*SHARE_PARTITION, *_OF_RUN)))
+    table = rows.append_column("run", pa.array(np.cumsum(begins)))
+    first = table.filter(pa.array(begins))
+    summed = {
+        "last_offset": ("offset", "max"),
+        "offsets": ("offset", "count"),
+        "letters": ("letters", "sum"),
+        "first_queue_offset": ("first_queue_offset", "min"),
+        "last_queue_offset": ("last_queue_offset", "max"),
+        "since": ("since", "min"),
+    }
+    sums = table.group_by("run").aggregate(list(summed.values())).sort_by("run")
+    columns = {name: sums.column("_".join(what)) for name, what in summed.items()}
+    columns["first_offset"] = first.column("offset")
+    columns |= {name: first.column(name) for name in LEDGER.names if name not in columns}
+    return table_of(columns, LEDGER)
+
+
+#: How many offsets fared how; records of the queue where those are not known; rows of the ledger.
+SUMS = pa.schema(
+    {"status": pa.string(), "reason": pa.string(), "offsets": pa.int64(), "rows": pa.int64()}
+)
+
+
+def sums_of(ledger: Arrow) -> pa.Table:
+    """Sum a ledger up by status and reason, as `SUMS`."""
+    table = as_table(ledger)
+    counted = pc.coalesce(table.column("offsets"), table.column("letters"))
+    table = table.select(["status", "reason"]).append_column("offsets", counted)
+    sums = table.group_by(["status", "reason"]).aggregate(
+        [("offsets", "sum"), ("offsets", "count")]
+    )
+    return sums.rename_columns(SUMS.names).cast(SUMS)
+
+
+def first_of(ledger: Arrow, most: int) -> pa.Table:
+    """Return so many rows of a ledger, those first that need attention."""
+    table = as_table(ledger)
+    place = pc.index_in(table.column("status"), pa.array(STATUSES))
+    by = ascending("place", "group_id", "topic", "partition", "first_offset")
+    order = pc.sort_indices(table.append_column("place", place), by)
+    return table.take(order.slice(0, most))
+
+
+def summary_words(sums: pa.Table) -> list[str]:
+    """Say how many offsets fared how: ``12 written (rejected 12)``."""
+    said = []
+    for status in STATUSES:
+        mine = sorted(
+            (one["reason"] or OTHER, one["offsets"])
+            for one in sums.to_pylist()
+            if one["status"] == status
+        )
+        if mine:
+            parts = ", ".join(f"{reason} {count:,}" for reason, count in mine)
+            said.append(f"{sum(count for _, count in mine):,} {status} ({parts})")
+    return said
+
+
+#: What a redrive is planned of, when nobody says otherwise.
+REDRIVEN = ("written", "duplicate", "missing", "passed")
+
+
+def redrive_arrow(
+    ledger: Arrow,
+    statuses: tuple[str, ...] = REDRIVEN,
+    server: str | None = None,
+    command_config: str | Path | None = None,
+) -> pa.Table:
+    """Plan how to send dead letters again: what still has each record, and a command that sends it.
+
+    Parameters
+    ----------
+    ledger : Arrow
+        `LEDGER`.
+    statuses : tuple of str
+        Of what.
+    server, command_config : optional
+        The address and the file of client settings in the commands.
+
+    Returns
+    -------
+    pyarrow.Table
+        `REDRIVE`. ``from`` is ``source`` where the log of the topic still has the records, else
+        ``queue`` where the queue has copies, else ``lost``. There is no command for what is lost,
+        nor for copies that other records lie between.
+
+    Raises
+    ------
+    InputError
+        A status does not exist, or there is nothing to send of it.
+    """
+    if "marker" in statuses:
+        raise InputError(
+            "there is nothing to send of markers of transactions: leave out the status marker"
+        )
+    if unknown := [name for name in statuses if name not in STATUSES]:
+        raise InputError(f"unknown status {unknown[0]!r}: choose one of {', '.join(STATUSES)}")
+    table = as_table(ledger)
+    wanted = table.filter(pc.is_in(table.column("status"), pa.array(statuses, pa.string())))
+    client = client_words(server, command_config)
+    rows = []
+    for row in wanted.to_pylist():
+        where = "source" if row["retained"] else "queue" if row["copied"] else "lost"
+        kept = {name: row[name] for name in REDRIVE.names if name in row}
+        rows.append(kept | {"from": where, "command": _command(row, where, client)})
+    return pa.Table.from_pylist(rows, schema=REDRIVE)
+
+
+def _command(row: dict[str, Any], where: str, client: list[str]) -> str | None:
+    if where == "lost" or row["topic"] is None:
+        return None
+    if where == "source":
+        place = (row["topic"], row["partition"], row["first_offset"])
+    else:
+        between = row["last_queue_offset"] - row["first_queue_offset"] + 1
+        if not between == row["letters"] == row["offsets"]:
+            return None
+        place = (row["queue"], row["queue_partition"], row["first_queue_offset"])
+    topic, partition, begin = place
+    reader = ["kafka-console-consumer.sh", *client, "--topic", topic]
+    reader += ["--partition", str(partition), "--offset", str(begin)]
+    reader += ["--max-messages", str(row["offsets"]), "--formatter-property", "print.key=true"]
+    writer = ["kafka-console-producer.sh", *client, "--topic", row["topic"]]
+    writer += ["--reader-property", "parse.key=true"]
+    return " | ".join(" ".join(map(shell_word, words)) for words in (reader, writer))

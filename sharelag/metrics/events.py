@@ -1,6 +1,7 @@
 """What happened to the share partitions of a group: resets, new leaders, archived records, members.
 
-Each event is a row that a chart can mark and people can read; of many within a step, the first
+`first_trouble` gives the first times of trouble in a span; `events_arrow` gives each
+event, a row that a chart can mark and people can read; of many within a step, the first
 stands for all, with how many there were.
 """
 
@@ -12,10 +13,94 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.signs import is_reset
+from sharelag.metrics.columns import table_of
 from sharelag.model import milliseconds
-from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, TIMESTAMP, Arrow
+from sharelag.tables.arrow import as_table, beside, flat, keys
+
+_TIMES = ("first_released", "first_archived", "first_reset", "last_finished")
+_SUMS = ("released", "archived", "finished")
+
+#: What happened to one share partition since a moment. Times are null if it did not happen.
+SIGNS = pa.schema(
+    [
+        *SHARE_PARTITION_COLUMNS,
+        *[(name, pa.int64()) for name in _SUMS],  # offsets; null where unknown
+        *[(name, TIMESTAMP) for name in _TIMES],
+        ("first_record", TIMESTAMP),
+        ("last_record", TIMESTAMP),
+        ("is_born", pa.bool_()),  # created by the first record in the span
+        # records with others possibly missing before them, or with unknown changes
+        ("missing", pa.int64()),
+    ]
+)
+
+
+def first_trouble(history: Arrow, since: datetime) -> pa.Table:
+    """Return what happened to each share partition in a span of history.
+
+    Parameters
+    ----------
+    history : Arrow
+        `sharelag.schemas.HISTORY`: all rows of some share partitions, each in log order.
+    since : datetime
+        Earlier rows are ignored.
+
+    Returns
+    -------
+    pyarrow.Table
+        `SIGNS`, one row per share partition with records in the span.
+    """
+    schemas.require(history, schemas.HISTORY, "history")
+    table = as_table(history).select(schemas.HISTORY.names).cast(schemas.HISTORY)
+    table = table.filter(pc.greater_equal(table.column("record_timestamp"), pa.scalar(since)))
+    time = table.column("record_timestamp")
+    happened = {
+        "first_released": pc.greater(table.column("released"), 0),
+        "first_archived": pc.greater(table.column("archived"), 0),
+        "first_reset": is_reset(table),
+        "last_finished": pc.greater(table.column("finished"), 0),
+    }
+    for name, where in happened.items():
+        table = table.append_column(name, pc.if_else(where.fill_null(False), time, None))
+    table = table.append_column("missing", _is_missing(table, since).cast(pa.int64()))
+    ends = [(name, "max" if name == "last_finished" else "min") for name in _TIMES]
+    spans = [("record_timestamp", "min"), ("record_timestamp", "max")]
+    sums = [(name, "sum") for name in (*_SUMS, "missing")]
+    firsts = [("replaced", "first"), ("snapshot_epoch", "first")]
+    # Threads would change the order.
+    found = table.group_by(list(SHARE_PARTITION), use_threads=False)
+    found = found.aggregate([*sums, *ends, *spans, *firsts])
+    starts = pc.equal(found.column("snapshot_epoch_first"), 0)
+    born = pc.and_(found.column("replaced_first"), starts)
+    columns = {name: found.column(name) for name in SHARE_PARTITION}
+    columns["is_born"] = born.fill_null(False)
+    columns |= {name: found.column(f"{name}_{how}") for name, how in (*sums, *ends)}
+    columns["first_record"] = found.column("record_timestamp_min")
+    columns["last_record"] = found.column("record_timestamp_max")
+    return table_of(columns, SIGNS)
+
+
+def is_reset(history: pa.Table) -> pa.ChunkedArray:
+    """Whether a state was replaced; unknown for the first remaining record of a share partition."""
+    # A share partition starts with epoch 0.
+    later = pc.greater(history.column("snapshot_epoch"), 0)
+    return pc.and_(pc.and_(history.column("replaced"), history.column("follows")), later)
+
+
+def _is_missing(history: pa.Table, begin: datetime) -> pa.ChunkedArray:
+    """Whether records may be missing before a row of the span, or its changes are unknown."""
+    later = pc.greater(history.column("record_timestamp"), pa.scalar(begin))
+    exists = pc.not_equal(history.column("record_kind"), "tombstone")
+    # Changes are unknown before the first remaining record of a share partition, and while a state
+    # is partial.
+    missing = pc.invert(pc.and_(history.column("follows"), history.column("from_snapshot")))
+    # Without a start offset nothing was fetched yet, so replacing the state releases nothing.
+    counts = pc.and_not(history.column("start_offset").is_valid(), history.column("replaced"))
+    changes = pc.and_(history.column("released").is_valid(), history.column("archived").is_valid())
+    found = pc.or_(missing, pc.and_not(counts, changes))
+    return pc.and_(pc.and_(later, exists), found).fill_null(False)
+
 
 ARCHIVED, NEW_LEADER, RESET = "records archived", "new leader", "reset"
 JOINED, DEPARTED, EMPTIED = "member joined", "member left", "last member left"
@@ -28,7 +113,7 @@ def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
 
     Parameters
     ----------
-    history : pyarrow.RecordBatch or pyarrow.Table
+    history : Arrow
         `sharelag.schemas.HISTORY`: all rows of some share partitions, each in log order.
     since : datetime
         Earlier rows are ignored.
@@ -45,26 +130,20 @@ def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
     epoch = flat(table.column("leader_epoch"))
     before = pa.concat_arrays([pa.nulls(min(len(table), 1), epoch.type), epoch[: len(table) - 1]])
     table = table.append_column(_BEFORE, before)
-    later = pc.greater_equal(table.column("record_timestamp"), pa.scalar(since))
-    table = table.filter(later)
+    table = table.filter(pc.greater_equal(table.column("record_timestamp"), pa.scalar(since)))
     archived = pc.greater(table.column("archived"), 0)
     found = [
         _rows(table, archived, ARCHIVED, every, "archived"),
-        _rows(table, table.column("leader_changed"), NEW_LEADER, every, epochs=True),
+        _rows(table, table.column("leader_changed"), NEW_LEADER, every),
         _rows(table, is_reset(table), RESET, every),
     ]
     return pa.concat_tables(found)
 
 
-def with_leaders(events: pa.Table, brokers: pa.Table) -> pa.Table:
+def add_leaders(events: pa.Table, brokers: pa.Table) -> pa.Table:
     """Return events with the broker of each new leader that leads still, by its epoch.
 
-    Parameters
-    ----------
-    events : pyarrow.Table
-        `sharelag.schemas.EVENTS`.
-    brokers : pyarrow.Table
-        `sharelag.schemas.BROKERS`: who leads now. Of earlier leaders nothing keeps the broker.
+    ``brokers`` says who leads now: of earlier leaders nothing keeps the broker.
     """
     now = beside(keys(events, SHARE_PARTITION), brokers, SHARE_PARTITION)
     leads = pc.equal(events.column("leader_epoch"), now.column("current_leader_epoch"))
@@ -76,36 +155,30 @@ def with_leaders(events: pa.Table, brokers: pa.Table) -> pa.Table:
 def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
     """Return when members joined and left, and groups lost their last one, since a moment.
 
-    Parameters
-    ----------
-    members, groups : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.MEMBERS` and `sharelag.schemas.GROUPS`. Of members that have left Kafka
-        keeps a while that they are gone, and not when they joined.
-    since : datetime
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.EVENTS`.
+    Of members that have left Kafka keeps a while that they are gone, and not when they joined. The
+    result is `sharelag.schemas.EVENTS`.
     """
+    lists = flat(groups.column("departures"))
+    departures = pa.table(
+        {
+            "group_id": flat(groups.column("group_id")).take(pc.list_parent_indices(lists)),
+            "member_id": pc.struct_field(lists.flatten(), "member_id"),
+            "left": pc.struct_field(lists.flatten(), "left_ms").cast(schemas.TIMESTAMP),
+        }
+    )
     found = [
         _of_groups(members, "joined", JOINED, since),
-        _of_groups(_departures(groups), "left", DEPARTED, since),
+        _of_groups(departures, "left", DEPARTED, since),
         _of_groups(groups, "emptied", EMPTIED, since),
     ]
     return pa.concat_tables(found)
 
 
 def _rows(
-    table: pa.Table,
-    where: Arrow,
-    event: str,
-    every: timedelta,
-    count: str | None = None,
-    epochs: bool = False,
+    table: pa.Table, where: Arrow, event: str, every: timedelta, count: str | None = None
 ) -> pa.Table:
     """The rows where something happened, many within a step as one."""
-    chosen = table.filter(where.fill_null(False))
+    chosen = table.filter(where)
     times = flat(chosen.column("record_timestamp")).cast(pa.int64())
     step = pc.divide(times, max(round(every / timedelta(milliseconds=1)), 1))
     chosen = chosen.append_column(_STEP, step)
@@ -116,25 +189,12 @@ def _rows(
     )
     columns = {name: sums.column(name) for name in SHARE_PARTITION}
     columns["happened_at"] = sums.column("record_timestamp_min")
-    columns["event"] = pa.repeat(pa.scalar(event), len(sums))
+    columns["event"] = pa.repeat(event, len(sums))
     columns["occurrences"] = sums.column("_".join(summed[0]))
-    if epochs:
+    if event == NEW_LEADER:
         columns[_BEFORE] = sums.column(f"{_BEFORE}_first")
         columns["leader_epoch"] = sums.column("leader_epoch_last")
-    return _conformed(columns, len(sums))
-
-
-def _departures(groups: Arrow) -> pa.Table:
-    """A row for each member that left: its group, its id, and when."""
-    lists = flat(groups.column("departures"))
-    each = lists.flatten()
-    return pa.table(
-        {
-            "group_id": flat(groups.column("group_id")).take(pc.list_parent_indices(lists)),
-            "member_id": pc.struct_field(each, "member_id"),
-            "left": pc.struct_field(each, "left_ms").cast(schemas.TIMESTAMP),
-        }
-    )
+    return table_of(columns, schemas.EVENTS, pad=True)
 
 
 def _of_groups(table: Arrow, time: str, event: str, since: datetime) -> pa.Table:
@@ -144,17 +204,5 @@ def _of_groups(table: Arrow, time: str, event: str, since: datetime) -> pa.Table
     columns = {"group_id": rows.column("group_id"), "happened_at": rows.column(time)}
     if "member_id" in rows.schema.names:
         columns["member_id"] = rows.column("member_id")
-    columns["event"] = pa.repeat(pa.scalar(event), len(rows))
-    columns["occurrences"] = pa.repeat(pa.scalar(1), len(rows))
-    return _conformed(columns, len(rows))
-
-
-def _conformed(columns: dict[str, pa.ChunkedArray], rows: int) -> pa.Table:
-    """Columns as `sharelag.schemas.EVENTS`; null where there are none."""
-    arrays = [
-        flat(columns[field.name]).cast(field.type)
-        if field.name in columns
-        else pa.nulls(rows, field.type)
-        for field in schemas.EVENTS
-    ]
-    return pa.Table.from_arrays(arrays, schema=schemas.EVENTS)
+    columns |= {"event": pa.repeat(event, len(rows)), "occurrences": pa.repeat(1, len(rows))}
+    return table_of(columns, schemas.EVENTS, pad=True)

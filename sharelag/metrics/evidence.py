@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.schemas.requests import HOLDERS
-from sharelag.tables import views
+from sharelag.metrics.load_per_item import count_stateless
+from sharelag.schemas import HOLDERS
+from sharelag.tables import gaps, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import moment
+from sharelag.wire.placement import missing_in_words
 
 ISOLATION = "share.isolation.level"
 
@@ -56,8 +58,8 @@ class Evidence(Displayable):
     SOURCE: ClassVar[str] = "a workbench"
 
     @cached_property
-    def facts(self) -> dict[timedelta | None, Any]:
-        """The `sharelag.metrics.facts.Facts` of this evidence, by patience."""
+    def cause_inputs(self) -> dict[timedelta | None, Any]:
+        """The `sharelag.metrics.causes.CauseInputs` of this evidence, by patience."""
         return {}
 
     @cached_property
@@ -77,6 +79,41 @@ class Evidence(Displayable):
             source=f"{self.SOURCE}, {self.engine} engine",
             means=views.EVIDENCE.means,
         )
+
+    def unknown(self, is_past: bool, generation: int | None = None) -> tuple[str, ...]:
+        """Say what is not known of all of it.
+
+        Parameters
+        ----------
+        is_past : bool
+            Whether it is of another moment than the last.
+        generation : int, optional
+            As those of which design records were tried.
+        """
+        of_now = (
+            "settings, retention and last stable offsets of that moment; those of now are taken"
+        )
+        return (
+            *gaps.of_rejected(self.rejected, generation),
+            *self.unknown_groups(),
+            *gaps.of_settings(self.settings),
+            *((of_now,) if is_past else ()),
+            *self.missing_records(),
+        )
+
+    def missing_records(self) -> tuple[str, ...]:
+        """Say which records of the state topic are missing."""
+        if self.lag_only:
+            return gaps.of_missing(self.gaps.num_rows, 0)
+        stateless = count_stateless(self.groups, self.windows)
+        return gaps.of_missing(self.gaps.num_rows, stateless, missing_in_words(self.windows))
+
+    def unknown_groups(self) -> tuple[str, ...]:
+        """Say what is not known of groups without records, and of ends without leaders."""
+        if self.lag_only:  # which asks for neither
+            return ()
+        unread = (gaps.NO_RECORDS,) if self.lag.num_rows and not self.groups.num_rows else ()
+        return unread + gaps.of_leaderless(self.brokers)
 
     @property
     def reads_committed(self) -> frozenset[str]:

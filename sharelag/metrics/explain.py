@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +13,11 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.brokers import leads
-from sharelag.metrics.causes import CAUSES, OF_GROUP, Cause
+from sharelag.metrics.causes import CAUSES, OF_GROUP, Cause, Found, known_causes
+from sharelag.metrics.causes.inputs import Bools, CauseInputs, texts
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.facts import Bools, Facts, texts
-from sharelag.metrics.finders import Found
 from sharelag.metrics.holders import held_by, lines_of_places
-from sharelag.metrics.in_flight import measured_by
-from sharelag.metrics.known_causes import known_causes
+from sharelag.metrics.measured import measured_by
 from sharelag.model import milliseconds
 from sharelag.tables.level import rank
 from sharelag.tables.words import shell_word
@@ -67,23 +64,15 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
     InputError
         The cause of an installed package cannot be used; the message names the package.
     """
-    return _ranked(Facts.of(evidence, patience))
+    return _ranked(CauseInputs.of(evidence, patience))
 
 
 def suspected(evidence: Evidence, patience: timedelta | None = None) -> dict[str, Suspicion]:
     """Return what will be the cause of a group's lag if it goes on, the most severe of each group.
 
-    Parameters
-    ----------
-    evidence, patience
-        As for `explain`.
-
-    Returns
-    -------
-    dict of str to Suspicion
-        By group; only of groups without a cause.
+    By group, and only of groups without a cause; parameters as for `explain`.
     """
-    facts = Facts.of(evidence, patience)
+    facts = CauseInputs.of(evidence, patience)
     known = set(_ranked(facts).column("group_id").to_pylist())
     found: dict[str, Suspicion] = {}
     if known == set(facts.groups):
@@ -94,7 +83,7 @@ def suspected(evidence: Evidence, patience: timedelta | None = None) -> dict[str
     return found
 
 
-def _suspicion(row: dict[str, Any], facts: Facts) -> Suspicion:
+def _suspicion(row: dict[str, Any], facts: CauseInputs) -> Suspicion:
     of_group = facts.groups == row["group_id"]
     patience, mine = float(facts.patience[of_group][0]), of_group & facts.behind
     since = np.nan if row["since"] is None else facts.now - milliseconds(row["since"])
@@ -103,7 +92,7 @@ def _suspicion(row: dict[str, Any], facts: Facts) -> Suspicion:
     return Suspicion(row["cause"], lasted if lasted < patience else None, patience)
 
 
-def _ranked(facts: Facts) -> pa.RecordBatch:
+def _ranked(facts: CauseInputs) -> pa.RecordBatch:
     causes = known_causes()
     if causes != CAUSES:
         return _rank(facts, causes)  # those of packages may find something else next time
@@ -113,7 +102,7 @@ def _ranked(facts: Facts) -> pa.RecordBatch:
     return kept[key]
 
 
-def _rank(facts: Facts, causes: Sequence[Cause]) -> pa.RecordBatch:
+def _rank(facts: CauseInputs, causes: Sequence[Cause]) -> pa.RecordBatch:
     evidence = facts.evidence
     found = {cause.name: cause.find(facts) for cause in causes}
     explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in causes}
@@ -125,14 +114,13 @@ def _rank(facts: Facts, causes: Sequence[Cause]) -> pa.RecordBatch:
         )
         for name in cause.includes & explained.keys():  # those of packages may not be installed
             explained[name] |= most
-    said = _Said(evidence)
-    rows = [
-        row
+    applies = [
+        (cause, rows)
         for cause in causes
-        for row in _rows(
-            facts, cause, found[cause.name], found[cause.name].where & ~explained[cause.name], said
-        )
+        for rows in _by_topic(facts, found[cause.name].where & ~explained[cause.name])
     ]
+    said = _Said.of(evidence) if applies else _Said({}, {}, {})
+    rows = [_row(evidence.lag, cause, found[cause.name], where, said) for cause, where in applies]
     order = {cause.name: place for place, cause in enumerate(causes)}
     rows.sort(
         key=lambda row: (
@@ -149,40 +137,27 @@ def _rank(facts: Facts, causes: Sequence[Cause]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schemas.CAUSES)
 
 
-class _Said:
-    """What is said of share partitions and groups whatever the cause, each found when needed."""
+class _Said(NamedTuple):
+    """Sentences about share partitions and groups, whatever the cause."""
 
-    def __init__(self, evidence: Evidence) -> None:
-        self._evidence = evidence
+    holders: dict[tuple[Any, ...], str]  # who holds offsets of each share partition
+    measured: dict[tuple[Any, ...], str]  # what brokers measured of it
+    led: dict[str, str]  # the broker that leads nearly all lag of each group
 
-    @cached_property
-    def holders(self) -> dict[tuple[Any, ...], str]:
-        """Who holds offsets of each share partition."""
-        return held_by(self._evidence.holders)
-
-    @cached_property
-    def measured(self) -> dict[tuple[Any, ...], str]:
-        """What brokers measured of each share partition."""
-        return measured_by(self._evidence.measured)
-
-    @cached_property
-    def led(self) -> dict[str, str]:
-        """The broker that leads nearly all lag of each group."""
-        found = leads(self._evidence.brokers).items()
-        return {group: lead.evidence() for group, lead in found}
+    @classmethod
+    def of(cls, evidence: Evidence) -> _Said:
+        led = {group: lead.evidence() for group, lead in leads(evidence.brokers).items()}
+        return cls(held_by(evidence.holders), measured_by(evidence.measured), led)
 
 
-def _rows(
-    facts: Facts, cause: Cause, found: Found, where: Bools, said: _Said
-) -> list[dict[str, Any]]:
-    """Return one row for each group and topic to which a cause applies."""
+def _by_topic(facts: CauseInputs, where: Bools) -> list[NDArray[np.int64]]:
+    """Return the rows to which a cause applies, together those of one group and topic."""
     hit = np.flatnonzero(where)
     if not len(hit):
         return []
-    codes = facts.topic_of_group[hit]
-    order = np.argsort(codes, kind="stable")
-    together = np.split(hit[order], np.flatnonzero(np.diff(codes[order])) + 1)
-    return [_row(facts.evidence.lag, cause, found, rows, said) for rows in together]
+    topics = facts.topic_of_group[hit]
+    order = np.argsort(topics, kind="stable")
+    return np.split(hit[order], np.flatnonzero(np.diff(topics[order])) + 1)
 
 
 def _row(
@@ -200,12 +175,11 @@ def _row(
         if not np.isnan(values[worst])
     }
     named = lag.column("partition").take(pa.array(rows[:_NAMED])).to_pylist()
-    where = {
-        "partitions": ",".join(map(str, named)) + (",..." if len(rows) > _NAMED else ""),
-    }
+    where = {"partitions": ",".join(map(str, named)) + (",..." if len(rows) > _NAMED else "")}
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
     share_partition = (group, topic_id, partition)
-    if said.holders and (lines := lines_of_places(_places(lag, rows), said.holders)):
+    places = lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(rows))
+    if said.holders and (lines := lines_of_places(places.to_pylist(), said.holders)):
         words["held_by"] = said.holders[share_partition] if len(rows) == 1 else "; ".join(lines)
     if share_partition in said.measured:
         words["measured"] = said.measured[share_partition]
@@ -227,10 +201,3 @@ def _row(
         "advice": cause.advice.replace(OF_GROUP, f"--group {shell_word(group)}"),
         "evidence": [{"name": name, "value": value} for name, value in [*where.items(), *shown]],
     }
-
-
-def _places(lag: pa.Table, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Return share partitions by name."""
-    names = ["group_id", "topic", "topic_id", "partition"]
-    places: list[dict[str, Any]] = lag.select(names).take(pa.array(rows)).to_pylist()
-    return places

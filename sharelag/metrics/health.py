@@ -2,23 +2,30 @@
 
 Counts of parts of the topic add up, in any order: `health_counts` of each part, `combine` of
 several, `health_arrow` of all. Each record must be in exactly one part.
+
+`snapshots_arrow` gives the last snapshot of each share partition: what a new coordinator begins
+with. The drafts call it a checkpoint, and its offset the share checkpoint offset (KIP-932,
+"Recovering share-partition state and interactions with log cleaning").
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.metrics.columns import STATE, ascending, batch_of, begins, mask, present, table_of
 from sharelag.metrics.placement import Partitions, partition_counts, state_partitions
 from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, flat, one_batch
-from sharelag.schemas.arrow import keys as texts
+from sharelag.tables.arrow import as_table, flat
+from sharelag.tables.arrow import keys as texts
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import TODAY
@@ -46,19 +53,17 @@ _RECORDS = [name for names in _OF_A_KIND for name in names]
 _OF_ANY = {"tombstone", "tombstone of an update", UNKNOWN_TAGS}
 _STATE_PARTITION = ["topic", "partition"]
 _SHARE_PARTITION = ["group_id", "topic_id", "share_partition"]
-#: Aggregate by column; rows of share partitions and rows of a whole state partition use different
+#: How columns are summed up; rows of share partitions and of a whole state partition have different
 #: ones.
 _TOTALS = dict.fromkeys(
     ["rows", "bytes", "rejects", "finished", *_RECORDS, *OLDER, "unknown_tags"], "sum"
 )
-_RANGES = {
-    "first_offset": "min",
-    "last_offset": "max",
-    "first_timestamp": "min",
-    "last_timestamp": "max",
-}
-_LASTS = dict.fromkeys(["last_snapshot", "last_tombstone", "last_state"], "max")
-_AGGREGATES = _TOTALS | _RANGES | _LASTS
+_AGGREGATES = (
+    _TOTALS
+    | dict.fromkeys(["first_offset", "first_timestamp"], "min")
+    | dict.fromkeys(["last_offset", "last_timestamp"], "max")
+    | dict.fromkeys(["last_snapshot", "last_tombstone", "last_state"], "max")
+)
 
 #: The counts: one row per share partition, and one with null keys for the whole state partition.
 COUNTS = pa.schema(
@@ -88,11 +93,11 @@ def health_arrow(
 
     Parameters
     ----------
-    counts : pyarrow.RecordBatch or pyarrow.Table
+    counts : Arrow
         `COUNTS` of every part of the topic, concatenated or combined.
     partitions : int, mapping of topic to int, or None
         The number of partitions of the topic; without it misplaced records are unknown.
-    history : pyarrow.RecordBatch or pyarrow.Table, optional
+    history : Arrow, optional
         `sharelag.schemas.HISTORY` of the same records; without it finished offsets are unknown.
 
     Returns
@@ -112,25 +117,16 @@ def health_arrow(
         table = pa.concat_tables([table, finished_counts(history)])
     summed = _by_state_partition(_judged(combine(table), partitions))
     seen = summed.filter(pc.greater(summed.column("rows"), 0))
-    return _health(seen).sort_by([(name, "ascending") for name in _STATE_PARTITION])
+    return _health(seen).sort_by(ascending(*_STATE_PARTITION))
 
 
 def health_counts(
     raw: Arrow, generation: int | None = None, kafka_version: Told = None
 ) -> pa.Table:
-    """Count one part of the state topic.
+    """Count one part of the state topic, as `COUNTS`.
 
-    Parameters
-    ----------
-    raw : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RAW`; records of other topics are ignored.
-    generation, kafka_version
-        As for `sharelag.wire.decode_arrow`.
-
-    Returns
-    -------
-    pyarrow.Table
-        `COUNTS`.
+    ``raw`` is `sharelag.schemas.RAW`, of which records of other topics are ignored; the others as
+    for `sharelag.wire.decode_arrow`.
     """
     chosen = of_state(raw, generation)
     records, rejects, _ = decode_arrow(chosen, STATE_TOPIC, generation, kafka_version)
@@ -157,41 +153,30 @@ def gather(
 
 def finished_counts(history: Arrow) -> pa.Table:
     """Return the offsets finished by the records of each state partition, as `COUNTS`."""
-    places = {"topic": "record_topic", "partition": "record_partition"}
-    chosen = {name: flat(history.column(source)) for name, source in places.items()}
-    summed = _aggregated(
-        _counts(chosen | {"finished": flat(history.column("finished"))}), _STATE_PARTITION
-    )
-    return _counts({name: flat(summed.column(name)) for name in (*_STATE_PARTITION, "finished")})
-
-
-# ---- counting ------------------------------------------------------------------------------------
+    columns = {"topic": "record_topic", "partition": "record_partition", "finished": "finished"}
+    counts = _counts({name: history.column(of) for name, of in columns.items()})
+    summed = _aggregated(counts, _STATE_PARTITION)
+    return _counts({name: summed.column(name) for name in columns})
 
 
 def _sizes(raw: Arrow) -> pa.Table:
-    offset, moment = (
-        flat(raw.column("offset")),
-        possible_times(flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False)),
-    )
-    lengths = [
+    offset = flat(raw.column("offset"))
+    moment = possible_times(flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False))
+    key, value = (
         pc.binary_length(flat(raw.column(name))).fill_null(0).cast(pa.int64())
         for name in ("key", "value")
-    ]
+    )
     return _counts(
-        {name: flat(raw.column(name)) for name in _STATE_PARTITION}
-        | {"rows": _ones(len(offset)), "bytes": pc.add(*lengths)}
-        | {
-            "first_offset": offset,
-            "last_offset": offset,
-            "first_timestamp": moment,
-            "last_timestamp": moment,
-        }
+        {name: raw.column(name) for name in _STATE_PARTITION}
+        | {"rows": pa.repeat(1, len(offset)), "bytes": pc.add(key, value)}
+        | dict.fromkeys(("first_offset", "last_offset"), offset)
+        | dict.fromkeys(("first_timestamp", "last_timestamp"), moment)
     )
 
 
 def _rejects(rejects: pa.RecordBatch) -> pa.Table:
     place = {"topic": rejects.column("topic"), "partition": rejects.column("record_partition")}
-    return _counts(place | {"rejects": _ones(rejects.num_rows)})
+    return _counts(place | {"rejects": pa.repeat(1, rejects.num_rows)})
 
 
 def _records(records: pa.RecordBatch) -> pa.Table:
@@ -199,86 +184,56 @@ def _records(records: pa.RecordBatch) -> pa.Table:
     update = pc.equal(records.column("record_type"), 1)
     counted = pc.is_valid(records.column("delivery_complete_count"))
     state = pc.invert(tombstone)
-    snapshot = pc.and_(state, pc.invert(update))
-    removal = pc.and_(tombstone, pc.invert(update))
-    today = pc.is_null(records.column("generation"))
+    snapshot, change = pc.and_not(state, update), pc.and_(state, update)
+    removal = pc.and_not(tombstone, update)
     kinds = {
-        "snapshots": pc.and_(snapshot, pc.invert(counted)),
+        "snapshots": pc.and_not(snapshot, counted),
         "snapshots_with_count": pc.and_(snapshot, counted),
-        "updates": pc.and_(pc.and_(state, update), pc.invert(counted)),
-        "updates_with_count": pc.and_(pc.and_(state, update), counted),
+        "updates": pc.and_not(change, counted),
+        "updates_with_count": pc.and_(change, counted),
         "tombstones": removal,
         "update_tombstones": pc.and_(tombstone, update),
     }
-    kinds = {name: pc.and_(mask, today) for name, mask in kinds.items()} | {
-        "unknown_tags": pc.greater(pc.list_value_length(records.column("unknown_tags")), 0),
-        **_older(records.column("generation"), snapshot, pc.and_(state, update), tombstone),
-    }
+    generation = records.column("generation")
+    kinds = {name: pc.and_(where, pc.is_null(generation)) for name, where in kinds.items()}
+    kinds["unknown_tags"] = pc.greater(pc.list_value_length(records.column("unknown_tags")), 0)
+    if generation.null_count < len(generation):
+        older = generation.is_valid()
+        kinds |= {
+            "older_snapshots": pc.and_(snapshot, older),
+            "older_updates": pc.and_(change, older),
+            "older_tombstones": pc.and_(tombstone, older),
+        }
+        for number, name in enumerate(OLDER):
+            kinds[name] = pc.equal(generation, number).fill_null(False)
     lasts = {"last_snapshot": snapshot, "last_tombstone": removal, "last_state": state}
-    nothing = pa.scalar(None, pa.int64())
     return _counts(
         {"topic": records.column("topic"), "partition": records.column("record_partition")}
         | {"group_id": records.column("group_id"), "topic_id": records.column("topic_id")}
         | {"share_partition": records.column("partition")}
-        | {name: mask.cast(pa.int64()) for name, mask in kinds.items()}
-        | {name: pc.if_else(mask, offset, nothing) for name, mask in lasts.items()}
+        | {name: where.cast(pa.int64()) for name, where in kinds.items()}
+        | {name: pc.if_else(where, offset, None) for name, where in lasts.items()}
     )
-
-
-def _older(
-    generation: pa.Array, snapshot: pa.Array, update: pa.Array, tombstone: pa.Array
-) -> dict[str, pa.Array]:
-    if generation.null_count == len(generation):
-        return {}
-    older = generation.is_valid()
-    return {
-        name: pc.equal(generation, number).fill_null(False) for number, name in enumerate(OLDER)
-    } | {
-        "older_snapshots": pc.and_(snapshot, older),
-        "older_updates": pc.and_(update, older),
-        "older_tombstones": pc.and_(tombstone, older),
-    }
-
-
-def _ones(count: int) -> pa.Array:
-    return pa.array(np.ones(count, np.int64))
 
 
 def _counts(columns: dict[str, pa.Array]) -> pa.Table:
     """Return `COUNTS` with some columns; the others do not apply to these rows."""
-    count = len(next(iter(columns.values())))
-    arrays = [columns.get(field.name, pa.nulls(count)).cast(field.type) for field in COUNTS]
-    return pa.Table.from_arrays(arrays, schema=COUNTS)
+    return table_of(columns, COUNTS, pad=True)
 
 
 def _aggregated(table: pa.Table, by: list[str], more: Mapping[str, str] | None = None) -> pa.Table:
     wanted = _AGGREGATES | dict(more or {})
     known = pc.ScalarAggregateOptions(min_count=1)
     # One thread, so that "first" is the value of the first row.
-    grouped = table.group_by(by, use_threads=False).aggregate(
-        [(name, how, known) for name, how in wanted.items()]
-    )
-    return grouped.rename_columns(
-        {f"{name}_{how}": name for name, how in wanted.items()} | {name: name for name in by}
-    )
-
-
-# ---- judging -------------------------------------------------------------------------------------
-
-_JUDGED = {
-    "share_partitions": "sum",
-    "misplaced": "sum",
-    "needed_from": "min",
-    "pinned_by": "first",
-}
+    columns = [(name, how, known) for name, how in wanted.items()]
+    return table.group_by(by, use_threads=False).aggregate(columns).rename_columns([*by, *wanted])
 
 
 def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
     """Add per share partition: alive, needed from, misplaced. Sort by what is needed."""
-    nothing = pa.scalar(None, pa.int64())
     removed = table.column("last_tombstone").fill_null(-1)
     snapshot = table.column("last_snapshot")
-    needed = pc.if_else(pc.greater(snapshot, removed), snapshot, nothing)
+    needed = pc.if_else(pc.greater(snapshot, removed), snapshot, None)
     alive = pc.greater(table.column("last_state"), removed).fill_null(False).cast(pa.int64())
     key = texts(table, _SHARE_PARTITION)
     belongs = state_partitions(key, partition_counts(flat(table.column("topic")), partitions))
@@ -286,9 +241,9 @@ def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
     misplaced = pc.if_else(pc.equal(belongs, flat(table.column("partition"))), 0, records)
     columns = {
         "share_partitions": alive,
-        "misplaced": pc.if_else(pc.is_valid(key), misplaced, nothing),
+        "misplaced": pc.if_else(pc.is_valid(key), misplaced, None),
         "needed_from": needed,
-        "pinned_by": pc.if_else(flat(pc.is_valid(needed)), key, pa.scalar(None, pa.string())),
+        "pinned_by": pc.if_else(flat(pc.is_valid(needed)), key, None),
     }
     for name, column in columns.items():
         table = table.append_column(name, column)
@@ -296,34 +251,27 @@ def _judged(table: pa.Table, partitions: Partitions) -> pa.Table:
 
 
 def _by_state_partition(judged: pa.Table) -> pa.Table:
-    summed = _aggregated(judged, _STATE_PARTITION, _JUDGED)
+    judgements = {"share_partitions": "sum", "misplaced": "sum"}
+    judgements |= {"needed_from": "min", "pinned_by": "first"}
+    summed = _aggregated(judged, _STATE_PARTITION, judgements)
     # If no share partition is left, only the last tombstone is needed.
     needed = pc.coalesce(summed.column("needed_from"), summed.column("last_tombstone"))
     return summed.set_column(summed.column_names.index("needed_from"), "needed_from", needed)
 
 
 def _total(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
-    total = table.column(names[0]).fill_null(0)
-    for name in names[1:]:
-        total = pc.add(total, table.column(name).fill_null(0))
-    return total
+    return reduce(pc.add, (table.column(name).fill_null(0) for name in names))
 
 
 def _health(summed: pa.Table) -> pa.RecordBatch:
     snapshots, updates, tombstones = (_total(summed, names) for names in _OF_A_KIND)
     first, end = summed.column("first_offset"), pc.add(summed.column("last_offset"), 1)
     # Between control records of a user's topic are the user's records, which are not counted.
-    missing = pc.if_else(
-        topic_mask(summed, STATE_TOPIC),
-        pc.subtract(pc.subtract(end, first), summed.column("rows")),
-        pa.scalar(None, pa.int64()),
-    )
-    below = pc.max_element_wise(
-        pc.subtract(summed.column("needed_from"), first), 0, skip_nulls=False
-    )
-    columns = {
-        name: summed.column(name) for name in schemas.HEALTH.names if name in summed.column_names
-    } | {
+    missing = pc.subtract(pc.subtract(end, first), summed.column("rows"))
+    missing = pc.if_else(topic_mask(summed, STATE_TOPIC), missing, None)
+    above = pc.subtract(summed.column("needed_from"), first)
+    below = pc.max_element_wise(above, 0, skip_nulls=False)
+    columns = {name: summed.column(name) for name in summed.column_names} | {
         "end_offset": end,
         "records": _total(summed, _RECORDS),
         "snapshots": snapshots,
@@ -334,40 +282,30 @@ def _health(summed: pa.Table) -> pa.RecordBatch:
         "missing": missing,
         "updates_per_snapshot": _ratio(updates, snapshots),
         "bytes_per_finished": _ratio(summed.column("bytes"), summed.column("finished")),
-        "prunable": pc.if_else(pc.equal(missing, 0), below, pa.scalar(None, pa.int64())),
+        "prunable": pc.if_else(pc.equal(missing, 0), below, None),
         "generations": _generations(summed),
     }
-    arrays = [columns[field.name].cast(field.type) for field in schemas.HEALTH]
-    return one_batch(pa.Table.from_arrays(arrays, schema=schemas.HEALTH))
+    return batch_of(columns, schemas.HEALTH)
 
 
 def _ratio(part: pa.ChunkedArray, whole: pa.ChunkedArray) -> pa.ChunkedArray:
-    some = pc.if_else(pc.greater(whole, 0), whole, pa.scalar(None, pa.int64())).cast(pa.float64())
-    return pc.divide(part.cast(pa.float64()), some)
+    some = pc.if_else(pc.greater(whole, 0), whole, None)
+    return pc.divide(part.cast(pa.float64()), some.cast(pa.float64()))
 
 
 def _generations(summed: pa.Table) -> pa.ChunkedArray:
-    names = KINDS | {"unknown_tags": UNKNOWN_TAGS}
-    kinds = summed.select([*names, *OLDER]).to_pylist()
-    return pa.chunked_array([[_labels(row, names) for row in kinds]], pa.list_(pa.string()))
-
-
-def _labels(counts: dict[str, int | None], names: Mapping[str, str]) -> list[str]:
-    """Return the kinds of today's records, if there are any, and the older generations."""
-    older = [label for name, label in OLDER.items() if counts[name]]
-    if "G0" in older and "G1" in older:
-        older.remove("G1")  # a checkpoint, the same in both: G0's deltas show whose it is
-    return [label for name, label in names.items() if counts[name]] + older
+    names = KINDS | {"unknown_tags": UNKNOWN_TAGS} | OLDER
+    found = []
+    for counts in summed.select(list(names)).to_pylist():
+        labels = [label for name, label in names.items() if counts[name]]
+        if "G0" in labels and "G1" in labels:
+            labels.remove("G1")  # a checkpoint, the same in both: G0's deltas show whose it is
+        found.append(labels)
+    return pa.chunked_array([found], pa.list_(pa.string()))
 
 
 def formats(health: Arrow) -> str:
-    """Return which generations of the format were seen, such as ``G4, 1 partition G3``.
-
-    Parameters
-    ----------
-    health : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.HEALTH`.
-    """
+    """Return the generations of the format in `sharelag.schemas.HEALTH`: ``G4, 1 partition G3``."""
     older = set(OLDER.values())
     labels = [set(kinds) for kinds in health.column("generations").to_pylist()]
     seen = Counter(
@@ -383,3 +321,55 @@ def formats(health: Arrow) -> str:
     (first, _), *others = sorted(seen.items(), key=lambda item: (-item[1], -int(item[0][1:])))
     parts = [f"{count} partition{'s' if count > 1 else ''} {name}" for name, count in others]
     return ", ".join([first, *parts])
+
+
+#: Columns that are those of its last record, and of its last snapshot.
+_OF_LAST = (*STATE, "from_snapshot", "record_offset", "record_timestamp")
+_OF_SNAPSHOT = {
+    "snapshot_offset": "record_offset",
+    "snapshot_timestamp": "record_timestamp",
+    "snapshot_epoch": "snapshot_epoch",
+}
+#: What is counted behind the snapshot, and the kind of record that it is.
+_SINCE = {"updates_since": "update", "rejected_since": "rejected"}
+
+
+def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
+    """Return the last snapshot of each share partition, and how many records followed it.
+
+    Parameters
+    ----------
+    history : Arrow
+        `sharelag.schemas.HISTORY`: all rows of some share partitions, each contiguous and in log
+        order.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.SNAPSHOTS`, one row per share partition that exists, in the order of the
+        history. Where no snapshot was seen its columns are null, and the counts are those of all
+        records that were seen.
+    """
+    table = as_table(history)
+    if not table.num_rows:
+        return pa.RecordBatch.from_pylist([], schema=schemas.SNAPSHOTS)
+    first = np.flatnonzero(begins(table))
+    last = np.append(first[1:], table.num_rows) - 1
+    exists = present(table, "snapshot_epoch")
+    removed = _last_of(~exists, first)
+    snapshot = _last_of(exists & mask(pc.equal(table.column("record_kind"), "snapshot")), first)
+    seen = snapshot > removed
+    after = np.maximum(np.maximum(snapshot, removed), first - 1)
+    rows = {name: flat(table.column(name)).take(pa.array(last)) for name in _OF_LAST}
+    place = pa.array(snapshot, mask=~seen)
+    rows |= {name: flat(table.column(of)).take(place) for name, of in _OF_SNAPSHOT.items()}
+    for name, kind in _SINCE.items():
+        total = np.append(0, np.cumsum(mask(pc.equal(table.column("record_kind"), kind))))
+        rows[name] = pa.array(total[last + 1] - total[after + 1])
+    return batch_of(rows, schemas.SNAPSHOTS).filter(pa.array(exists[last]))
+
+
+def _last_of(chosen: NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the last chosen row of each share partition, or -1."""
+    places = np.where(chosen, np.arange(len(chosen)), -1)
+    return np.asarray(np.maximum.reduceat(places, first))

@@ -14,56 +14,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.metrics.columns import numbers
+from sharelag.metrics.columns import ascending, integers, mask, numbers, table_of
 from sharelag.replay.holds import held_at
-from sharelag.schemas import LAG, Arrow
-from sharelag.schemas.arrow import as_table, flat, keys
-from sharelag.schemas.requests import HOLDERS, INSTANT
+from sharelag.schemas import HOLDERS, INSTANT, LAG, SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, flat, keys
 from sharelag.tables.words import moment as time_words
 
 ACQUIRED, NEVER_DELIVERED = "acquired", "never delivered"
 #: Runs of one share partition that notes name; of more they say how many.
 _NAMED = 3
-_SHARE_PARTITION = ["group_id", "topic_id", "partition"]
 
 
 def holders_arrow(
-    lag: Arrow,
-    windows: Arrow,
-    tables: Mapping[str, Arrow],
-    holds: pa.Table,
-    moment: int,
+    lag: Arrow, windows: Arrow, tables: Mapping[str, Arrow], holds: pa.Table, moment: int
 ) -> pa.Table:
     """Return who holds the offsets of share partitions, and which were never delivered.
 
     Parameters
     ----------
-    lag, windows : pyarrow.RecordBatch or pyarrow.Table
+    lag, windows : Arrow
         `sharelag.schemas.LAG` and `WINDOWS` as of the moment.
     tables : mapping of str to pyarrow.Table
-        `sharelag.schemas.requests.REQUEST_TABLES` by name.
+        `sharelag.schemas.REQUEST_TABLES` by name.
     holds : pyarrow.Table
-        `sharelag.schemas.requests.HOLDS`.
+        `sharelag.schemas.HOLDS`.
     moment : int
         In microseconds since 1970, which the log has to cover.
 
     Returns
     -------
     pyarrow.Table
-        `sharelag.schemas.requests.HOLDERS`, sorted. Offsets are called never delivered only where
+        `sharelag.schemas.HOLDERS`, sorted. Offsets are called never delivered only where
         the log has all of the share partition, from its initialization on.
     """
     rows = as_table(lag)
-    chosen = keys(rows, _SHARE_PARTITION)
-    mine = pc.is_in(keys(holds, _SHARE_PARTITION), chosen)
+    chosen = keys(rows, SHARE_PARTITION)
+    mine = pc.is_in(keys(holds, SHARE_PARTITION), chosen)
     held = held_at(holds.filter(mine), moment)
-    acquired = held.select([*_SHARE_PARTITION, "first_offset", "last_offset"])
-    acquired = acquired.append_column("lock_state", pa.repeat(pa.scalar(ACQUIRED), held.num_rows))
-    for name in ("member_id", "since", "locked_until", "delivery_count"):
-        acquired = acquired.append_column(name, held.column(name))
+    columns = {name: held.column(name) for name in held.column_names}
+    columns["lock_state"] = pa.repeat(ACQUIRED, held.num_rows)
     free = _never_delivered(rows, as_table(windows), tables, moment)
-    both = pa.concat_tables([acquired.cast(HOLDERS), free])
-    return both.sort_by([(name, "ascending") for name in (*_SHARE_PARTITION, "first_offset")])
+    both = pa.concat_tables([table_of(columns, HOLDERS), free])
+    return both.sort_by(ascending(*SHARE_PARTITION, "first_offset"))
 
 
 def _never_delivered(
@@ -72,44 +64,33 @@ def _never_delivered(
     """Return the unfinished offsets up to the end that nobody acquired up to then."""
     at = pa.scalar(moment).cast(INSTANT)
     calls, acquired = as_table(tables["state_calls"]), as_table(tables["acquisitions"])
-    begun = calls.filter(
-        pc.and_(
-            pc.and_(pc.equal(calls.column("call"), "initialize"), pc.equal(calls["error_code"], 0)),
-            pc.less_equal(calls.column("timestamp"), at),
-        ).fill_null(False)
-    )
+    good = pc.and_(pc.equal(calls["call"], "initialize"), pc.equal(calls["error_code"], 0))
+    begun = calls.filter(pc.and_(good, pc.less_equal(calls["timestamp"], at)))
     start, has_start = numbers(lag, "effective_start_offset")
     end, has_end = numbers(lag, "end_offset")
-    whole = pc.is_in(keys(lag, _SHARE_PARTITION), keys(begun, _SHARE_PARTITION))
-    whole = np.asarray(whole.to_numpy(zero_copy_only=False), bool)
+    mine = keys(lag, SHARE_PARTITION)
+    whole = mask(pc.is_in(mine, keys(begun, SHARE_PARTITION)))
     chosen = np.flatnonzero(whole & has_start & has_end & (end > start))
-    places = keys(lag, _SHARE_PARTITION).take(pa.array(chosen))
+    places = mine.take(pa.array(chosen))
     acquired = acquired.filter(pc.less_equal(acquired.column("timestamp"), at))
     runs = flat(windows.column("runs"))
     of_window, states = pc.list_parent_indices(runs), pc.list_flatten(runs)
-    known = [
-        (
-            keys(acquired, _SHARE_PARTITION),
-            acquired.column("first_offset"),
-            acquired["last_offset"],
-        ),
-        (
-            keys(windows, _SHARE_PARTITION).take(of_window),
-            pc.struct_field(states, "first_offset"),
-            pc.struct_field(states, "last_offset"),
-        ),
-    ]
-    place = np.concatenate([_index(names, places) for names, _, _ in known])
-    first = np.concatenate([_numbers(begin) for _, begin, _ in known])
-    after = np.concatenate([_numbers(last) for _, _, last in known]) + 1
-    mine = place >= 0
-    of, begin, stop = _between(place[mine], first[mine], after[mine], start[chosen], end[chosen])
-    names = lag.select(_SHARE_PARTITION).take(pa.array(chosen[of]))
-    columns: dict[str, Any] = {name: names.column(name) for name in _SHARE_PARTITION}
+    seen = pa.concat_arrays(
+        [keys(acquired, SHARE_PARTITION), keys(windows, SHARE_PARTITION).take(of_window)]
+    )
+    place = np.asarray(pc.index_in(seen, places).fill_null(-1).to_numpy(), np.int64)
+    first, last = (
+        np.append(integers(acquired, name), pc.struct_field(states, name).to_numpy())
+        for name in ("first_offset", "last_offset")
+    )
+    there = place >= 0
+    ranges = place[there], first[there], last[there] + 1
+    of, begin, stop = _between(*ranges, start[chosen], end[chosen])
+    names = lag.select(list(SHARE_PARTITION)).take(pa.array(chosen[of]))
+    columns: dict[str, Any] = {name: names.column(name) for name in SHARE_PARTITION}
     columns |= {"first_offset": pa.array(begin), "last_offset": pa.array(stop - 1)}
     columns["lock_state"] = pa.repeat(pa.scalar(NEVER_DELIVERED), len(of))
-    empty = {field.name: pa.nulls(len(of), field.type) for field in HOLDERS}
-    return pa.table([(empty | columns)[name] for name in HOLDERS.names], schema=HOLDERS)
+    return table_of(columns, HOLDERS, pad=True)
 
 
 _Ints = NDArray[np.int64]
@@ -142,16 +123,15 @@ def holder_notes(lag: Arrow, holders: pa.Table) -> list[list[str]]:
     more: dict[tuple[Any, ...], int] = {}
     never: dict[tuple[Any, ...], int] = {}
     for row in holders.to_pylist():
-        key = tuple(row[name] for name in _SHARE_PARTITION)
+        key = tuple(row[name] for name in SHARE_PARTITION)
         if row["lock_state"] == NEVER_DELIVERED:
             never[key] = never.get(key, 0) + row["last_offset"] - row["first_offset"] + 1
         elif len(found.setdefault(key, [])) < _NAMED:
             found[key].append(holder_words(row))
         else:
             more[key] = more.get(key, 0) + 1
-    rows = lag.select(_SHARE_PARTITION).to_pylist()
     said = []
-    for row in rows:
+    for row in lag.select(list(SHARE_PARTITION)).to_pylist():
         key = tuple(row.values())
         words = list(found.get(key, ()))
         words += [f"and {more[key]} runs more"] if key in more else []
@@ -170,21 +150,10 @@ def holder_words(row: Mapping[str, Any]) -> str:
 def held_by(holders: pa.Table) -> dict[tuple[Any, ...], str]:
     """Return who holds offsets of each share partition, in one text."""
     acquired = holders.filter(pc.equal(holders.column("lock_state"), ACQUIRED))
-    places = acquired.select(_SHARE_PARTITION).group_by(_SHARE_PARTITION).aggregate([])
+    places = acquired.group_by(list(SHARE_PARTITION)).aggregate([])
     notes = holder_notes(places, acquired)
-    rows = places.select(_SHARE_PARTITION).to_pylist()
-    return {tuple(row.values()): "; ".join(said) for row, said in zip(rows, notes, strict=True)}
-
-
-def held_runs(holders: pa.Table) -> dict[tuple[Any, ...], list[tuple[int, int, int]]]:
-    """Return the first and last offset and the delivery count of what is acquired."""
-    acquired = holders.filter(pc.equal(holders.column("lock_state"), ACQUIRED))
-    found: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
-    for row in acquired.to_pylist():
-        key = tuple(row[name] for name in _SHARE_PARTITION)
-        run = (row["first_offset"], row["last_offset"], row["delivery_count"])
-        found.setdefault(key, []).append(run)
-    return found
+    pairs = zip(places.to_pylist(), notes, strict=True)
+    return {tuple(row.values()): "; ".join(said) for row, said in pairs}
 
 
 def holder_lines(lag: Arrow, holders: pa.Table) -> list[str]:
@@ -200,13 +169,13 @@ def lines_of_places(
     lines = [
         f"{place['topic'] or place['topic_id']}:{place['partition']}: {found[key]}"
         for place in places
-        if (key := tuple(place[name] for name in _SHARE_PARTITION)) in found
+        if (key := tuple(place[name] for name in SHARE_PARTITION)) in found
     ]
     more = len(lines) - most
     return lines[:most] + ([f"and {more} share partitions more"] if more > 0 else [])
 
 
-def with_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:
+def add_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:
     """Add who holds offsets to the notes of lag, or notes of that to windows."""
     said, field = holder_notes(rows, holders), LAG.field("notes")
     at = rows.schema.get_field_index("notes")
@@ -217,10 +186,13 @@ def with_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:
     return rows.set_column(at, field, pa.array(both, field.type))
 
 
-def _index(names: pa.Array, places: pa.Array) -> _Ints:
-    found = pc.index_in(names, places).fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.asarray(found, np.int64)
-
-
-def _numbers(column: pa.Array | pa.ChunkedArray) -> _Ints:
-    return np.asarray(flat(column).to_numpy(zero_copy_only=False), np.int64)
+def with_held_runs(rows: pa.Table, holders: pa.Table) -> pa.Table:
+    """Add the acquired runs of each share partition, as ``held``: first, last, delivery count."""
+    found: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
+    acquired = holders.filter(pc.equal(holders.column("lock_state"), ACQUIRED))
+    for row in acquired.to_pylist():
+        run = (row["first_offset"], row["last_offset"], row["delivery_count"])
+        found.setdefault(tuple(row[name] for name in SHARE_PARTITION), []).append(run)
+    places = rows.select(list(SHARE_PARTITION)).to_pylist()
+    held = [found.get(tuple(place.values()), []) for place in places]
+    return rows.append_column("held", pa.array(held, pa.list_(pa.list_(pa.int64()))))

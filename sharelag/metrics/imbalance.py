@@ -11,27 +11,134 @@ Each measure is spread over some items:
     partitions  over members: partitions assigned to each; over brokers: those that each leads
 
 The load of a broker is that of the share partitions that it leads. Brokers that lead none of a
-group are not items of it.
+group are not items of it. `sharelag.metrics.skew` interprets the figures together.
 
-`sharelag.metrics.spread` defines the figures, `sharelag.metrics.skew` interprets them together.
+For the n known numbers x of a segment, sorted, with mean m and total t:
+
+    max_mean    max(x) / m
+    gini        sum over i of (2 i - n - 1) x[i] / (n t); the mean absolute difference over 2 m
+    cv          square root of the mean of (x - m) ** 2, over m
+    top_share   the largest (top3_share: the three largest together) / t
+    jain        t ** 2 / (n times the sum of x ** 2), after R. Jain et al., DEC-TR-301
+    hoover      sum of |x - m| / (2 t): the part that would have to move to make all equal
+
+All are invariant under changes of unit and order, and (except the shares) under repetition of all
+numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.loads import broker_loads, member_loads, partition_loads, topic_loads
-from sharelag.metrics.spread import spread_columns
+from sharelag.metrics.columns import ascending, floats, table_of
+from sharelag.metrics.load_per_item import broker_loads, member_loads, partition_loads, topic_loads
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat, keys, one_batch
+from sharelag.tables.arrow import keys, one_batch
+
+_Floats = NDArray[np.float64]
+_Ints = NDArray[np.int64]
+
+
+class Spread(NamedTuple):
+    """The measures of every segment; NaN where undefined."""
+
+    items: _Ints  # numbers, known or not
+    unknown: _Ints  # unknown ones among them
+    # Of the known ones, as are mean, min and max; NaN if there are none. All but min are NaN, too,
+    # where all known ones are 0 and others are unknown: the sum may not be 0 then.
+    total: _Floats
+    mean: _Floats
+    min: _Floats
+    max: _Floats
+    max_mean: _Floats  # this and the following: NaN also if the total is 0
+    gini: _Floats
+    cv: _Floats
+    top_share: _Floats
+    top3_share: _Floats
+    jain: _Floats
+    hoover: _Floats
+
+
+def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
+    """Return how unevenly the numbers of each segment are spread.
+
+    Parameters
+    ----------
+    values : numpy.ndarray of float64, shape (n,)
+        At least 0; NaN where unknown.
+    segment : numpy.ndarray of int64, shape (n,)
+        Which segment each number belongs to, from 0 to ``segments - 1``, in any order.
+    segments : int
+
+    Returns
+    -------
+    Spread
+        Of arrays of shape ``(segments,)``.
+
+    Raises
+    ------
+    ValueError
+        When a number is negative or infinite.
+    """
+    known = ~np.isnan(values)
+    if (values[known] < 0).any() or np.isinf(values).any():
+        raise ValueError("values must be finite and at least 0")
+    items = np.bincount(segment, minlength=segments)
+    numbers = np.bincount(segment[known], minlength=segments)
+    order = np.lexsort((values, segment))
+    order = order[known[order]]
+    ends = np.cumsum(numbers)
+    figures = {name: np.full(segments, np.nan) for name in Spread._fields[2:]}
+    some = np.flatnonzero(numbers)
+    if len(some):
+        sorted_figures = _figures(values[order], (ends - numbers)[some], numbers[some])
+        for name, figure in sorted_figures.items():
+            figures[name][some] = figure
+    is_open = (figures["total"] == 0) & (items > numbers)
+    for name in ("total", "mean", "max"):
+        figures[name][is_open] = np.nan
+    return Spread(items, items - numbers, **figures)
+
+
+def _figures(values: _Floats, begins: _Ints, numbers: _Ints) -> dict[str, _Floats]:
+    """Return the measures of non-empty, contiguous segments, each ascending."""
+    largest = values[begins + numbers - 1]
+    which = np.repeat(np.arange(len(numbers)), numbers)
+    rank = np.arange(len(values)) - begins[which] + 1
+    # Divide by the largest so that squares and sums stay within a float; all 0 without a total.
+    unit = np.where(largest > 0, largest, 1.0)
+    part = values / unit[which]
+
+    def total(of: _Floats) -> _Floats:
+        return np.asarray(np.add.reduceat(of, begins))
+
+    whole = total(part)
+    mean = whole / numbers
+    has_total = np.where(whole > 0, whole, np.nan)
+    away = part - mean[which]
+    top3 = total(np.where(rank > numbers[which] - 3, part, 0.0))
+    return {
+        "total": total(values),
+        "mean": mean * unit,
+        "min": values[begins],
+        "max": largest,
+        "max_mean": numbers / has_total,
+        "gini": total((2 * rank - numbers[which] - 1) * part) / (numbers * has_total),
+        "cv": np.sqrt(total(away**2) / numbers) * numbers / has_total,
+        "top_share": 1 / has_total,
+        "top3_share": top3 / has_total,
+        "jain": has_total**2 / (numbers * total(part**2)),
+        "hoover": total(np.abs(away)) / (2 * has_total),
+    }
+
 
 OVER = ("partition", "topic", "member", "broker")
 
@@ -49,14 +156,14 @@ def imbalance_arrow(
 
     Parameters
     ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
+    lag : Arrow
         `sharelag.schemas.LAG`.
-    members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table, optional
-        As for `sharelag.metrics.loads.partition_loads`; measures that need a missing table have no
+    members, groups, observed, past : Arrow, optional
+        As for `sharelag.metrics.load_per_item`; measures that need a missing table have no
         rows.
     by : {"partition", "topic", "member", "broker"}, optional
         Only the rows over these.
-    brokers : pyarrow.RecordBatch or pyarrow.Table, optional
+    brokers : Arrow, optional
         `sharelag.schemas.BROKERS` of all share partitions. Without it, and of groups without a
         known leader, there are no rows over brokers.
 
@@ -74,46 +181,23 @@ def imbalance_arrow(
     if by is not None and by not in OVER:
         raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
     partitions = partition_loads(lag, members, groups, observed, past)
-    measures = [
-        name
-        for name, given in (
-            ("lag", lag),
-            ("arrived", past),
-            ("finished", observed),
-            ("members", members),
-        )
-        if given is not None
-    ]
-    whole = _Segments(partitions, "group_id")
+    given = {"lag": lag, "arrived": past, "finished": observed, "members": members}
+    measures = [name for name, table in given.items() if table is not None]
+    summed = [name for name in measures if name != "members"]
     found = [schemas.IMBALANCE.empty_table()]
     if by in (None, "partition"):
-        each_topic = _Segments(partitions, "group_id", "topic_id")
-        found += [
-            at.rows(partitions, "partition", measure)
-            for at in (whole, each_topic)
-            for measure in measures
-        ]
+        found += _spreads(partitions, "partition", measures)
+        found += _spreads(partitions, "partition", measures, "topic_id")
     if by in (None, "topic"):
-        topics = topic_loads(partitions)
-        at = _Segments(topics, "group_id")
-        found += [at.rows(topics, "topic", measure) for measure in measures if measure != "members"]
+        found += _spreads(topic_loads(partitions), "topic", summed)
     if by in (None, "member") and members is not None:
-        loads = member_loads(partitions, members)
-        position = pc.index_in(loads.column("group_id"), flat(whole.keys["group_id"]))
-        loads = loads.append_column("as_of", whole.keys["as_of"].take(position))
-        at = _Segments(loads, "group_id")
-        found += [at.rows(loads, "member", measure) for measure in ("lag", "partitions")]
+        found += _spreads(member_loads(partitions, members), "member", ["lag", "partitions"])
     if by in (None, "broker") and brokers is not None:
-        loads = broker_loads(partitions, brokers)
-        at = _Segments(loads, "group_id")
-        over_brokers = (*(name for name in measures if name != "members"), "partitions")
-        found += [at.rows(loads, "broker", measure) for measure in over_brokers]
+        found += _spreads(broker_loads(partitions, brokers), "broker", [*summed, "partitions"])
     rows = pa.concat_tables(found)
     rows = rows.append_column("of_topic", rows.column("topic_id").is_valid().cast(pa.int8()))
-    keys = ("group_id", "of_topic", "topic", "topic_id", "over", "measure")
-    return one_batch(
-        rows.sort_by([(name, "ascending") for name in keys]).select(schemas.IMBALANCE.names)
-    )
+    rows = rows.sort_by(ascending("group_id", "of_topic", "topic", "topic_id", "over", "measure"))
+    return one_batch(rows.select(schemas.IMBALANCE.names))
 
 
 def trend(
@@ -125,10 +209,9 @@ def trend(
 
     Parameters
     ----------
-    lags : mapping of datetime to pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG` at each moment. Arrivals are counted since the previous moment, if
-        there is one.
-    members : mapping of datetime to pyarrow.RecordBatch or pyarrow.Table, optional
+    lags : mapping of datetime to Arrow
+        `sharelag.schemas.LAG` at each moment. Arrivals are counted since the previous moment.
+    members : mapping of datetime to Arrow, optional
         `sharelag.schemas.MEMBERS` at the same moments, or some of them.
     by : {"partition", "topic", "member"}, optional
         Only the rows over these.
@@ -149,43 +232,24 @@ def trend(
     return one_batch(pa.Table.from_batches(found))
 
 
-class _Segments:
-    """The rows of a load table, split into segments that are compared within."""
-
-    def __init__(self, table: pa.Table, *names: str) -> None:
-        self.code = _codes(table, names)
-        self.size = int(self.code.max(initial=-1)) + 1
-        topic = (
-            table.column("topic") if "topic_id" in names else pa.nulls(table.num_rows, pa.string())
-        )
-        about = {name: table.column(name) for name in (*names, "as_of")} | {
-            "topic": topic,
-            "code": self.code,
-        }
-        keys = (
-            pa.table(about)
-            .group_by(["code", *names])
-            .aggregate([("as_of", "min"), ("topic", "max")])
-        )
-        keys = keys.sort_by("code")
-        self.keys = {name: keys.column(name) for name in names}
-        self.keys |= {"as_of": keys.column("as_of_min"), "topic": keys.column("topic_max")}
-
-    def rows(self, table: pa.Table, over: str, measure: str) -> pa.Table:
-        """Return one measure, one row per segment, as `sharelag.schemas.IMBALANCE`."""
-        values = flat(table.column(measure)).to_numpy(zero_copy_only=False)
-        figures = spread_columns(values, self.code, self.size)._asdict()
-        columns = {
-            "over": pa.repeat(over, self.size),
-            "measure": pa.repeat(measure, self.size),
-            **self.keys,
-            **{name: pa.array(figure, from_pandas=True) for name, figure in figures.items()},
-        }
-        empty = pa.nulls(self.size)
-        arrays = [columns.get(field.name, empty).cast(field.type) for field in schemas.IMBALANCE]
-        return pa.Table.from_arrays(arrays, schema=schemas.IMBALANCE)
-
-
-def _codes(table: pa.Table, names: tuple[str, ...]) -> NDArray[np.int64]:
-    """Return a number, from 0, for each group or each topic of a group."""
-    return np.asarray(keys(table, names).dictionary_encode().indices.to_numpy(), np.int64)
+def _spreads(
+    loads: pa.Table, over: str, measures: Sequence[str], *within: str
+) -> Iterator[pa.Table]:
+    """Yield each measure of a load table, one row per group, or per group and what is named."""
+    names = ["group_id", *within]
+    encoded = keys(loads, names).dictionary_encode()
+    code, size = np.asarray(encoded.indices.to_numpy(), np.int64), len(encoded.dictionary)
+    of_topic = "topic_id" in within
+    about = {name: loads.column(name) for name in (*names, "as_of")} | {
+        "code": code,
+        "topic": loads.column("topic") if of_topic else pa.nulls(len(code), pa.string()),
+    }
+    each = pa.table(about).group_by(["code", *names])
+    each = each.aggregate([("as_of", "min"), ("topic", "max")]).sort_by("code")
+    place = {name: each.column(name) for name in names}
+    place |= {"as_of": each.column("as_of_min"), "topic": each.column("topic_max")}
+    for measure in measures:
+        figures = spread_columns(floats(loads.column(measure)), code, size)._asdict()
+        columns = place | {name: pa.array(figures[name], from_pandas=True) for name in figures}
+        columns |= {"over": pa.repeat(over, size), "measure": pa.repeat(measure, size)}
+        yield table_of(columns, schemas.IMBALANCE, pad=True)

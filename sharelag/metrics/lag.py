@@ -3,16 +3,20 @@
     lag = end_offset - start_offset - delivery_complete_count                       (KIP-1226)
 
 as Kafka computes it from the persisted state; like Kafka's command, unknown where that is negative.
-The window breaks the distance
-down; for every row with known terms
+The window breaks the distance down; for every row with known terms
 
     end_offset - start_offset = unread + window_available + window_unknown + window_complete
 
 (if the end offset is older than the window, ``unread`` is 0 and the sum exceeds the distance). So
 lag is the sum of unread, available and unknown, unless the broker's count differs from its batches.
+
+`timeline_arrow` gives the lag at several moments, `diff_arrow` compares the states of two.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +25,24 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import bools, numbers, present
-from sharelag.metrics.runs import TERMINAL, Runs
-from sharelag.model import DeliveryState
-from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys, one_batch
-from sharelag.tables.reasons import (
+from sharelag.metrics.columns import (
+    TERMINAL,
+    Runs,
+    ascending,
+    batch_of,
+    begins,
+    bools,
+    first_reason,
+    lists_of,
+    mask,
+    numbers,
+    present,
+    table_of,
+)
+from sharelag.model import DeliveryState, milliseconds
+from sharelag.schemas import SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch
+from sharelag.tables.gaps import (
     ARCHIVING,
     COUNT_DIFFERS,
     NEGATIVE_LAG,
@@ -45,16 +61,7 @@ from sharelag.tables.reasons import (
 OFFSET_KEYS = ["topic_id", "partition"]
 OFFSET_COLUMNS = [*OFFSET_KEYS, "topic", "log_start_offset", "end_offset", "as_of"]
 #: Lag with nothing but what Kafka computes it from: columns of `sharelag.schemas.LAG`.
-BRIEF = pa.schema(
-    [
-        schemas.LAG.field(name)
-        for name in (
-            *("group_id", "topic", "topic_id", "partition", "leader_epoch", "start_offset"),
-            *("log_start_offset", "end_offset", "delivery_complete_count"),
-            *("lag", "lag_reason", "as_of"),
-        )
-    ]
-)
+BRIEF = schemas.BRIEF_LAG
 _NO_BATCHES = {
     "runs": pa.scalar([], schemas.WINDOWS.field("runs").type),
     "from_snapshot": pa.scalar(True),
@@ -79,9 +86,9 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
 
     Parameters
     ----------
-    windows : pyarrow.RecordBatch or pyarrow.Table
+    windows : Arrow
         `sharelag.schemas.WINDOWS`, read before the offsets; otherwise the lag could be negative.
-    offsets : pyarrow.RecordBatch or pyarrow.Table
+    offsets : Arrow
         `sharelag.schemas.OFFSETS`, one row per topic partition.
 
     Returns
@@ -91,10 +98,12 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
-    lag = lag_columns(_join(as_table(windows).select(schemas.WINDOWS.names), as_table(offsets)))
-    return lag.sort_by(
-        [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
-    )
+    joined, ends = as_table(windows).select(schemas.WINDOWS.names), as_table(offsets)
+    # Arrow's own join does not support lists and is slow to load.
+    partners = beside(keys(joined, OFFSET_KEYS), ends, OFFSET_KEYS)
+    for name in OFFSET_COLUMNS[len(OFFSET_KEYS) :]:
+        joined = joined.append_column(name, partners.column(name))
+    return lag_columns(joined).sort_by(ascending("group_id", "topic", "topic_id", "partition"))
 
 
 def brief_arrow(positions: Arrow, offsets: Arrow) -> pa.RecordBatch:
@@ -102,34 +111,27 @@ def brief_arrow(positions: Arrow, offsets: Arrow) -> pa.RecordBatch:
 
     Parameters
     ----------
-    positions : pyarrow.RecordBatch or pyarrow.Table
+    positions, offsets : Arrow
         Columns of `sharelag.schemas.WINDOWS`, or those that
-        `sharelag.replay.positions.latest_positions` gives.
-    offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS`.
+        `sharelag.replay.positions.latest_positions` gives; and `OFFSETS`.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `BRIEF`: the columns of the same name of what `lag_arrow` gives of the windows.
+        `BRIEF`: the columns of that name of `lag_arrow`.
     """
-    windows = as_table(positions)
-    for field in schemas.WINDOWS:
-        if field.name not in windows.column_names:
-            # No column of `BRIEF` rests on these.
-            empty = pa.repeat(
-                _NO_BATCHES.get(field.name, pa.scalar(None, field.type)), len(windows)
-            )
-            windows = windows.append_column(field, empty)
+    given = as_table(positions)
+    # No column of `BRIEF` rests on these.
+    columns = {name: pa.repeat(value, len(given)) for name, value in _NO_BATCHES.items()}
+    columns |= {name: given.column(name) for name in given.column_names}
+    windows = table_of(columns, schemas.WINDOWS, pad=True)
     return lag_arrow(windows, offsets).select(BRIEF.names)
 
 
 def with_unknown_terms(brief: pa.Table) -> pa.Table:
     """Return `BRIEF` as `sharelag.schemas.LAG`, where all other columns are null."""
-    for field in schemas.LAG:
-        if field.name not in brief.column_names:
-            brief = brief.append_column(field, pa.nulls(len(brief), field.type))
-    return brief.select(schemas.LAG.names).cast(schemas.LAG)
+    given = {name: brief.column(name) for name in brief.column_names}
+    return table_of(given, schemas.LAG, pad=True)
 
 
 def lag_columns(joined: Arrow) -> pa.RecordBatch:
@@ -145,7 +147,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], schema=schemas.LAG)
     n = _Numbers(joined)
     lag = n.end - n.start - n.count
-    known = n.has_start & n.has_count & n.has_end
+    is_known = n.has_start & n.has_count & n.has_end
     runs = Runs(joined.column("runs"))
     low = np.maximum(n.start, n.log_start)
     finished = runs.sum(TERMINAL, low) + np.maximum(n.effective - low, 0)
@@ -154,7 +156,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     window = np.maximum(n.window_end - n.start, 0)
     sized = n.has_start & n.has_end
     columns = {
-        "lag": (lag, known & (lag >= 0)),
+        "lag": (lag, is_known & (lag >= 0)),
         # What a start offset beyond the end of the log leaves to do is not known, nor is the lag.
         "effective_lag": (
             np.maximum(np.maximum(n.end, n.window_end) - low - finished, 0),
@@ -164,6 +166,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         "window_available": (available, n.has_start),
         "window_unknown": (window - available - complete, n.has_start),
         "window_complete": (complete, n.has_start),
+        "effective_start_offset": (np.maximum(n.effective, n.log_start), n.has_start),
     }
     notes = {
         START_BELOW_LOG_START: n.has_start & n.has_log_start & (n.effective < n.log_start),
@@ -172,21 +175,25 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         ARCHIVING: runs.sum((int(DeliveryState.ARCHIVING),)) > 0,
         REJECTED_RECORDS: n.rejected > 0,
     }
-    arrays: dict[str, pa.Array] = {
-        name: pa.array(v, mask=~mask) for name, (v, mask) in columns.items()
-    }
-    effective = pa.array(np.maximum(n.effective, n.log_start), mask=~n.has_start)
-    arrays["effective_start_offset"] = effective
+    arrays = {name: pa.array(values, mask=~known) for name, (values, known) in columns.items()}
     # Like Kafka's command, which shows nothing until the start offset is known.
     epoch = flat(joined.column("leader_epoch"))
     arrays["leader_epoch"] = pc.if_else(pa.array(n.has_start), epoch, pa.scalar(None, epoch.type))
-    arrays["lag_reason"] = _reasons(
-        n, present(joined, "topic"), present(joined, "as_of"), known & (lag < 0)
-    )
-    arrays["notes"] = _lists(notes)
-    arrays |= {name: flat(joined.column(name)) for name in schemas.LAG.names if name not in arrays}
-    chosen = [arrays[field.name].cast(field.type) for field in schemas.LAG]
-    return pa.RecordBatch.from_arrays(chosen, schema=schemas.LAG)
+    reasons = {
+        RECORDS_MISSING: ~n.has_start & ~n.is_whole,
+        NO_START_OFFSET: ~n.has_start,
+        NO_COMPLETE_COUNT: ~n.has_count,
+        UNKNOWN_TOPIC: ~present(joined, "topic"),
+        NO_END_OFFSET_THEN: ~n.has_end & ~present(joined, "as_of"),
+        NO_END_OFFSET: ~n.has_end,
+        NEGATIVE_LAG: is_known & (lag < 0),
+    }
+    arrays["lag_reason"] = first_reason(reasons)
+    said = np.stack(list(notes.values()), axis=1)
+    names = pa.array(list(notes)).take(pa.array(np.nonzero(said)[1]))
+    arrays["notes"] = lists_of(said.sum(axis=1), names)
+    arrays |= {name: joined.column(name) for name in schemas.LAG.names if name not in arrays}
+    return batch_of(arrays, schemas.LAG)
 
 
 def rollup_keys(by: str) -> list[str]:
@@ -201,7 +208,7 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
 
     Parameters
     ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
+    lag : Arrow
         `sharelag.schemas.LAG`.
     by : {"group", "topic"}
 
@@ -224,18 +231,9 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     is_known = pc.or_(pc.greater(columns["lag"], 0), pc.equal(columns["unknown_lags"], 0))
     for name in ("lag", "max_lag"):
         columns[name] = pc.if_else(is_known, columns[name], None)
-    columns |= {key: grouped.column(key) for key in keys} | {
-        "partitions": grouped.column("partition_count")
-    }
-    empty = pa.nulls(grouped.num_rows)
-    rolled = pa.Table.from_arrays(
-        [columns.get(field.name, empty).cast(field.type) for field in schemas.ROLLUP],
-        schema=schemas.ROLLUP,
-    )
-    return one_batch(rolled.sort_by([(key, "ascending") for key in keys]))
-
-
-# ---- columns as numbers --------------------------------------------------------------------------
+    columns |= {key: grouped.column(key) for key in keys}
+    columns["partitions"] = grouped.column("partition_count")
+    return one_batch(table_of(columns, schemas.ROLLUP, pad=True).sort_by(ascending(*keys)))
 
 
 class _Numbers:
@@ -252,39 +250,168 @@ class _Numbers:
         self.rejected, _ = numbers(joined, "rejected_records")
 
 
-def _join(windows: pa.Table, ends: pa.Table) -> pa.Table:
-    """Join offsets to windows. Arrow's own join does not support lists and is slow to load."""
-    partners = beside(keys(windows, OFFSET_KEYS), ends, OFFSET_KEYS)
-    for name in OFFSET_COLUMNS:
-        if name not in OFFSET_KEYS:
-            windows = windows.append_column(name, partners.column(name))
-    return windows
+_STATE = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count")
+_KEPT = (
+    *(*SHARE_PARTITION, *_STATE),
+    *("window_available", "window_complete", "max_delivery_count"),
+)
 
 
-def _reasons(
-    n: _Numbers,
-    has_topic: NDArray[np.bool_],
-    has_moment: NDArray[np.bool_],
-    is_negative: NDArray[np.bool_],
-) -> pa.Array:
-    cases = [
-        (~n.has_start & ~n.is_whole, RECORDS_MISSING),
-        (~n.has_start, NO_START_OFFSET),
-        (~n.has_count, NO_COMPLETE_COUNT),
-        (~has_topic, UNKNOWN_TOPIC),
-        (~n.has_end & ~has_moment, NO_END_OFFSET_THEN),
-        (~n.has_end, NO_END_OFFSET),
-        (is_negative, NEGATIVE_LAG),
-    ]
-    return pc.case_when(
-        pc.make_struct(*[pa.array(condition) for condition, _ in cases]),
-        *[pa.scalar(reason) for _, reason in cases],
-        pa.scalar(None, pa.string()),
+def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
+    """Return the lag of every share partition at several moments.
+
+    Parameters
+    ----------
+    history : Arrow
+        `sharelag.schemas.HISTORY`, in the order of `history_arrow`.
+    past_offsets : Arrow
+        `sharelag.schemas.OFFSETS`, one row per topic partition and moment; other moments are
+        ignored.
+    moments : sequence of datetime
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.TIMELINE`, one row per moment and share partition that existed then,
+        sorted by share partition, then moment. Lag is null if the end offset at the moment is
+        unknown, or before what was finished, or if earlier records are missing.
+    """
+    wanted = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
+    if history.num_rows == 0 or not len(wanted):
+        return schemas.TIMELINE.empty_table()
+    table = as_table(history)
+    rows, at = _last_rows(table, wanted)
+    then = table.select([*_KEPT, "record_kind", "from_snapshot"]).take(pa.array(rows))
+    alive = mask(pc.not_equal(then.column("record_kind"), "tombstone"))
+    then, at = then.filter(pa.array(alive)), at[alive]
+    offsets = as_table(past_offsets)
+    ids = pc.unique(flat(then.column("topic_id")))
+    moment, noted = numbers(offsets, "as_of")
+    nearest = np.minimum(np.searchsorted(wanted, moment), len(wanted) - 1)
+    there = np.where(noted & (wanted[nearest] == moment), nearest, -1)
+    place = pc.index_in(
+        _places(then, ids, at, len(wanted)), _places(offsets, ids, there, len(wanted))
     )
+    ends = offsets.select(["topic", "end_offset"]).take(place)
+    return _lagged(then, ends, pa.array(wanted[at]).view(schemas.TIMESTAMP))
 
 
-def _lists(notes: dict[str, NDArray[np.bool_]]) -> pa.Array:
-    matrix = np.stack(list(notes.values()), axis=1)
-    offsets = np.concatenate([[0], np.cumsum(matrix.sum(axis=1))]).astype(np.int32)
-    names = pa.array(list(notes), pa.string())
-    return pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(np.nonzero(matrix)[1])))
+def _places(table: pa.Table, ids: pa.Array, moment: NDArray[np.int64], moments: int) -> pa.Array:
+    """Return one number per topic partition and moment; a null one where one is not known."""
+    topic = pc.index_in(flat(table.column("topic_id")), ids).fill_null(-1).to_numpy()
+    partition, known = numbers(table, "partition")
+    number = (topic.astype(np.int64) * 2**31 + partition) * moments + moment
+    return pa.array(number, mask=~known | (topic < 0) | (moment < 0))
+
+
+def _last_rows(
+    table: pa.Table, moments: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each share partition's last row up to each moment, and the moment's number."""
+    first = np.flatnonzero(begins(table))
+    time, _ = numbers(table, "record_timestamp")
+    # Brokers' clocks may differ: a record counts once all before it do.
+    low = min(int(time.min()), int(moments[0]))
+    width = max(int(time.max()), int(moments[-1])) - low + 2
+    states = np.arange(len(first), dtype=np.int64)
+    place = states.repeat(np.diff(np.append(first, len(time))))
+    sorted_by = np.maximum.accumulate(place * width + (time - low))
+    requested = (states[:, np.newaxis] * width + (moments - low)).ravel()
+    found = np.searchsorted(sorted_by, requested, side="right") - 1
+    there = found >= np.repeat(first, len(moments))
+    return found[there], np.tile(np.arange(len(moments)), len(first))[there]
+
+
+def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
+    start, has_start = numbers(then, "start_offset")
+    count, has_count = numbers(then, "delivery_complete_count")
+    end, has_end = numbers(ends, "end_offset")
+    window_end, _ = numbers(then, "window_end_offset")
+    is_whole = bools(then, "from_snapshot")
+    lag = end - start - count
+    reasons = {
+        RECORDS_MISSING: ~is_whole,
+        NO_START_OFFSET: ~has_start,
+        NO_COMPLETE_COUNT: ~has_count,
+        NO_END_OFFSET_THEN: ~has_end,
+        NEGATIVE_LAG: lag < 0,
+    }
+    unread = np.maximum(end - np.maximum(window_end, start), 0)
+    columns = {name: then.column(name) for name in _KEPT} | {
+        "topic": ends.column("topic"),
+        "as_of": as_of,
+        "end_offset": ends.column("end_offset"),
+        "lag": pa.array(lag, mask=np.any(list(reasons.values()), axis=0)),
+        "unread": pa.array(unread, mask=~(has_start & has_end)),
+        "lag_reason": first_reason(reasons),
+    }
+    return table_of(columns, schemas.TIMELINE)
+
+
+_KEY = ["record_topic", "record_partition", "topic_id", "partition", "group_id"]
+_COMPARED = (*_STATE, "runs", "leader_epoch")
+
+
+def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
+    """Compare the windows of two moments.
+
+    Parameters
+    ----------
+    before, after : Arrow
+        `sharelag.schemas.WINDOWS`.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.DIFF`, one row per share partition that existed at either moment, sorted
+        by group, topic id and partition. Unchanged share partitions have a row, too.
+    """
+    for table in (before, after):
+        schemas.require(table, schemas.WINDOWS, "windows")
+    old, new = as_table(before), as_table(after)
+    both = pa.concat_tables([old.select(_KEY), new.select(_KEY)])
+    every = both.group_by(_KEY, use_threads=False).aggregate([])
+    place = keys(every, _KEY)
+    was, now = beside(place, old, _KEY), beside(place, new, _KEY)
+    columns = {name: every.column(name) for name in SHARE_PARTITION}
+    columns["topic"] = pa.nulls(every.num_rows, pa.string())
+    for name in _COMPARED:
+        columns |= {f"{name}_before": was.column(name), f"{name}_after": now.column(name)}
+    columns |= _change(was, now)
+    return table_of(columns, schemas.DIFF).sort_by(ascending(*SHARE_PARTITION))
+
+
+def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
+    existed, exists = present(was, "group_id"), present(now, "group_id")
+    # A state that was initialised again, or whose start offset was altered, has another state epoch
+    # or fewer snapshots.
+    (epoch, _), (epoch_before, _) = numbers(now, "state_epoch"), numbers(was, "state_epoch")
+    whole = bools(was, "from_snapshot") & bools(now, "from_snapshot")
+    reset = existed & exists & whole & (epoch != epoch_before)
+    (done_before, known_before), (done, known) = _finished(was), _finished(now)
+    moved = (done != done_before) | ~_same(was, now)
+    # The earlier state is unknown if the share partition is older than its first record.
+    created = (numbers(now, "snapshot_epoch")[0] == 0) & bools(now, "from_snapshot")
+    change = np.select(
+        [~existed & ~created, ~existed, ~exists, reset, moved],
+        ["unknown", "new", "gone", "reset", "moved"],
+        "same",
+    )
+    comparable = existed & exists & ~reset & known & known_before & (done >= done_before)
+    return {"change": pa.array(change), "finished": pa.array(done - done_before, mask=~comparable)}
+
+
+def _finished(windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the effective start offset plus the number of finished offsets beyond it."""
+    effective, known = numbers(windows, "effective_start_offset")
+    beyond = Runs(flat(windows.column("runs"))).sum(TERMINAL)
+    return effective + beyond, known
+
+
+def _same(was: pa.Table, now: pa.Table) -> NDArray[np.bool_]:
+    pairs = zip(was.column("runs").to_pylist(), now.column("runs").to_pylist(), strict=True)
+    same = np.array([one == other for one, other in pairs], bool)
+    for name in _STATE:  # another leader alone does not move anything
+        one, other = was.column(name), now.column(name)
+        same &= mask(pc.equal(one, other)) | mask(pc.and_(pc.is_null(one), pc.is_null(other)))
+    return same

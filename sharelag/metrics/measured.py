@@ -1,25 +1,42 @@
 """What brokers measure themselves, beside what the records say.
 
 Counts grow while a broker runs; two readings of the same broker give rates. A reading says
-something of a moment only where it is close to it.
+something of a moment only where it is close to it. `measured_arrow` takes apart what the records
+leave unknown: acquired, or never delivered.
+
+``InFlightMessageCount`` is the length of the window in the memory of the leader, finished offsets
+within it included (``SharePartition.numInFlightRecords``). Where that window ends, members have
+offsets that no state was written of yet; what comes after it was never delivered.
+
+A broker of Kafka 4.3.1 keeps the gauges of the first time that it loaded a share partition
+(KAFKA-21096). It loads it again when a group has members again, and they keep showing what was
+there before. So a gauge counts only where the broker has loaded each of its share partitions once,
+by ``PartitionLoadTimeMs``, or where it changed between two readings without a load between them.
+Brokers without that defect remove all metrics of a share partition when they unload it: a gauge
+shows the present, and locks that expired are counted since the last load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.metrics.columns import floats, mask, numbers, series, table_of
+from sharelag.model.defects import is_affected
+from sharelag.schemas import MEASURED, SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, beside, flat, keys
+
 #: Types of acknowledgement, as Kafka counts them; a broker may count another in future.
 _TYPES = ("accept", "release", "reject", "renew")
 #: What people look for comes first.
-_FIRST = (
-    *("RecordAcknowledgementsPerSec", "InFlightMessageCount"),
-    *("AcquisitionLockTimeoutPerSec", "InFlightBatchCount"),
-)
+_ACKNOWLEDGED, _IN_FLIGHT = "RecordAcknowledgementsPerSec", "InFlightMessageCount"
+_EXPIRED, _BATCHES = "AcquisitionLockTimeoutPerSec", "InFlightBatchCount"
+_FIRST = (_ACKNOWLEDGED, _IN_FLIGHT, _EXPIRED, _BATCHES)
 _MAIN = ("Value", "Count", "Mean", "Max")
 _SHARE = "protocol=share"
 #: How brokers count what they do with letters of a group, since Kafka 4.4.
@@ -40,11 +57,6 @@ def about_share_groups(table: pa.Table) -> pa.Table:
     """Return the figures about share groups: of each metric its value, count, mean and maximum.
 
     Acknowledgements, in-flight records and expired locks come first, else the order stays.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        `sharelag.schemas.BROKER_METRICS`.
     """
     tags = pc.binary_join(table.column("tags"), "\n").fill_null("")
     of_bean = pc.is_in(table.column("mbean"), pa.array(_BEANS))
@@ -74,9 +86,9 @@ def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> 
     -------
     pyarrow.Table
         ``of`` (the broker, else the place that was read), the names, ``as_of``, ``figure``,
-        ``change`` since the reading before, which is null with one reading,
-        ``increase`` since the reading before, and ``rate`` per second; null with one reading, or
-        where the count became smaller, because the broker began to count again.
+        ``change`` since the reading before, which is null with one reading, the same as
+        ``increase``, and ``rate`` per second; these are null, too, where the count became smaller,
+        because the broker began to count again.
     """
     chosen = pc.and_(
         pc.equal(table.column("metric"), metric), pc.equal(table.column("attribute"), attribute)
@@ -84,27 +96,17 @@ def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> 
     rows = table.filter(pc.and_(chosen.fill_null(False), pc.is_valid(table.column("figure"))))
     of = pc.coalesce(rows.column("broker"), rows.column("read_from"))
     columns = {"of": of} | {name: rows.column(name) for name in (*names, "as_of", "figure")}
-    order = [(name, "ascending") for name in ("of", *names, "as_of")]
-    rows = pa.table(columns).sort_by(order)
-    same = np.ones(max(rows.num_rows - 1, 0), bool)
-    for name in ("of", *names):
-        codes = rows.column(name).combine_chunks().dictionary_encode(null_encoding="encode").indices
-        values = codes.to_numpy()
-        same &= values[1:] == values[:-1]
-    at = rows.column("as_of").cast(pa.int64()).to_numpy()
-    figure = rows.column("figure").to_numpy()
-    seconds, more = np.diff(at) / 1000, np.diff(figure)
-    has_before = np.append(False, same & (seconds > 0))[: rows.num_rows]
-    is_last = np.append(~same, True)[: rows.num_rows]
-    follows = np.append(False, same & (seconds > 0) & (more >= 0))[: rows.num_rows]
-    increase = np.append(0.0, more)[: rows.num_rows]
-    rate = np.divide(
-        increase, np.append(1.0, seconds)[: rows.num_rows], where=follows, out=np.zeros(len(figure))
-    )
+    rows, first = series(pa.table(columns), ("of", *names), ("as_of",))
+    at, figure = floats(rows.column("as_of")), floats(rows.column("figure"))
+    seconds = np.diff(at, prepend=at[:1]) / 1000
+    increase = np.diff(figure, prepend=figure[:1])
+    has_before = ~first & (seconds > 0)
+    follows = has_before & (increase >= 0)
+    rate = np.where(follows, increase, 0) / np.where(follows, seconds, 1)
     rows = rows.append_column("change", pa.array(increase, mask=~has_before))
     rows = rows.append_column("increase", pa.array(increase, mask=~follows))
     rows = rows.append_column("rate", pa.array(rate, mask=~follows))
-    return rows.filter(pa.array(is_last))
+    return rows.filter(pa.array(np.append(first[1:], True)[: len(first)]))
 
 
 def acknowledgement_words(table: pa.Table) -> list[str]:
@@ -112,13 +114,12 @@ def acknowledgement_words(table: pa.Table) -> list[str]:
 
     Kafka counts them by broker, of all share groups together.
     """
-    rows = readings(table, "RecordAcknowledgementsPerSec", "Count", ["ack_type"]).to_pylist()
+    rows = readings(table, _ACKNOWLEDGED, "Count", ["ack_type"]).to_pylist()
     brokers: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda one: (one["of"], _place(one["ack_type"]))):
         rate = "" if row["rate"] is None else f" (+{row['increase']:,.0f}, {row['rate']:.3g}/s)"
-        brokers.setdefault(row["of"], []).append(
-            f"{row['figure']:,.0f} {_place(row['ack_type'])[1]}{rate}"
-        )
+        words = f"{row['figure']:,.0f} {_place(row['ack_type'])[1]}{rate}"
+        brokers.setdefault(row["of"], []).append(words)
     return [
         f"acknowledgements since the start of {_named(broker, table)}, of all share groups: "
         + ", ".join(said)
@@ -130,14 +131,7 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
     """Say how brokers wrote letters of each group to its dead-letter queue (KIP-1191).
 
     A broker counts the letters of the share partitions that it leads, since it wrote the first one
-    of a group; here all brokers that were read are summed up.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        `sharelag.schemas.BROKER_METRICS`.
-    groups : collection of str, optional
-        Only these; else all that have letters.
+    of a group; here all brokers that were read are summed up. ``groups``: only these.
     """
     found = {
         metric: readings(table, metric, "Count", ["group_id"]).to_pylist() for metric in _LETTERS
@@ -182,3 +176,157 @@ def _named(of: str, table: pa.Table) -> str:
     """``broker 1``, or the broker of a place that does not name it."""
     is_name = pc.any(pc.equal(table.column("broker"), of)).as_py()
     return f"broker {of}" if is_name else f"the broker of {of}"
+
+
+#: A reading counts for a moment that it is at most so far from.
+CLOSE = timedelta(seconds=60)
+_NAMES = ["group_id", "topic", "partition"]
+_STALE_GAUGES = "KAFKA-21096"
+_TERMS = (
+    *("start_offset", "effective_start_offset", "window_end_offset", "end_offset"),
+    *("unread", "window_unknown"),
+)
+#: Columns beside those of share partitions.
+COLUMNS = tuple(name for name in MEASURED.names if name not in SHARE_PARTITION)
+
+
+def measured_arrow(
+    lag: Arrow, metrics: pa.Table, as_of: datetime, kafka_version: str | None = None
+) -> pa.Table:
+    """Return what brokers measured of share partitions at the moment of their lag.
+
+    Parameters
+    ----------
+    lag : Arrow
+        `sharelag.schemas.LAG`.
+    metrics : pyarrow.Table
+        `sharelag.schemas.BROKER_METRICS`.
+    as_of : datetime
+        The moment of the lag; readings further away than `CLOSE` say nothing of it.
+    kafka_version : str, optional
+        Version or release of the brokers; None: not known.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.MEASURED`, a row for each row of lag. All is null where no broker tells,
+        or several do, since one alone leads. Gauges are null where they may be of an earlier load,
+        rates where counts may begin with one; bounds also where the gauge contradicts the persisted
+        window, as one was read later.
+    """
+    rows = as_table(lag)
+    near = metrics.filter(pc.less_equal(metrics.column("as_of"), pa.scalar(as_of + CLOSE)))
+    loads = readings(near, "PartitionLoadTimeMs", "Count", [])
+    gauges, of_batches, timeouts = (
+        _last(readings(near, metric, attribute, _NAMES), loads)
+        for metric, attribute in ((_IN_FLIGHT, "Value"), (_BATCHES, "Value"), (_EXPIRED, "Count"))
+    )
+    span, batches, expired = (_of(rows, one, as_of) for one in (gauges, of_batches, timeouts))
+    is_stale = is_affected(_STALE_GAUGES, kafka_version)
+    is_current = pc.is_valid(flat(span.column("figure")))
+    if is_stale is not False:
+        is_current = _is_current(gauges, loads, span)
+    rate = flat(expired.column("rate"))
+    if is_stale is not True:
+        more = flat(beside(flat(expired.column("of")), loads, ["of"]).column("change"))
+        rate = _where(pc.equal(more, 0).fill_null(True), rate)
+    columns: dict[str, Any] = {name: flat(rows.column(name)) for name in SHARE_PARTITION}
+    columns |= {
+        "in_flight_offsets": _where(is_current, span.column("figure")),
+        "in_flight_batches": _where(is_current, batches.column("figure")),
+        "lock_timeouts": expired.column("figure"),
+        "lock_timeout_rate": rate,
+    }
+    columns |= _bounds(rows, span, is_current)
+    return table_of(columns, MEASURED)
+
+
+def _of(rows: pa.Table, found: pa.Table, as_of: datetime) -> pa.Table:
+    """The reading of each row at that moment; null where there are none or several."""
+    found = found.filter(pc.greater_equal(found.column("as_of"), pa.scalar(as_of - CLOSE)))
+    found = found.append_column("key", keys(found, _NAMES))
+    single = found.group_by("key").aggregate([("key", "count")])
+    single = single.filter(pc.equal(single.column("key_count"), 1)).column("key")
+    found = found.filter(pc.is_in(found.column("key"), flat(single)))
+    return beside(keys(rows, _NAMES), found, _NAMES)
+
+
+def _last(found: pa.Table, loads: pa.Table) -> pa.Table:
+    """Without figures that the last reading of their broker has no more: it removed them."""
+    last = flat(beside(flat(found.column("of")), loads, ["of"]).column("as_of"))
+    return found.filter(pc.equal(found.column("as_of"), last).fill_null(True))
+
+
+def _is_current(gauges: pa.Table, loads: pa.Table, span: pa.Table) -> pa.Array:
+    """Whether the gauges are sure to describe the share partitions that are loaded now."""
+    count = gauges.group_by("of").aggregate([("figure", "count")])
+    of = flat(span.column("of"))
+    loaded = beside(of, loads, ["of"])
+    count = beside(of, count, ["of"])
+    once = pc.less_equal(flat(loaded.column("figure")), flat(count.column("figure_count")))
+    without_load = pc.equal(flat(loaded.column("change")), 0)
+    moved = pc.not_equal(flat(span.column("change")), 0)
+    return pc.or_(once.fill_null(False), pc.and_(without_load, moved).fill_null(False))
+
+
+def _where(is_current: pa.Array, values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return pc.if_else(is_current, flat(values), pa.scalar(None, values.type))
+
+
+def _bounds(lag: pa.Table, span: pa.Table, is_current: pa.Array) -> dict[str, pa.Array]:
+    """Bounds of what is acquired and of what was never delivered, by the window in memory.
+
+    That window begins between the start offset, which is written with the next change of state, and
+    the first offset that is not finished; so its end is known to that difference.
+    """
+    terms, known = zip(*(numbers(lag, name) for name in _TERMS), strict=True)
+    start, first, window_end, end, unread, holes = terms
+    length, has_length = numbers(span, "figure")
+    low, high = np.maximum(start + length, window_end), first + length
+    known = (*known, has_length, mask(is_current), high >= window_end, low <= end)
+    is_known = np.logical_and.reduce(known)
+    begin = end - unread
+    acquired_low = np.clip(low - begin, 0, unread)
+    acquired_high = np.clip(high - begin, 0, unread)
+    found = {
+        "acquired_low": acquired_low,
+        "acquired_high": holes + acquired_high,
+        "never_delivered_low": unread - acquired_high,
+        "never_delivered_high": unread - acquired_low,
+    }
+    return {name: pa.array(values, mask=~is_known) for name, values in found.items()}
+
+
+def add_measured(table: pa.Table, measured: pa.Table) -> pa.Table:
+    """Return a table of share partitions with `sharelag.schemas.MEASURED`, if that has rows."""
+    if not measured.num_rows:
+        return table
+    found = beside(keys(table, SHARE_PARTITION), measured, SHARE_PARTITION)
+    for name in COLUMNS:
+        table = table.append_column(MEASURED.field(name), found.column(name))
+    return table
+
+
+def measured_by(measured: pa.Table) -> dict[tuple[Any, ...], str]:
+    """Return what brokers measured of each share partition, in words; without those unknown."""
+    rows = {tuple(row[name] for name in SHARE_PARTITION): row for row in measured.to_pylist()}
+    return {key: words for key, row in rows.items() if (words := _words(row))}
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    said = []
+    if row["acquired_low"] is not None:
+        said.append(f"{_range(row, 'acquired')} acquired")
+        said.append(f"{_range(row, 'never_delivered')} never delivered")
+    if row["in_flight_offsets"] is not None:
+        said.append(f"{row['in_flight_offsets']:,} in flight")
+    if row["lock_timeouts"] is not None:
+        rate = row["lock_timeout_rate"]
+        each = "" if rate is None else f" ({rate:.3g}/s)"
+        said.append(f"{row['lock_timeouts']:,} locks expired{each}")
+    return ", ".join(said)
+
+
+def _range(row: Mapping[str, Any], name: str) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -21,10 +21,20 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import STATE, begins, bools, known_times, numbers
+from sharelag.metrics.columns import (
+    STATE,
+    batch_of,
+    begins,
+    bools,
+    changes,
+    known_times,
+    lists_of,
+    mask,
+    numbers,
+)
 from sharelag.model import milliseconds
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, flat
+from sharelag.tables.arrow import as_table, flat
 
 #: Number of equal parts of the span, to measure how much the completion rate varies.
 BINS = 10
@@ -32,23 +42,10 @@ BINS = 10
 _CHANGES = ("finished", "archived", "released", "redelivered")
 #: The columns that `observe` reads; the others may be missing.
 HISTORY_COLUMNS = [
-    *STATE,
-    *(
-        "record_offset",
-        "record_timestamp",
-        "snapshot_epoch",
-        "start_offset",
-        "effective_start_offset",
-        "delivery_complete_count",
-    ),
-    *(
-        "max_delivery_count",
-        "head_delivery_count",
-        *_CHANGES,
-        "replaced",
-        "from_snapshot",
-        "follows",
-    ),
+    *(*STATE, "record_offset", "record_timestamp", "snapshot_epoch"),
+    *("start_offset", "effective_start_offset", "delivery_complete_count"),
+    *("max_delivery_count", "head_delivery_count", *_CHANGES),
+    *("replaced", "from_snapshot", "follows"),
 ]
 
 
@@ -57,7 +54,7 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
 
     Parameters
     ----------
-    history : pyarrow.RecordBatch or pyarrow.Table
+    history : Arrow
         `HISTORY_COLUMNS` of `sharelag.schemas.HISTORY`: all rows of some share partitions, each
         contiguous and in log order. Rows later than ``end`` are ignored.
     end : datetime
@@ -90,54 +87,39 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     begin = np.maximum(since, rows.time[lead])
     inside = rows.time > since
     values, known = zip(*[rows.numbers(name) for name in _CHANGES], strict=True)
-    finished, released = inside & known[0] & (values[0] > 0), inside & known[2] & (values[2] > 0)
-    break_ = (
-        inside & (rows.place > lead[rows.share]) & (~rows.follows | ~rows.bools("from_snapshot"))
-    )
-    arrays = {
-        name: flat(rows.table.column(name).take(pa.array(rows.last)))
-        for name in schemas.OBSERVED.names[:3]
-    }
+    finishes, releases = (known[n] & (values[n] > 0) for n in (0, 2))
+    finished, released = inside & finishes, inside & releases
+    is_unsure = ~rows.follows | ~rows.bools("from_snapshot")
+    break_ = inside & (rows.place > lead[rows.share]) & is_unsure
+    arrays = {name: rows.at_last(name) for name in schemas.OBSERVED.names[:3]}
     arrays |= {
-        "begin": known_times(begin, np.ones(len(begin), bool)),
-        "end": known_times(np.full(len(begin), until), np.ones(len(begin), bool)),
+        "begin": pa.array(begin).view(schemas.TIMESTAMP),
+        "end": pa.repeat(until, len(begin)).view(schemas.TIMESTAMP),
         "records": rows.count(inside),
         "breaks": rows.count(break_),
         "replacements": rows.count(inside & rows.replaced),
-        **{
-            name: rows.sum(v, inside & k)
-            for name, v, k in zip(_CHANGES, values, known, strict=True)
-        },
         "finished_bins": _bins(rows, values[0], finished, begin, until),
         "released_bins": _bins(rows, values[2], released, begin, until),
-        "last_finished": rows.time_of_last(known[0] & (values[0] > 0)),
-        "last_released": rows.time_of_last(known[2] & (values[2] > 0)),
+        "last_finished": rows.time_of_last(finishes),
+        "last_released": rows.time_of_last(releases),
         "release_every_ms": _median_distance(rows, released),
         **_head(rows),
         "max_delivery_count": rows.at_last("max_delivery_count"),
         **_fallen(rows, inside),
     }
-    columns = [arrays[field.name].cast(field.type) for field in schemas.OBSERVED]
+    for name, value, is_known in zip(_CHANGES, values, known, strict=True):
+        arrays[name] = rows.sum(value, inside & is_known)
     exists = pa.array(rows.numbers("snapshot_epoch")[1][rows.last])
-    return pa.RecordBatch.from_arrays(columns, schema=schemas.OBSERVED).filter(exists)
+    return batch_of(arrays, schemas.OBSERVED).filter(exists)
 
 
 def parts_of(observed: Arrow, name: str) -> NDArray[np.float64]:
     """Return changes in each part of the span; 0 where nothing was observed.
 
-    Parameters
-    ----------
-    observed : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OBSERVED`.
-    name : {"finished_bins", "released_bins"}
-
-    Returns
-    -------
-    numpy.ndarray
-        ``[rows, BINS]``.
+    The column is ``finished_bins`` or ``released_bins``; the result is ``[rows, BINS]``.
     """
     column = flat(observed.column(name))
-    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
+    known = mask(column.is_valid())
     parts = np.zeros((len(column), BINS))
     parts[known] = column.drop_null().flatten().to_numpy().reshape(-1, BINS)
     return parts
@@ -223,9 +205,7 @@ def _bins(
     part = -((begin[share] - rows.time[chosen]) * BINS // span) - 1
     sums = np.zeros((len(begin), BINS), np.int64)
     np.add.at(sums, (share, np.clip(part, 0, BINS - 1)), changes[chosen])
-    return pa.ListArray.from_arrays(
-        pa.array(np.arange(len(begin) + 1, dtype=np.int32) * BINS), pa.array(sums.ravel())
-    )
+    return lists_of(np.full(len(begin), BINS), pa.array(sums.ravel()))
 
 
 def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
@@ -238,10 +218,8 @@ def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
     at = np.cumsum(counts) - counts
     # With two or more distances both middle ones exist; other rows only need valid indices.
     enough = counts >= 2
-    lower, upper = (
-        np.where(enough, at + (counts - 1) // 2, 0),
-        np.where(enough, at + counts // 2, 0),
-    )
+    lower = np.where(enough, at + (counts - 1) // 2, 0)
+    upper = np.where(enough, at + counts // 2, 0)
     distance = np.append(distance, 0)
     return pa.array((distance[lower] + distance[upper]) // 2, mask=~enough)
 
@@ -249,8 +227,7 @@ def _median_distance(rows: _Rows, chosen: NDArray[np.bool_]) -> pa.Array:
 def _head(rows: _Rows) -> dict[str, pa.Array]:
     """Return since when the effective start offset is unchanged, and what happened to it."""
     head, known = rows.numbers("effective_start_offset")
-    is_new = rows.begins | rows.replaced | ~rows.follows
-    is_new[1:] |= (head[1:] != head[:-1]) | (known[1:] != known[:-1])
+    is_new = rows.begins | rows.replaced | ~rows.follows | changes(head, known)
     since = np.maximum.accumulate(np.where(is_new, rows.place, 0))[rows.last]
     known = known[rows.last]
     older = ~rows.replaced & (rows.begins | ~rows.follows)

@@ -1,11 +1,12 @@
 """Age, rates, forecast and retention of the lag of each share partition.
 
 `sharelag.metrics.age` and `sharelag.metrics.rates` compute the first three; retention is computed
-here.
+here. `progress_of` takes what it needs from the evidence.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -14,13 +15,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.age import Oldest, age_columns, oldest
-from sharelag.metrics.columns import known_times, numbers
-from sharelag.metrics.ends import PARTITION, known_ends
+from sharelag.metrics.age import (
+    Oldest,
+    age_columns,
+    known_ends,
+    oldest,
+    requested_offsets,
+)
+from sharelag.metrics.causes.inputs import CauseInputs
+from sharelag.metrics.columns import PARTITION, ascending, batch_of, known_times, mask, numbers
+from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.rates import drain_columns, rate_columns, rates
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys
 
 #: Kafka's default of ``group.share.record.lock.duration.ms``: how long a member may process an
 #: acquired record.
@@ -45,23 +53,20 @@ def progress_arrow(
 
     Parameters
     ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG` at the moment ``as_of``.
-    observed : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OBSERVED` of the span before. A share partition with several states counts
-        as not observed, because it is unknown which of them the lag belongs to.
-    past_offsets : pyarrow.RecordBatch or pyarrow.Table
+    lag, observed : Arrow
+        `sharelag.schemas.LAG` at the moment ``as_of``, and `OBSERVED` of the span before. A share
+        partition with several states counts as not observed, because it is unknown which of them
+        the lag belongs to.
+    past_offsets : Arrow
         `sharelag.schemas.OFFSETS` of earlier moments: the beginning of the span for arrivals,
         others for ages.
-    times : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.TIMES` of `sharelag.metrics.age.oldest_offsets`.
-    logs : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LOGS`.
+    times, logs : Arrow
+        `sharelag.schemas.TIMES` of `sharelag.metrics.age.oldest_offsets`, and `LOGS`.
     as_of : datetime
     patience : timedelta, or float64[rows] of milliseconds
         The time without finished records after which there is no forecast and a share partition
         with lag can count as stalled.
-    groups : pyarrow.RecordBatch or pyarrow.Table, optional
+    groups : Arrow, optional
         `sharelag.schemas.GROUPS`; the lag of groups without members has no forecast.
     reads_committed : bool
         Whether the groups read only committed records: those of an open transaction wait.
@@ -71,14 +76,8 @@ def progress_arrow(
     pyarrow.RecordBatch
         `sharelag.schemas.PROGRESS`, one row per row of the lag table, in its order.
     """
-    tables = {
-        "LAG": lag,
-        "OBSERVED": observed,
-        "OFFSETS": past_offsets,
-        "TIMES": times,
-        "LOGS": logs,
-    }
-    for name, table in tables.items():
+    tables = {"LAG": lag, "OBSERVED": observed, "OFFSETS": past_offsets, "TIMES": times}
+    for name, table in (tables | {"LOGS": logs}).items():
         schemas.require(table, getattr(schemas, name), name.lower())
     now = milliseconds(as_of)
     ends = known_ends(lag, past_offsets, now)
@@ -87,43 +86,22 @@ def progress_arrow(
     found = rates(lag, seen, ends)
     columns = {name: flat(lag.column(name)) for name in (*SHARE_PARTITION, "topic")}
     columns["as_of"] = known_times(np.full(lag.num_rows, now), np.ones(lag.num_rows, bool))
-    columns |= (
-        age_columns(old, now)
-        | rate_columns(found)
-        | drain_columns(
-            lag,
-            old,
-            found,
-            now,
-            patience // _MS
-            if isinstance(patience, timedelta)
-            else np.nan_to_num(patience, nan=PATIENCE // _MS),
-            _empty(lag, groups),
-        )
-    )
-    columns |= _retention(old, beside(keys(lag, PARTITION), logs, PARTITION), now) | {
-        "lost": _lost(lag)
-    }
-    columns["breaks"] = flat(seen.column("breaks"))
-    return pa.RecordBatch.from_arrays(
-        [columns[field.name].cast(field.type) for field in schemas.PROGRESS],
-        schema=schemas.PROGRESS,
-    )
+    if isinstance(patience, timedelta):
+        stalls_after: int | NDArray[np.float64] = patience // _MS
+    else:
+        stalls_after = np.nan_to_num(patience, nan=PATIENCE // _MS)
+    columns |= age_columns(old, now) | rate_columns(found)
+    columns |= drain_columns(lag, old, found, now, stalls_after, _empty(lag, groups))
+    columns |= _retention(old, beside(keys(lag, PARTITION), logs, PARTITION), now)
+    columns |= {"lost": _lost(lag), "breaks": seen.column("breaks")}
+    return batch_of(columns, schemas.PROGRESS)
 
 
 def usual_rates(lag: Arrow, observed: Arrow, past_offsets: Arrow, as_of: datetime) -> pa.Table:
     """Return the rates of every share partition over the whole span, whatever has changed in it.
 
-    Parameters
-    ----------
-    lag, observed, past_offsets, as_of
-        As for `progress_arrow`.
-
-    Returns
-    -------
-    pyarrow.Table
-        The share partition and the rate columns of `sharelag.schemas.PROGRESS`, in the order of the
-        lag table.
+    Parameters are those of `progress_arrow`; the result has the share partition and the rate
+    columns of `sharelag.schemas.PROGRESS`, in the order of the lag table.
     """
     ends = known_ends(lag, past_offsets, milliseconds(as_of))
     seen = beside(keys(lag, SHARE_PARTITION), _unambiguous(observed), SHARE_PARTITION)
@@ -132,22 +110,16 @@ def usual_rates(lag: Arrow, observed: Arrow, past_offsets: Arrow, as_of: datetim
 
 
 def _empty(lag: Arrow, groups: Arrow | None) -> NDArray[np.bool_]:
-    """Whether each row's group is known to have no members."""
     if groups is None:
         return np.zeros(lag.num_rows, bool)
     schemas.require(groups, schemas.GROUPS, "groups")
     names = as_table(groups).filter(pc.equal(groups.column("members"), 0)).column("group_id")
-    found = pc.is_in(flat(lag.column("group_id")), flat(names))
-    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+    return mask(pc.is_in(lag.column("group_id"), flat(names)))
 
 
 def _unambiguous(observed: Arrow) -> pa.Table:
     codes = keys(observed, SHARE_PARTITION).dictionary_encode().indices.to_numpy()
-    return (
-        as_table(observed).filter(pa.array(np.bincount(codes)[codes] == 1))
-        if len(codes)
-        else as_table(observed)
-    )
+    return as_table(observed).filter(pa.array(np.bincount(codes)[codes] == 1))
 
 
 def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
@@ -157,12 +129,7 @@ def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
     retention by size (``retention.bytes``) may delete it sooner.
     """
     retention, known = numbers(logs, "retention_ms")
-    policy = flat(logs.column("cleanup_policy"))
-    deletes = (
-        pc.match_substring_regex(policy, r"\bdelete\b")
-        .fill_null(False)
-        .to_numpy(zero_copy_only=False)
-    )
+    deletes = mask(pc.match_substring_regex(logs.column("cleanup_policy"), r"\bdelete\b"))
     limited = known & deletes & (retention >= 0) & old.dated
     margin = np.minimum(old.timestamp, _LONGEST) + np.minimum(retention, _LONGEST) - as_of
     return {
@@ -174,15 +141,54 @@ def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:
 def _lost(lag: Arrow) -> pa.Array:
     """Return the unfinished offsets below the log start offset."""
     names = (
-        "start_offset",
-        "end_offset",
-        "window_end_offset",
-        "log_start_offset",
-        "window_complete",
-        "effective_lag",
+        *("start_offset", "end_offset", "window_end_offset", "window_complete"),
+        *("effective_lag", "log_start_offset"),
     )
-    (start, end, window_end, _, complete, left), known = zip(
-        *[numbers(lag, name) for name in names], strict=True
-    )
+    terms, known = zip(*(numbers(lag, name) for name in names), strict=True)
+    start, end, window_end, complete, left, _ = terms
     unfinished = np.maximum(end, window_end) - start - complete
     return pa.array(unfinished - left, mask=~np.logical_and.reduce(known))
+
+
+_ORDER = ("group_id", "topic", "topic_id", "partition")
+
+
+def requested_times(evidence: Evidence) -> dict[bool, pa.Table]:
+    """Return the records whose times determine the age of the lag.
+
+    They are positions for `sharelag.inputs.Input.times`: False for read_uncommitted groups,
+    True for read_committed ones, whose oldest record differs where transactions were aborted. The
+    evidence needs ``lag``, ``logs`` and ``settings``.
+    """
+    parts = _by_isolation(evidence).items()
+    return {is_committed: requested_offsets(lag, evidence.logs) for is_committed, lag in parts}
+
+
+def progress_of(evidence: Evidence) -> pa.Table:
+    """Return age, rates, drain and retention of every share partition, by the evidence.
+
+    It needs ``lag``, ``observed``, ``past_offsets``, ``times``, ``committed``, ``logs``, ``groups``
+    and ``settings``, for all share partitions of some groups. The result is
+    `sharelag.schemas.PROGRESS`, sorted by group, topic and partition.
+    """
+    parts = [
+        progress_arrow(
+            lag,
+            evidence.observed,
+            evidence.past_offsets,
+            evidence.committed if is_committed else evidence.times,
+            evidence.logs,
+            evidence.as_of,
+            CauseInputs(replace(evidence, lag=lag)).patience,
+            evidence.groups,
+            is_committed,
+        )
+        for is_committed, lag in _by_isolation(evidence).items()
+    ]
+    return pa.Table.from_batches(parts).sort_by(ascending(*_ORDER))
+
+
+def _by_isolation(evidence: Evidence) -> dict[bool, pa.Table]:
+    groups = pa.array(sorted(evidence.reads_committed), pa.string())
+    committed = pc.is_in(evidence.lag.column("group_id"), groups)
+    return {False: evidence.lag.filter(pc.invert(committed)), True: evidence.lag.filter(committed)}

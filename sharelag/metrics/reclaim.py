@@ -3,34 +3,32 @@
 KIP-932 leaves log cleaning by start offsets to the future: Kafka deletes only by retention,
 whatever share groups have finished. Consumer groups and other readers of a topic are unknown here,
 so the result is valid only for topics that only share groups read.
+
+`archived_by_ttl` estimates the lag that would be archived if share groups had a record TTL, which
+KIP-932 leaves to the future as well; Kafka archives by the delivery count limit and by retention.
+The age of a record is known for few offsets: for those that were looked up, and, where the end of
+the topic partition at a moment is known, all before it are older. So the result is an estimate
+between two certain bounds. It assumes that timestamps ascend in a log, which is exact with
+``message.timestamp.type=LogAppendTime`` and approximate with producers' timestamps.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import numbers
-from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, one_batch
+from sharelag.errors import InputError
+from sharelag.metrics.age import Ends, end_at, known_ends
+from sharelag.metrics.columns import TERMINAL, Runs, ascending, batch_of, mask, numbers, table_of
+from sharelag.model import milliseconds
+from sharelag.schemas import ARCHIVED, RECLAIMABLE, SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch
 
-#: One topic partition.
-RECLAIMABLE = pa.schema(
-    [
-        ("topic", pa.string()),  # null: no offsets for the topic id
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
-        ("groups", pa.int64()),  # share groups that have a state of it
-        ("log_start_offset", pa.int64()),
-        # the lowest among them; null: that of one of them is unknown
-        ("start_offset", pa.int64()),
-        ("group_id", pa.string()),  # the group with that offset; of several the first by name
-        ("reclaimable", pa.int64()),  # offsets from the log start to there
-        ("as_of", schemas.TIMESTAMP),
-    ]
-)
 _PLACE = ["topic", "topic_id", "partition"]
 _AGGREGATES = {
     "groups": ("group_id", "count_distinct"),
@@ -46,7 +44,7 @@ def reclaimable_arrow(lag: Arrow) -> pa.RecordBatch:
 
     Parameters
     ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
+    lag : Arrow
         `sharelag.schemas.LAG` of all share groups: a missing one could still need these records.
 
     Returns
@@ -68,12 +66,113 @@ def reclaimable_arrow(lag: Arrow) -> pa.RecordBatch:
     }
     columns |= {name: grouped.column(name) for name in _PLACE}
     lowest = pc.is_valid(columns["start_offset"])
-    columns["group_id"] = pc.if_else(lowest, columns["group_id"], pa.scalar(None, pa.string()))
-    found = pa.table(columns)
-    (start, has_start), (begin, has_begin) = (
-        numbers(found, "start_offset"),
-        numbers(found, "log_start_offset"),
-    )
-    passed = pa.array(np.maximum(start - begin, 0), mask=~(has_start & has_begin))
-    found = found.append_column("reclaimable", passed).select(RECLAIMABLE.names).cast(RECLAIMABLE)
-    return one_batch(found.sort_by([(name, "ascending") for name in _PLACE]))
+    columns["group_id"] = pc.if_else(lowest, columns["group_id"], None)
+    passed = pc.subtract(columns["start_offset"], columns["log_start_offset"])
+    columns["reclaimable"] = pc.max_element_wise(passed, 0, skip_nulls=False)
+    return one_batch(table_of(columns, RECLAIMABLE).sort_by(ascending(*_PLACE)))
+
+
+_Longs = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
+
+
+def archived_by_ttl(
+    lag: Arrow, windows: Arrow, past_offsets: Arrow, times: Arrow, as_of: datetime, ttl: timedelta
+) -> pa.RecordBatch:
+    """Count the unfinished offsets of each share partition that are older than a TTL.
+
+    Parameters
+    ----------
+    lag : Arrow
+        `sharelag.schemas.LAG` at the moment ``as_of``.
+    windows : Arrow
+        `sharelag.schemas.WINDOWS` of the same share partitions: finished offsets are not lag.
+    past_offsets : Arrow
+        `sharelag.schemas.OFFSETS` of earlier moments. With that of ``as_of - ttl`` the result is
+        exact.
+    times : Arrow
+        `sharelag.schemas.TIMES` of any records.
+    as_of : datetime
+    ttl : timedelta
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `ARCHIVED`, one row per row of the lag table, in its order. Null where the effective lag is
+        unknown, and where a share partition has several states, so that it is unknown which of them
+        the lag belongs to.
+
+    Raises
+    ------
+    InputError
+        When the TTL is not positive, or a table has the wrong columns.
+    """
+    if ttl <= timedelta():
+        raise InputError(f"the record TTL must be positive, not {ttl}")
+    tables = {"LAG": lag, "WINDOWS": windows, "OFFSETS": past_offsets, "TIMES": times}
+    for name, table in tables.items():
+        schemas.require(table, getattr(schemas, name), name.lower())
+    then = milliseconds(as_of - ttl)
+    past = as_table(past_offsets).select(schemas.OFFSETS.names).cast(schemas.OFFSETS)
+    ends = known_ends(lag, pa.concat_tables([past, _marks(times, then)]), milliseconds(as_of))
+    (low, has_low), (high, has_high) = _bounds(ends, then)
+    about, between = end_at(ends, np.full(lag.num_rows, then))
+    left = _Left(lag, windows)
+    none = left.known & has_high & (left.below(high) == 0)  # then the others are 0 as well
+    bounds = left.known & has_low & has_high
+    counts = {
+        "effective_lag": (left.all, left.counted),
+        "archived": (left.below(np.clip(about, low, high)), (bounds & between) | none),
+        "archived_low": (left.below(low), bounds | none),
+        "archived_high": (left.below(high), left.known & has_high),
+    }
+    columns = {name: flat(lag.column(name)) for name in (*SHARE_PARTITION, "topic", "as_of")}
+    columns |= {name: pa.array(values, mask=~known) for name, (values, known) in counts.items()}
+    return batch_of(columns, ARCHIVED)
+
+
+def _marks(times: Arrow, then: int) -> pa.Table:
+    """Turn records with known times into ends: after an older record, before a younger one."""
+    time, timed = numbers(times, "timestamp")
+    offset, _ = numbers(times, "offset")  # known where the time is
+    old = time <= then
+    # Several records can have the same millisecond: one of exactly that time bounds nothing.
+    at = np.where(old, np.minimum(time, then - 1), time)
+    known = timed & (time >= 0)  # -1: a record without a time
+    columns = {name: flat(times.column(name)) for name in ("topic", "topic_id", "partition")}
+    columns["end_offset"] = pa.array(offset + old, pa.int64())
+    columns["as_of"] = pa.array(at, pa.int64()).view(schemas.TIMESTAMP)
+    return table_of(columns, schemas.OFFSETS, pad=True).filter(pa.array(known))
+
+
+def _bounds(ends: Ends, then: int) -> tuple[tuple[_Longs, _Bools], tuple[_Longs, _Bools]]:
+    """Return the last end known up to a time and the first known after it, for each row."""
+    places = int(max(ends.place.max(initial=-1), ends.rows.max(initial=-1))) + 1
+    lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    low, high = np.full(places, lowest), np.full(places, highest)
+    before, after = ends.time <= then, ends.time >= then
+    np.maximum.at(low, ends.place[before], ends.end[before])
+    np.minimum.at(high, ends.place[after], ends.end[after])
+    first, last = low[ends.rows], high[ends.rows]
+    known, bounded = first != lowest, last != highest
+    first = np.where(known, first, 0)
+    return (first, known), (np.where(bounded, np.maximum(last, first), 0), bounded)
+
+
+class _Left:
+    """The unfinished offsets of each share partition, by the batches."""
+
+    def __init__(self, lag: Arrow, windows: Arrow) -> None:
+        ours, theirs = keys(lag, SHARE_PARTITION), keys(windows, SHARE_PARTITION)
+        states = pc.value_counts(theirs)
+        once = states.field("values").filter(pc.equal(states.field("counts"), 1))
+        self.all, self.counted = numbers(lag, "effective_lag")
+        self.known = self.counted & mask(pc.is_in(ours, once))
+        self._runs = Runs(flat(beside(ours, windows, SHARE_PARTITION).column("runs")))
+        self._start = numbers(lag, "effective_start_offset")[0]
+        self._end = np.maximum(numbers(lag, "end_offset")[0], numbers(lag, "window_end_offset")[0])
+
+    def below(self, end: _Longs) -> _Longs:
+        """Count unfinished offsets below an end."""
+        upto = np.clip(end, self._start, np.maximum(self._end, self._start))
+        return upto - self._start - self._runs.sum(TERMINAL, self._start, upto)

@@ -19,10 +19,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.metrics.columns import numbers
-from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys, one_batch
-from sharelag.schemas.comparisons import DESCRIBED, DIFFERENCE, RECONCILED, SCANNED
+from sharelag.metrics.columns import ascending, lists_of, numbers, present, table_of
+from sharelag.schemas import DESCRIBED, DIFFERENCE, RECONCILED, SCANNED, SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, beside, flat, keys, one_batch
 
 DESCRIBED_LAG, NAIVE, EFFECTIVE, TRUE = "described", "naive", "effective", "true"
 
@@ -50,6 +49,8 @@ REASONS = {
     UNKNOWN: "unexplained",
 }
 
+#: What identifies a row of Kafka's command.
+_PRINTED = ("group_id", "topic", "partition")
 _Numbers = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 
@@ -61,17 +62,17 @@ def reconcile_arrow(
 
     Parameters
     ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
+    lag : Arrow
         `sharelag.schemas.LAG`.
-    described : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.comparisons.DESCRIBED`: the output of Kafka's command.
-    scanned : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.comparisons.SCANNED`, of the same windows and offsets.
+    described : Arrow, optional
+        `sharelag.schemas.DESCRIBED`: the output of Kafka's command.
+    scanned : Arrow, optional
+        `sharelag.schemas.SCANNED`, of the same windows and offsets.
 
     Returns
     -------
     pyarrow.RecordBatch
-        `sharelag.schemas.comparisons.RECONCILED`: one row per share partition of ``lag``, and one
+        `sharelag.schemas.RECONCILED`: one row per share partition of ``lag``, and one
         for each that only Kafka described; sorted by group, topic, partition. The true lag of a
         read_uncommitted group excludes aborted records, although the group receives them; the
         difference has their number.
@@ -83,10 +84,13 @@ def reconcile_arrow(
         rows = _with_rows_of(rows, as_table(described))
     if scanned is not None:
         schemas.require(scanned, SCANNED, "scanned")
-    kafkas = _beside(rows, DESCRIBED.empty_table() if described is None else described, "topic")
-    seen = _beside(rows, SCANNED.empty_table() if scanned is None else scanned, "topic_id")
+    theirs = DESCRIBED.empty_table() if described is None else described
+    kafkas = beside(keys(rows, _PRINTED), theirs, _PRINTED)
+    counts = SCANNED.empty_table() if scanned is None else scanned
+    seen = beside(keys(rows, SHARE_PARTITION), counts, SHARE_PARTITION)
     terms = _Terms(rows)
-    true = _add(seen, "records", "undecided")
+    read, undecided = _number(seen, "records"), _number(seen, "undecided")
+    true = _Known(read.values + undecided.values, read.known & undecided.known)
     differences = [*_naive(terms), *_effective(terms), *_true(terms, seen, true)]
     if described is not None:
         differences += _described(terms, kafkas)
@@ -95,17 +99,8 @@ def reconcile_arrow(
     columns["matches"] = _matches(terms.lag, kafkas)
     columns["differences"] = _lists(differences)
     columns |= {name: flat(rows.column(name)) for name in RECONCILED.names if name not in columns}
-    table = pa.Table.from_arrays(
-        [columns[field.name].cast(field.type) for field in RECONCILED], schema=RECONCILED
-    )
-    return one_batch(
-        table.sort_by(
-            [(name, "ascending") for name in ("group_id", "topic", "topic_id", "partition")]
-        )
-    )
-
-
-# ---- the reasons ---------------------------------------------------------------------------------
+    order = ascending("group_id", "topic", "topic_id", "partition")
+    return one_batch(table_of(columns, RECONCILED).sort_by(order))
 
 
 class _Known(NamedTuple):
@@ -155,14 +150,13 @@ def _naive(t: _Terms) -> list[_Difference]:
 
 def _effective(t: _Terms) -> list[_Difference]:
     both = t.lag.known & t.effective.known
-    stale = t.beyond
     differs = t.count.values - t.complete.values
-    rest = t.effective.values - t.lag.values - stale - differs
+    rest = t.effective.values - t.lag.values - t.beyond - differs
     # Only the batches show how many of the deleted offsets were finished; the lag table does not
     # have their sum.
     deleted = np.clip(rest, np.minimum(t.start.values - t.log_start.values, 0), 0)
     return [
-        _sized(EFFECTIVE, STALE_END_OFFSET, stale, both),
+        _sized(EFFECTIVE, STALE_END_OFFSET, t.beyond, both),
         _sized(EFFECTIVE, COUNT_DIFFERS, differs, both),
         _sized(EFFECTIVE, BELOW_LOG_START, deleted, both),
         _sized(EFFECTIVE, UNKNOWN, rest - deleted, both),
@@ -188,8 +182,7 @@ def _true(t: _Terms, seen: pa.Table, true: _Known) -> list[_Difference]:
 def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     lag = _number(kafkas, "lag")
     there = _number(kafkas, "partition").known
-    # not a row that only Kafka has
-    ours = flat(t.rows.column("topic_id")).is_valid().to_numpy(zero_copy_only=False)
+    ours = present(t.rows, "topic_id")  # not a row that only Kafka has
     both = lag.known & t.lag.known
     elsewhen = _differ(t.rows, kafkas, "as_of") | _differ(t.rows, kafkas, "start_offset")
     rest = lag.values - t.lag.values
@@ -213,26 +206,11 @@ def _matches(lag: _Known, kafkas: pa.Table) -> pa.Array:
     return pa.array(same, mask=~_number(kafkas, "partition").known)
 
 
-# ---- tables side by side -------------------------------------------------------------------------
-
-
 def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
     """Return the rows, followed by those that only Kafka's command printed."""
-    place = ("group_id", "topic", "partition")
-    only = described.filter(pc.invert(pc.is_in(keys(described, place), keys(lag, place))))
-    same = ("group_id", "topic", "partition", "as_of")
-    empty = {field.name: pa.nulls(only.num_rows, field.type) for field in schemas.LAG}
-    columns = [only.column(n) if n in same else empty[n] for n in schemas.LAG.names]
-    casts = [column.cast(field.type) for column, field in zip(columns, schemas.LAG, strict=True)]
-    return pa.concat_tables(
-        [lag.cast(schemas.LAG), pa.Table.from_arrays(casts, schema=schemas.LAG)]
-    )
-
-
-def _beside(rows: pa.Table, other: Arrow, topic: str) -> pa.Table:
-    """Return the rows of the other table in the order of the first; null without a match."""
-    place = ("group_id", topic, "partition")
-    return beside(keys(rows, place), other, place)
+    only = described.filter(pc.invert(pc.is_in(keys(described, _PRINTED), keys(lag, _PRINTED))))
+    columns = {name: only.column(name) for name in (*_PRINTED, "as_of")}
+    return pa.concat_tables([lag.cast(schemas.LAG), table_of(columns, schemas.LAG, pad=True)])
 
 
 def _sized(number: str, reason: str, offsets: _Numbers, both: _Flags) -> _Difference:
@@ -240,12 +218,8 @@ def _sized(number: str, reason: str, offsets: _Numbers, both: _Flags) -> _Differ
 
 
 def _unsized(number: str, reason: str, holds: _Flags) -> _Difference:
-    return _Difference(
-        number,
-        reason,
-        _Known(np.zeros(len(holds), np.int64), np.zeros(len(holds), np.bool_)),
-        holds,
-    )
+    none = _Known(np.zeros(len(holds), np.int64), np.zeros(len(holds), np.bool_))
+    return _Difference(number, reason, none, holds)
 
 
 def _lists(differences: list[_Difference]) -> pa.Array:
@@ -253,30 +227,18 @@ def _lists(differences: list[_Difference]) -> pa.Array:
     rows, which = np.nonzero(holds)
     sizes = np.stack([d.offsets.values for d in differences], axis=1)[rows, which]
     known = np.stack([d.offsets.known for d in differences], axis=1)[rows, which]
-    names = [
-        pa.array([getattr(d, name) for d in differences], pa.string())
-        for name in ("number", "reason")
-    ]
-    taken = [name.take(pa.array(which)) for name in names]
-    structs = pa.StructArray.from_arrays(
-        [*taken, pa.array(sizes, pa.int64(), mask=~known)], fields=list(DIFFERENCE)
-    )
-    ends = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), structs)
+    names = ([d.number for d in differences], [d.reason for d in differences])
+    taken = [pa.array(some, pa.string()).take(pa.array(which)) for some in names]
+    taken.append(pa.array(sizes, pa.int64(), mask=~known))
+    structs = pa.StructArray.from_arrays(taken, fields=list(DIFFERENCE))
+    return lists_of(holds.sum(axis=1), structs)
 
 
 def _number(table: pa.Table, name: str) -> _Known:
     return _Known(*numbers(table, name))
 
 
-def _add(table: pa.Table, *names: str) -> _Known:
-    parts = [_number(table, name) for name in names]
-    return _Known(
-        np.sum([p.values for p in parts], axis=0), np.logical_and.reduce([p.known for p in parts])
-    )
-
-
 def _differ(one: pa.Table, other: pa.Table, name: str) -> _Flags:
-    """Return a mask of rows with two known values that differ."""
+    """Return which rows have two known values that differ."""
     a, b = _number(one, name), _number(other, name)
     return np.asarray(a.known & b.known & (a.values != b.values), bool)

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.model import DeliveryState
+from sharelag.metrics.columns import PARTITION, TERMINAL, Runs, floats, table_of
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, beside, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys
 from sharelag.tables.words import client_words, shell_word
 
-_FINISHED = pa.array([int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED)], pa.int8())
+_Floats = NDArray[np.float64]
 _EARLIEST, _LATEST = "earliest", "latest"
 _PLAN = "plan.csv"
 
@@ -41,7 +41,7 @@ def plan_reset(
 
     Parameters
     ----------
-    lag, windows : pyarrow.RecordBatch or pyarrow.Table
+    lag, windows : Arrow
         `sharelag.schemas.LAG` and `WINDOWS` of some share partitions; what has no window has no
         state yet.
     to : "earliest", "latest" or int, optional
@@ -49,9 +49,9 @@ def plan_reset(
     shift_by : int, optional
         Offsets from the first unfinished one, forwards or, if negative, backwards; within the log.
         Kafka writes start offsets late, so the first unfinished offset may lie beyond them.
-    at : pyarrow.RecordBatch or pyarrow.Table, optional
+    at : Arrow, optional
         `sharelag.schemas.OFFSETS` of the moment to go back to.
-    local : pyarrow.RecordBatch or pyarrow.Table, optional
+    local : Arrow, optional
         ``topic partition offset``: where the log on the broker's own disk begins. Records before
         are in remote storage (KIP-405), from which fetches are slower.
 
@@ -65,7 +65,7 @@ def plan_reset(
     """
     table = as_table(lag)
     past, end, first = (
-        _floats(table.column(name))
+        floats(table.column(name))
         for name in ("effective_start_offset", "end_offset", "log_start_offset")
     )
     new = _targets(table, past, end, first, to, shift_by, at)
@@ -73,14 +73,19 @@ def plan_reset(
     # What is no longer in the log is delivered to nobody.
     from_here = np.fmax(new, first)
     mine = beside(keys(table, SHARE_PARTITION), windows, SHARE_PARTITION)
-    begin, finished_from, finished = _finished(mine, from_here, len(table))
-    window_end = np.fmax(_floats(table.column("window_end_offset")), begin)
+    begin, finished_from, finished = _finished(mine, from_here)
+    window_end = np.fmax(floats(table.column("window_end_offset")), begin)
     passed = np.fmin(begin, end)  # the start offset may have been set beyond the end
     again = np.where(np.isnan(begin), np.nan, np.maximum(passed - from_here, 0)) + finished_from
     forwards = from_here - begin - (finished - finished_from)
     skipped = np.where(np.isnan(begin), np.nan, np.where(from_here > begin, forwards, 0))
     unread = np.maximum(from_here - np.fmax(window_end, begin), 0)
     new_lag = np.where(new > end, np.nan, end - new)
+    remote = np.full(len(table), np.nan)
+    if local is not None:
+        place = ("topic", "partition")
+        kept = beside(keys(table, place), local, place).column("offset")
+        remote = np.maximum(floats(kept) - new, 0)
     names = ("group_id", "topic", "topic_id", "partition", "start_offset", "lag")
     found = {name: table.column(name) for name in names} | {
         "new_start_offset": _whole(new),
@@ -88,21 +93,20 @@ def plan_reset(
         "again": _whole(again),
         "skipped": _whole(skipped),
         "skipped_unread": _whole(np.where(np.isnan(skipped), np.nan, unread)),
-        "remote": _whole(_remote(table, new, local)),
-        "new_drain_ms": pa.nulls(len(table), pa.int64()),
+        "remote": _whole(remote),
     }
-    return pa.table(found).select(schemas.RESET_PLAN.names).cast(schemas.RESET_PLAN)
+    return table_of(found, schemas.RESET_PLAN, pad=True)
 
 
 def _targets(
     table: pa.Table,
-    past: NDArray[np.float64],
-    end: NDArray[np.float64],
-    first: NDArray[np.float64],
+    past: _Floats,
+    end: _Floats,
+    first: _Floats,
     to: str | int | None,
     shift_by: int | None,
     at: Arrow | None,
-) -> NDArray[np.float64]:
+) -> _Floats:
     if to == _EARLIEST:
         return first
     if to == _LATEST:
@@ -110,60 +114,33 @@ def _targets(
     if shift_by is not None:
         return np.asarray(np.clip(past + shift_by, first, end), np.float64)
     if at is not None:
-        place = ("topic_id", "partition")
-        then = _floats(beside(keys(table, place), at, place).column("end_offset"))
+        then = floats(beside(keys(table, PARTITION), at, PARTITION).column("end_offset"))
         return np.asarray(np.clip(then, first, end), np.float64)
     return np.full(len(table), float(to or 0))
 
 
-def _remote(table: pa.Table, new: NDArray[np.float64], local: Arrow | None) -> NDArray[np.float64]:
-    if local is None:
-        return np.full(len(table), np.nan)
-    place = ("topic", "partition")
-    begin = _floats(beside(keys(table, place), local, place).column("offset"))
-    return np.asarray(np.maximum(begin - new, 0), np.float64)
-
-
-def _finished(
-    windows: pa.Table, new: NDArray[np.float64], rows: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _finished(windows: pa.Table, new: _Floats) -> tuple[_Floats, _Floats, _Floats]:
     """Return start offsets, and how many finished offsets follow the new one, and the old one."""
     begin, past = (
-        _floats(windows.column(name)) for name in ("start_offset", "effective_start_offset")
+        floats(windows.column(name)) for name in ("start_offset", "effective_start_offset")
     )
-    batches = flat(windows.column("runs"))
-    parent = pc.list_parent_indices(batches).to_numpy()
-    runs = pc.list_flatten(batches)
-    low, last = (
-        pc.struct_field(runs, [name]).to_numpy().astype(np.float64)
-        for name in ("first_offset", "last_offset")
-    )
-    states = pc.struct_field(runs, ["delivery_state"])
-    done = pc.is_in(states, _FINISHED).to_numpy(zero_copy_only=False)
+    runs = Runs(flat(windows.column("runs")))
 
-    def after(offset: NDArray[np.float64]) -> NDArray[np.float64]:
-        size = np.maximum(last - np.maximum(low, offset[parent]) + 1, 0)
-        size = np.where(done & ~np.isnan(offset[parent]), size, 0)
+    def after(offset: _Floats) -> _Floats:
         # Runs begin where the first unfinished offset is.
         passed = np.maximum(np.fmax(past, begin) - offset, 0)
-        return np.asarray(passed + np.bincount(parent, weights=size, minlength=rows), np.float64)
+        return passed + runs.sum(TERMINAL, np.nan_to_num(offset).astype(np.int64))
 
     return begin, after(np.fmax(new, begin)), after(begin)
 
 
-def _floats(column: pa.Array) -> NDArray[np.float64]:
-    """Return numbers as floats, NaN where unknown."""
-    plain = flat(column).cast(pa.float64())
-    return np.asarray(pc.fill_null(plain, np.nan).to_numpy(zero_copy_only=False), np.float64)
-
-
-def _whole(values: NDArray[np.float64]) -> pa.Array:
+def _whole(values: _Floats) -> pa.Array:
     unknown = ~np.isfinite(values)
     whole = np.where(unknown, 0, np.round(values)).astype(np.int64)
     return pa.array(whole, pa.int64(), mask=unknown)
 
 
-def kafkas_commands(
+def reset_commands(
     group: str,
     topics: Sequence[str],
     to: str | int | datetime | None,
@@ -219,7 +196,7 @@ def _plan_lines(plan: pa.Table | None) -> list[str]:
     return [] if joined.null_count else joined.to_pylist()
 
 
-def kafkas_deletion(
+def delete_command(
     group: str,
     topics: Sequence[str],
     server: str | None = None,
@@ -234,10 +211,7 @@ def kafkas_deletion(
 
 
 def _begun(
-    group: str,
-    topics: Sequence[str] | None,
-    server: str | None,
-    command_config: str | Path | None,
+    group: str, topics: Sequence[str] | None, server: str | None, command_config: str | Path | None
 ) -> str:
     """Return the begin of a command, for bash; ``topics`` None: all topics."""
     words = ["kafka-share-groups.sh", *client_words(server, command_config), "--group", group]

@@ -1,16 +1,185 @@
-"""Rights that commands need on a cluster, and how to grant those that are missing."""
+"""Rights that commands need on a cluster, who has them, and how to grant those that are missing.
+
+The rules are those of Kafka's ``StandardAuthorizer``; lines of ``kafka-acls.sh`` are for bash.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.acl_lines import SOMEBODY, grant
 from sharelag.model.rights import CLUSTER, Right
+from sharelag.tables.words import shell_word
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+#: Who a grant is for when the client settings do not tell.
+SOMEBODY = "User:YOU"
+
+
+def grant(right: Right, principal: str = SOMEBODY, server: str = "HOST:PORT") -> str:
+    """Return the line that grants a right."""
+    to = [f"--allow-principal={principal}"]
+    return _line(server, "--add", to, right.operation, right.resource_type, right.resource or "*")
+
+
+def allow_again(rule: Mapping[str, Any], server: str = "HOST:PORT") -> str:
+    """Return the line that removes a denial, a row of `sharelag.schemas.ACLS`."""
+    of = [f"--deny-principal={rule['principal']}"]
+    if rule["acl_host"] != "*":
+        of.append(f"--deny-host={rule['acl_host']}")
+    if rule["pattern_type"] == "PREFIXED":
+        of.append("--resource-pattern-type=prefixed")
+    what = rule["operation"], rule["resource_type"], rule["resource"]
+    return _line(server, "--remove", of, *what)
+
+
+def _line(
+    server: str, what: str, who: list[str], operation: str, resource_type: str, name: str
+) -> str:
+    words = ["kafka-acls.sh", "--bootstrap-server", server, what, *who]
+    words += ["--operation", operation.title().replace("_", "")]
+    if resource_type == "CLUSTER":
+        words.append("--cluster")
+    else:
+        # With an equals sign: a name may begin with a dash.
+        words.append(f"--{resource_type.lower()}={name}")
+    return " ".join(map(shell_word, words))
+
+
+#: ``StandardAuthorizerData.IMPLIES_DESCRIBE`` and its sibling: who may do these may do that, too.
+_IMPLIED_BY = {
+    "DESCRIBE": frozenset(["READ", "WRITE", "DELETE", "ALTER"]),
+    "DESCRIBE_CONFIGS": frozenset(["ALTER_CONFIGS"]),
+}
+_EVERYBODY, _ANY = "User:*", "*"
+
+
+def judge_rights(
+    rules: pa.Table,
+    wanted: Iterable[Right],
+    principal: str,
+    is_super: bool | None = None,
+    may_be_open: bool = False,
+) -> pa.Table:
+    """Return what a principal may do by the rules.
+
+    Parameters
+    ----------
+    rules : pyarrow.Table
+        `sharelag.schemas.ACLS`.
+    wanted : iterable of Right
+        One without a resource is judged by the rules for every name.
+    principal : str
+        Such as ``User:alice``.
+    is_super : bool, optional
+        Whether it is a super user, whom no rule binds; None: not known.
+    may_be_open : bool
+        Whether what no rule is about may be allowed to all (``allow.everyone.if.no.acl.found``).
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.ASKED_RIGHTS`; null where it depends on the host the principal comes from,
+        and in place of what the rules do not allow to somebody who may be a super user.
+
+    Notes
+    -----
+    A denial wins, and forbids one operation alone, or ALL. Reading, or deleting, starts with what
+    DESCRIBE allows: finding leaders and coordinators.
+    """
+    if is_super:
+        return allow_all(wanted)
+    mine = _of(rules, principal)
+    every = rules.to_pylist() if may_be_open else []
+    refused = None if is_super is None else False
+    rows = []
+    for right in dict.fromkeys(wanted):
+        is_open = may_be_open and not any(_matches(rule, right) for rule in every)
+        answers = [_allowed(mine, one) for one in _with_describe(right)]
+        if is_open:
+            allowed = None
+        else:
+            allowed = refused if False in answers else None if None in answers else True
+        rows.append({**right._asdict(), "allowed": allowed})
+    return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
+
+
+def allow_all(wanted: Iterable[Right]) -> pa.Table:
+    """Return the same for a cluster without an authorizer."""
+    rows = [{**right._asdict(), "allowed": True} for right in dict.fromkeys(wanted)]
+    return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
+
+
+def repairs(
+    rules: pa.Table, wanted: Iterable[Right], principal: str, server: str
+) -> dict[Right, str]:
+    """Return what gives the rights that rules deny: lines that remove these, and grant the rest.
+
+    Parameters as for `judge_rights`; ``server`` is the address for Kafka's command.
+    """
+    mine = _of(rules, principal)
+    found = {}
+    for right in dict.fromkeys(wanted):
+        lines = []
+        for one in _with_describe(right):
+            about = [rule for rule in mine if _matches(rule, one)]
+            denials = [rule for rule in about if _says(rule, "DENY", {one.operation, "ALL"})]
+            lines += [allow_again(rule, server) for rule in denials]
+        allows = [rule for rule in mine if rule["permission"] == "ALLOW"]
+        if lines and not _allowed(allows, right):
+            lines.append(grant(right, principal, server))
+        if lines:
+            found[right] = " && ".join(dict.fromkeys(lines))
+    return found
+
+
+def _of(rules: pa.Table, principal: str) -> list[dict[str, Any]]:
+    names = pa.array([principal, _EVERYBODY])
+    mine = rules.filter(pc.is_in(rules.column("principal"), names))
+    found: list[dict[str, Any]] = mine.to_pylist()
+    return found
+
+
+def _with_describe(right: Right) -> list[Right]:
+    """Return a right with that to describe, where what it allows starts with describing."""
+    if right.resource_type == "CLUSTER" or right.operation not in _IMPLIED_BY["DESCRIBE"]:
+        return [right]
+    return [right, right._replace(operation="DESCRIBE")]
+
+
+def _says(rule: Mapping[str, Any], permission: str, operations: Collection[str]) -> bool:
+    return rule["permission"] == permission and rule["operation"] in operations
+
+
+def _allowed(rules: Sequence[dict[str, Any]], right: Right) -> bool | None:
+    about = [rule for rule in rules if _matches(rule, right)]
+    denied = _decided(about, "DENY", {right.operation, "ALL"})
+    if denied:
+        return False
+    also = _IMPLIED_BY.get(right.operation, frozenset())
+    allowed = _decided(about, "ALLOW", {right.operation, "ALL"} | also)
+    return None if allowed and denied is None else allowed
+
+
+def _decided(
+    rules: Sequence[dict[str, Any]], permission: str, operations: Collection[str]
+) -> bool | None:
+    """Whether a rule says so for all hosts; None if only for some."""
+    hosts = {rule["acl_host"] for rule in rules if _says(rule, permission, operations)}
+    return True if _ANY in hosts else None if hosts else False
+
+
+def _matches(rule: dict[str, Any], right: Right) -> bool:
+    if rule["resource_type"] != right.resource_type:
+        return False
+    if rule["pattern_type"] == "PREFIXED":
+        return right.resource is not None and right.resource.startswith(rule["resource"])
+    return rule["resource"] in (_ANY, right.resource)
+
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 _FIRST = (NO, UNKNOWN, YES)
@@ -37,31 +206,15 @@ _DESCRIBE, _RESET, _DELETE, _DELETE_OFFSETS = (
 
 
 class Need(NamedTuple):
-    """One right: what takes it, and what for.
+    """One right: what takes it, and what for."""
 
-    Attributes
-    ----------
-    operation, resource_type
-        As Kafka calls them.
-    resource
-        None: each topic or group that was named.
-    needed_by
-        Commands that end with an error without it.
-    used_by
-        Commands that leave something unknown without it.
-    purpose
-        What is read by it.
-    of_clients
-        Whether a client is ever granted it.
-    """
-
-    operation: str
+    operation: str  # this and the type as Kafka calls them
     resource_type: str
-    resource: str | None
-    needed_by: tuple[str, ...]
-    used_by: tuple[str, ...]
-    purpose: str
-    of_clients: bool = True
+    resource: str | None  # None: each topic or group that was named
+    needed_by: tuple[str, ...]  # commands that end with an error without it
+    used_by: tuple[str, ...]  # commands that leave something unknown without it
+    purpose: str  # what is read by it
+    of_clients: bool = True  # whether a client is ever granted it
 
 
 #: Rows are in this order. Kafka's own requests are in ``kafka.server.KafkaApis``.
@@ -110,13 +263,10 @@ NEEDS = (
 )
 
 
-def wanted(groups: Iterable[str], topics: Iterable[str]) -> list[tuple[Right, Need]]:
+def list_needs(groups: Iterable[str], topics: Iterable[str]) -> list[tuple[Right, Need]]:
     """Return every right on every resource that was named, in the order of `NEEDS`.
 
-    Parameters
-    ----------
-    groups, topics : iterable of str
-        Names; where there are none, the right on every one stands in for them.
+    Where no group or topic is named, the right on every one stands in for them.
     """
     names: dict[str, list[str | None]] = {
         "GROUP": [*sorted(set(groups))] or [None],
@@ -162,7 +312,7 @@ def rights(
         for row in asked.to_pylist()
     }
     rows: list[dict[str, Any]] = []
-    for right, need in wanted(groups, topics):
+    for right, need in list_needs(groups, topics):
         allowed = known.get(right)
         line = (repairs or {}).get(right) or grant(right, principal, server)
         rows.append(
@@ -186,15 +336,7 @@ _OWN = (STATE_TOPIC, GROUP_TOPIC)
 def failing(table: pa.Table) -> dict[str, list[str]]:
     """Return the commands that would end with an error, each with the rights that it misses.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        `sharelag.schemas.RIGHTS`.
-
-    Returns
-    -------
-    dict of str to list of str
-        Rights in words; several resources of one type are counted.
+    Of `sharelag.schemas.RIGHTS`, in words; several resources of one type are counted.
     """
     names: dict[tuple[str, str], list[str]] = {}
     commands: dict[str, list[tuple[str, str]]] = {}
@@ -230,13 +372,8 @@ def failing_of_ours(table: pa.Table) -> list[str]:
 def grants(table: pa.Table, of_consumers: bool = False) -> list[str]:
     """Return the commands that grant what is missing, as few as do.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        `sharelag.schemas.RIGHTS`.
-    of_consumers : bool
-        What share consumers need, in place of what sharelag reads: it never gets the right to
-        change a group by these.
+    With ``of_consumers`` they are what share consumers need, in place of what sharelag reads, which
+    never gets the right to change a group by these.
     """
     missing = {
         (row["operation"], row["resource_type"], row["resource"]): row["grant"]

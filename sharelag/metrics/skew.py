@@ -22,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.metrics.loads import known_sums, member_loads, partition_loads
-from sharelag.metrics.spread import spread_columns
+from sharelag.metrics.columns import batch_of, floats, lists_of
+from sharelag.metrics.imbalance import spread_columns
+from sharelag.metrics.load_per_item import known_sums, member_loads, partition_loads
 from sharelag.schemas import TIMESTAMP, Arrow
-from sharelag.schemas.arrow import flat, one_batch
+from sharelag.tables.arrow import flat
 
 NO_MEMBERS = "no_members"  # there is lag but no member: not a matter of balance
 STARVATION = "starvation"
@@ -98,26 +99,18 @@ def skew_arrow(
     observed: Arrow | None = None,
     past: Arrow | None = None,
 ) -> pa.RecordBatch:
-    """Return where the lag of each group concentrates.
+    """Return where the lag of each group concentrates, as `SKEW`, sorted by group.
 
-    Parameters
-    ----------
-    lag, members, groups, observed, past : pyarrow.RecordBatch or pyarrow.Table
-        As for `sharelag.metrics.loads.partition_loads`. Data skew needs ``past``, the others need
-        ``members``.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `SKEW`, one row per group, sorted by group.
+    Parameters are those of `sharelag.metrics.load_per_item.partition_loads`. Data skew needs
+    ``past``, the others need ``members``.
     """
     partitions = partition_loads(lag, members, groups, observed, past)
     if partitions.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=SKEW)
     g = _Groups(partitions)
-    columns = g.of_partitions() | (
-        g.of_members(member_loads(partitions, members)) if members is not None else {}
-    )
+    columns = g.of_partitions()
+    if members is not None:
+        columns |= g.of_members(member_loads(partitions, members))
     unknown = np.full(g.size, np.nan)
     figure = {field.name: columns.get(field.name, unknown) for field in SKEW}
     crowding = {
@@ -133,20 +126,26 @@ def skew_arrow(
             np.nan,
         ),
     }
-    findings = _findings(crowding)
-    arrays: dict[str, pa.Array] = {
-        name: pa.array(values, from_pandas=True) for name, values in figure.items()
-    }
+    excess = np.stack(list(crowding.values()), axis=1)
+    excess = np.where(excess >= EXCESS - 1e-9, excess, -np.inf)  # NaN, too
+    order = np.argsort(-excess, axis=1, kind="stable")
+    holds = np.take_along_axis(excess, order, axis=1) > 0
+    named = np.array(list(crowding))[order]
+    cases: list[tuple[_Bools, Any]] = [
+        (figure["lag"] == 0, NO_LAG),
+        (figure["members"] == 0, NO_MEMBERS),
+        (holds[:, 0], named[:, 0]),
+        (figure["lag_hoover"] >= EXCESS, UNEVEN),
+    ]
+    verdict = np.select([case for case, _ in cases], [name for _, name in cases], EVEN)
+    arrays = {name: pa.array(values, from_pandas=True) for name, values in figure.items()}
     arrays |= {
         "group_id": g.ids,
-        "findings": findings,
-        "verdict": _verdicts(figure, findings),
+        "findings": lists_of(holds.sum(axis=1), pa.array(named[holds], pa.string())),
+        "verdict": pa.array(verdict, pa.string(), mask=np.isnan(figure["lag"])),
         "as_of": g.as_of,
     }
-    rows = pa.RecordBatch.from_arrays(
-        [arrays[field.name].cast(field.type) for field in SKEW], schema=SKEW
-    )
-    return one_batch(rows.sort_by([("group_id", "ascending")]))
+    return batch_of(arrays, SKEW).sort_by("group_id")
 
 
 class _Groups:
@@ -159,17 +158,16 @@ class _Groups:
         first = pa.table({"code": self.code, "as_of": partitions.column("as_of")}).group_by("code")
         self.as_of = flat(first.aggregate([("as_of", "min")]).sort_by("code").column("as_of_min"))
         self.lag, self.arrived, self.finished, self.members = (
-            flat(partitions.column(name)).to_numpy(zero_copy_only=False)
-            for name in ("lag", "arrived", "finished", "members")
+            floats(partitions.column(name)) for name in ("lag", "arrived", "finished", "members")
         )
 
     def of_partitions(self) -> dict[str, _Floats | _Ints]:
         spread = spread_columns(self.lag, self.code, self.size)
         busy = self._above(self.arrived, self.code)
         starved = self._above(-self.members, self.code)
-        one = np.where(
-            np.isnan(self.lag), np.nan, 1.0
-        )  # shares among partitions with a lag, so that they are comparable
+        # Shares are among partitions with a lag, so that they are comparable.
+        one = np.where(np.isnan(self.lag), np.nan, 1.0)
+        unattended = np.where(np.isnan(self.members), np.nan, self.members == 0)
         return {
             "lag": spread.total,
             "lag_gini": spread.gini,
@@ -181,34 +179,27 @@ class _Groups:
             "busy_arrived": self._part(busy, self.arrived * one, self.arrived, self.code),
             "busy_lag": self._part(busy, self.lag, self.arrived, self.code),
             "finished_gini": spread_columns(self.finished, self.code, self.size).gini,
-            "unattended_partitions": known_sums(
-                np.where(np.isnan(self.members), np.nan, self.members == 0), self.code, self.size
-            ),
+            "unattended_partitions": known_sums(unattended, self.code, self.size),
             "starved_partitions": self._part(starved, one, self.members, self.code),
             "starved_lag": self._part(starved, self.lag, self.members, self.code),
         }
 
     def of_members(self, loads: pa.Table) -> dict[str, _Floats | _Ints]:
         position = pc.index_in(flat(loads.column("group_id")), self.ids)
-        of_known_group = position.is_valid()
         code = position.drop_null().to_numpy().astype(np.int64)
-        partitions, lag = (
-            flat(loads.column(name).filter(of_known_group)).to_numpy(zero_copy_only=False)
-            for name in ("partitions", "lag")
-        )
+        known = loads.filter(position.is_valid())
+        partitions, lag = floats(known.column("partitions")), floats(known.column("lag"))
+        one = np.where(np.isnan(lag), np.nan, 1.0)
         spread = spread_columns(partitions, code, self.size)
         loaded = self._above(partitions, code)
         is_known = ~np.isnan(known_sums(self.members, self.code, self.size))
+        idle = np.bincount(code[partitions == 0], minlength=self.size)
         return {
             "members": np.where(is_known, spread.items, np.nan),
-            "idle_members": np.where(
-                is_known, np.bincount(code[partitions == 0], minlength=self.size), np.nan
-            ),
+            "idle_members": np.where(is_known, idle, np.nan),
             "max_partitions": spread.max,
             "uneven_partitions": spread.max - spread.min,
-            "loaded_members": self._part(
-                loaded, np.where(np.isnan(lag), np.nan, 1.0), partitions, code
-            ),
+            "loaded_members": self._part(loaded, one, partitions, code),
             "loaded_lag": self._part(loaded, lag, partitions, code),
         }
 
@@ -224,31 +215,3 @@ class _Groups:
         whole = known_sums(np.where(known, weight, np.nan), code, self.size)
         part = known_sums(np.where(known, weight * chosen, np.nan), code, self.size)
         return part / np.where(whole > 0, whole, np.nan)
-
-
-def _findings(crowding: dict[str, _Floats]) -> pa.Array:
-    """Return the names of those that apply to each group, strongest first."""
-    excess = np.stack(list(crowding.values()), axis=1)
-    excess = np.where(excess >= EXCESS - 1e-9, excess, -np.inf)  # NaN, too
-    order = np.argsort(-excess, axis=1, kind="stable")
-    holds = np.take_along_axis(excess, order, axis=1) > 0
-    offsets = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]).astype(np.int32)
-    return pa.ListArray.from_arrays(
-        pa.array(offsets), pa.array(list(crowding)).take(pa.array(order[holds]))
-    )
-
-
-def _verdicts(figure: dict[str, _Floats], findings: pa.Array) -> pa.Array:
-    clearest = pc.list_flatten(pc.list_slice(findings, 0, 1))
-    found = pc.list_value_length(findings).to_numpy() > 0
-    first = pa.nulls(len(findings), pa.string())
-    first = pc.replace_with_mask(first, pa.array(found), clearest)
-    cases = [
-        (np.isnan(figure["lag"]), pa.scalar(None, pa.string())),
-        (figure["lag"] == 0, pa.scalar(NO_LAG)),
-        (figure["members"] == 0, pa.scalar(NO_MEMBERS)),
-        (found, first),
-        (figure["lag_hoover"] >= EXCESS, pa.scalar(UNEVEN)),
-    ]
-    conditions = pc.make_struct(*[pa.array(condition) for condition, _ in cases])
-    return pc.case_when(conditions, *[verdict for _, verdict in cases], pa.scalar(EVEN))

@@ -192,10 +192,7 @@ _GROUPS = (
     (113, "STALE_MEMBER_EPOCH", "the member has not heard of its new epoch yet", _CLIENT_DOES),
 )
 _SHARES = (
-    (
-        *(121, "INVALID_RECORD_STATE", "the member does not hold the record any more"),
-        _IN_TIME,
-    ),
+    (*(121, "INVALID_RECORD_STATE", "the member does not hold the record any more"), _IN_TIME),
     (
         *(122, "SHARE_SESSION_NOT_FOUND", "the broker has no session of the member"),
         "nothing, if it is rare: the client opens a new one, and what it held is delivered again",

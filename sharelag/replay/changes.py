@@ -12,11 +12,16 @@ from sharelag import schemas
 from sharelag.compiled import kernel, ready
 from sharelag.model import UNINITIALIZED_START_OFFSET
 from sharelag.replay import layout as k
-from sharelag.replay.kernels import apply
-from sharelag.replay.layout import work_of
-from sharelag.replay.measures import compare, measure, place_of, runs_of
-from sharelag.replay.merge import OLD, OWN, SIZE
-from sharelag.replay.states import has_room, load, most_pieces, new_heap, new_work, with_room
+from sharelag.replay.kernels import (
+    apply,
+    has_room,
+    load,
+    most_pieces,
+    new_heap,
+    new_work,
+    with_room,
+)
+from sharelag.replay.merge import OLD, OWN, SIZE, compare, measure, place_of, runs_of
 
 # What is said of a record beside the numbers: bits.
 EXISTS, REFUSED, REPLACED, CHANGE_KNOWN, FROM_SNAPSHOT = 1, 2, 4, 8, 16
@@ -67,7 +72,7 @@ def history_rows(walk: NDArray[np.int64], key: NDArray[Any], c: k.Columns, keys:
         for names, kind in ((_WIDE, np.int64), (_MIDDLE, np.int32), (_NARROW, np.int16))
     )
     state = np.zeros(keys * k.STATE_COLUMNS, np.int64)
-    fill = ready(fill_history, work_of(c))
+    fill = ready(fill_history, k.work_of(c))
     fill(walk, key, c, state, new_heap(), flags, wide, middle, narrow)
     columns = zip((*_WIDE, *_MIDDLE, *_NARROW), (*wide, *middle, *narrow), strict=True)
     return History(flags, **dict(columns))

@@ -42,7 +42,7 @@ def kinds_by_rule(
     table : pyarrow.RecordBatch
         `sharelag.schemas.RECORDS`.
     order, bounds
-        As from `sharelag.replay.order.by_share_partition`.
+        As from `sharelag.replay.columns.by_share_partition`.
     kinds : int8[records]
     """
     generation = table.column("generation").fill_null(127).to_numpy()[order]

@@ -15,12 +15,11 @@ from sharelag import schemas
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
 from sharelag.replay import changes as c
 from sharelag.replay import layout as k
-from sharelag.replay.columns import KEY, kernel_columns
+from sharelag.replay.columns import KEY, by_share_partition, in_log_order, kernel_columns
 from sharelag.replay.generations import UNKNOWN_EPOCH, delta_jumps
-from sharelag.replay.order import by_share_partition, in_log_order
 from sharelag.replay.state import drop_superseded
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, one_batch
+from sharelag.tables.arrow import one_batch
 
 #: Sort order of a history.
 HISTORY_KEY = (*("record_topic" if name == "topic" else name for name in KEY), "record_offset")
@@ -53,7 +52,7 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
         `sharelag.schemas.RECORDS`, in any order. The state of a share partition before its first
         record counts as unknown, unless that record is its very first snapshot.
     gaps : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.GAPS`: offsets of the state topic that are missing; see `missing_offsets`.
+        `sharelag.schemas.GAPS`: missing offsets of the state topic, as `LogOrder` finds them.
 
     Returns
     -------
@@ -103,37 +102,6 @@ def next_history(
     known = drop_superseded(table)
     old = pa.repeat(pa.scalar(False), known.num_rows)
     return history, known.set_column(known.schema.get_field_index(_IS_NEW), _IS_NEW, old)
-
-
-def missing_offsets(positions: Arrow) -> pa.Table:
-    """Return the offsets of the state topic that are missing between records.
-
-    The topic has neither transaction markers nor compaction, so its offsets have no gaps unless
-    records are missing.
-
-    Parameters
-    ----------
-    positions : pyarrow.RecordBatch or pyarrow.Table
-        Columns ``topic partition offset`` of all records, rejects included, in any order.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.GAPS`, in order.
-    """
-    place = [(name, "ascending") for name in ("topic", "partition", "offset")]
-    table = one_batch(as_table(positions).select(["topic", "partition", "offset"]).sort_by(place))
-    if table.num_rows == 0:
-        return schemas.GAPS.empty_table()
-    before, after = table.slice(0, table.num_rows - 1), table.slice(1)
-    same = pc.and_(
-        *[pc.equal(after.column(name), before.column(name)) for name in ("topic", "partition")]
-    )
-    first = pc.add(before.column("offset"), 1)
-    after = after.append_column("first_offset", first)
-    missing = after.filter(pc.and_(same, pc.greater(after.column("offset"), first)))
-    columns = [missing.column(name) for name in ("topic", "partition", "first_offset", "offset")]
-    return pa.Table.from_arrays(columns, schema=schemas.GAPS)
 
 
 def _breaks(

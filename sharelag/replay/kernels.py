@@ -12,34 +12,7 @@ import numpy as np
 
 from sharelag.compiled import kernel
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
-from sharelag.replay.layout import (
-    BATCHES,
-    BEGIN,
-    COMPLETE_COUNT,
-    CREATED,
-    END,
-    EXISTS,
-    FROM_SNAPSHOT,
-    KIND,
-    LAST_ROW,
-    LEADER_EPOCH,
-    MERGED,
-    PLACE,
-    PLAIN,
-    RECORD_COLUMNS,
-    REJECTED,
-    SEAM,
-    SEAM_END,
-    SNAPSHOT,
-    START_OFFSET,
-    STATE_COLUMNS,
-    STATE_EPOCH,
-    TOMBSTONE,
-    UPDATE_TOMBSTONE,
-    UPDATED,
-    WRITTEN,
-)
-from sharelag.replay.measures import compare, measure, place_of, runs_of
+from sharelag.replay import layout as k
 from sharelag.replay.merge import (
     GREATEST,
     LAST,
@@ -48,21 +21,17 @@ from sharelag.replay.merge import (
     RANK,
     SIZE,
     combine_any,
+    compare,
     copy,
     from_matrix,
+    measure,
     merge_rows,
+    place_of,
     put,
+    rank_of,
+    runs_of,
     seams,
     splice,
-)
-from sharelag.replay.states import (
-    give_place,
-    has_room,
-    load,
-    make_room,
-    most_pieces,
-    new_work,
-    with_room,
 )
 
 
@@ -79,31 +48,33 @@ def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, ch
     count : bool
         Whether to count what the record changed. If only a part of a list was merged anew, sums
         of that are stored in ``changes``; otherwise the runs before are, at `OLD`.
+    changes : int64[3]
+        Receives these sums.
 
     Returns
     -------
     int
         How many runs there were, or -1 if the sums are stored.
     """
-    kind = record[KIND]
-    if kind == UPDATE_TOMBSTONE:
-        state[s + REJECTED] += 1
+    kind = record[k.KIND]
+    if kind == k.UPDATE_TOMBSTONE:
+        state[s + k.REJECTED] += 1
         return -1
-    if kind == TOMBSTONE:
-        for number in range(s, s + PLACE):
+    if kind == k.TOMBSTONE:
+        for number in range(s, s + k.PLACE):
             state[number] = 0
         return -1
     n_old = -1
-    if kind == SNAPSHOT or state[s + EXISTS] == 0:
+    if kind == k.SNAPSHOT or state[s + k.EXISTS] == 0:
         if count:
             n_old = runs_of(state, s, heap, work, OLD)
         _replace(record, state, s, heap, work)
         return n_old
-    start = record[START_OFFSET]
+    start = record[k.START_OFFSET]
     if start == UNINITIALIZED_START_OFFSET:
-        start = state[s + START_OFFSET]
-    size = record[BATCHES]
-    early = _before_start(work, size, start) if state[s + PLAIN] == 1 else -1
+        start = state[s + k.START_OFFSET]
+    size = record[k.BATCHES]
+    early = _before_start(work, size, start) if state[s + k.PLAIN] == 1 else -1
     if early >= 0:
         size = _clipped(work, size, start) if early > 0 else size
         _extend(state, s, heap, work, size, start, count, changes)
@@ -111,34 +82,34 @@ def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, ch
         if count:
             n_old = runs_of(state, s, heap, work, OLD)
         if not _extend_any(state, s, heap, work, size, start):
-            state[s + REJECTED] += 1
+            state[s + k.REJECTED] += 1
             return -1
-    state[s + START_OFFSET] = start
-    if record[LEADER_EPOCH] != -1:
-        state[s + LEADER_EPOCH] = record[LEADER_EPOCH]
-    state[s + COMPLETE_COUNT] = record[COMPLETE_COUNT]
-    state[s + UPDATED], state[s + MERGED] = 1, 1
+    state[s + k.START_OFFSET] = start
+    if record[k.LEADER_EPOCH] != -1:
+        state[s + k.LEADER_EPOCH] = record[k.LEADER_EPOCH]
+    state[s + k.COMPLETE_COUNT] = record[k.COMPLETE_COUNT]
+    state[s + k.UPDATED], state[s + k.MERGED] = 1, 1
     return n_old
 
 
 @kernel(_nrt=False)
 def _replace(record: Any, state: Any, s: int, heap: Any, work: Any) -> None:
     """Begin a state: by a snapshot, or by an update of what no snapshot is known of."""
-    from_snapshot = record[KIND] == SNAPSHOT
-    for number in range(WRITTEN + 1):
+    from_snapshot = record[k.KIND] == k.SNAPSHOT
+    for number in range(k.WRITTEN + 1):
         state[s + number] = record[number]
     if from_snapshot:
-        state[s + REJECTED] = 0
+        state[s + k.REJECTED] = 0
     else:
-        state[s + STATE_EPOCH] = 0
-        state[s + CREATED], state[s + WRITTEN] = NO_TIMESTAMP, NO_TIMESTAMP
-    state[s + FROM_SNAPSHOT], state[s + EXISTS], state[s + UPDATED] = from_snapshot, 1, 1
-    state[s + MERGED] = 0
-    size = record[BATCHES]
+        state[s + k.STATE_EPOCH] = 0
+        state[s + k.CREATED], state[s + k.WRITTEN] = NO_TIMESTAMP, NO_TIMESTAMP
+    state[s + k.FROM_SNAPSHOT], state[s + k.EXISTS], state[s + k.UPDATED] = from_snapshot, 1, 1
+    state[s + k.MERGED] = 0
+    size = record[k.BATCHES]
     give_place(state, s, heap, size)
-    copy(heap, state[s + PLACE], work, 0, size)
-    plain, seam, seam_end = seams(heap, state[s + PLACE], size, state[s + START_OFFSET])
-    state[s + PLAIN], state[s + SEAM], state[s + SEAM_END] = plain, seam, seam_end
+    copy(heap, state[s + k.PLACE], work, 0, size)
+    plain, seam, seam_end = seams(heap, state[s + k.PLACE], size, state[s + k.START_OFFSET])
+    state[s + k.PLAIN], state[s + k.SEAM], state[s + k.SEAM_END] = plain, seam, seam_end
 
 
 @kernel(_nrt=False)
@@ -179,17 +150,17 @@ def _extend(
     state: Any, s: int, heap: Any, work: Any, size: int, start: int, count: bool, changes: Any
 ) -> None:
     """Merge new batches into a plain list."""
-    at, begin, end = state[s + PLACE], state[s + BEGIN], state[s + END]
+    at, begin, end = state[s + k.PLACE], state[s + k.BEGIN], state[s + k.END]
     while begin < end and heap[at + SIZE * begin + LAST] < start:
         begin += 1
     if begin < end:
         heap[at + SIZE * begin] = max(heap[at + SIZE * begin], start)
-    state[s + BEGIN] = begin
-    seam, seam_end = state[s + SEAM], state[s + SEAM_END]
+    state[s + k.BEGIN] = begin
+    seam, seam_end = state[s + k.SEAM], state[s + k.SEAM_END]
     if seam_end <= begin:
         seam, seam_end = -1, -1
     seam = max(seam, begin) if seam >= 0 else -1
-    state[s + SEAM], state[s + SEAM_END] = seam, seam_end
+    state[s + k.SEAM], state[s + k.SEAM_END] = seam, seam_end
     if size == 0 and seam < 0:
         return
     changed, unchanged, pieces, seam, seam_end = merge_rows(
@@ -198,24 +169,24 @@ def _extend(
     if count:
         first, until = at + SIZE * changed, at + SIZE * unchanged
         compare(heap, first, until, work, work.size // 4, pieces, changes)
-    state[s + SEAM], state[s + SEAM_END] = seam, seam_end
+    state[s + k.SEAM], state[s + k.SEAM_END] = seam, seam_end
     moved = make_room(state, s, heap, changed + pieces - unchanged)
-    at, end = state[s + PLACE], state[s + END]
+    at, end = state[s + k.PLACE], state[s + k.END]
     splice(heap, at, changed - moved, unchanged - moved, end, work, pieces)
-    state[s + END] = end + changed + pieces - unchanged
+    state[s + k.END] = end + changed + pieces - unchanged
 
 
 @kernel(_nrt=True)
 def _extend_any(state: Any, s: int, heap: Any, work: Any, fresh: int, start: int) -> bool:
     """Merge lists of which one is not plain; return False if Kafka's merge would never end."""
-    size = state[s + END] - state[s + BEGIN]
+    size = state[s + k.END] - state[s + k.BEGIN]
     matrix, merged = combine_any(heap, place_of(state, s), size, work, fresh, start)
     if merged < 0:
         return False
     give_place(state, s, heap, merged)
-    from_matrix(matrix, merged, heap, state[s + PLACE])
-    plain, seam, seam_end = seams(heap, state[s + PLACE], merged, start)
-    state[s + PLAIN], state[s + SEAM], state[s + SEAM_END] = plain, seam, seam_end
+    from_matrix(matrix, merged, heap, state[s + k.PLACE])
+    plain, seam, seam_end = seams(heap, state[s + k.PLACE], merged, start)
+    state[s + k.PLAIN], state[s + k.SEAM], state[s + k.SEAM_END] = plain, seam, seam_end
     return True
 
 
@@ -246,16 +217,16 @@ def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
         written, batch_at, first, last, delivery_state, delivery_count,
     ) = c  # fmt: skip
     # What a later snapshot or tombstone replaces need not be replayed.
-    reset = np.full(state.size // STATE_COLUMNS, -1, np.int64)
+    reset = np.full(state.size // k.STATE_COLUMNS, -1, np.int64)
     for x in range(walk.size):
-        if kind[walk[x]] in (SNAPSHOT, TOMBSTONE):
+        if kind[walk[x]] in (k.SNAPSHOT, k.TOMBSTONE):
             reset[key[walk[x]]] = x
-    work, changes, record = new_work(), np.zeros(3, np.int64), np.empty(RECORD_COLUMNS, np.int64)
+    work, changes, record = new_work(), np.zeros(3, np.int64), np.empty(k.RECORD_COLUMNS, np.int64)
     for x in range(walk.size):
         i = walk[x]
         if x < reset[key[i]]:
             continue
-        s = STATE_COLUMNS * key[i]
+        s = k.STATE_COLUMNS * key[i]
         pieces = most_pieces(state, s, batch_at[i + 1] - batch_at[i])
         if not has_room(pieces, heap, work):
             heap, work = with_room(pieces, heap, work)
@@ -264,8 +235,8 @@ def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
             complete_count, created, written, batch_at, first, last, delivery_state, delivery_count,
         )  # fmt: skip
         apply(record, state, s, heap, work, False, changes)
-        if state[s + UPDATED] == 1:
-            state[s + UPDATED], state[s + LAST_ROW] = 0, i
+        if state[s + k.UPDATED] == 1:
+            state[s + k.UPDATED], state[s + k.LAST_ROW] = 0, i
     return heap
 
 
@@ -278,10 +249,10 @@ def put_states(state: Any, heap: Any) -> Any:
     raw, raw_at, runs, runs_at
         The batches of each state as the coordinator lists them, and normalised.
     """
-    count = state.size // STATE_COLUMNS
+    count = state.size // k.STATE_COLUMNS
     total, most = 0, 0
-    for s in range(0, state.size, STATE_COLUMNS):
-        size = state[s + END] - state[s + BEGIN]
+    for s in range(0, state.size, k.STATE_COLUMNS):
+        size = state[s + k.END] - state[s + k.BEGIN]
         total += size
         most = max(most, size)
     work = new_work()
@@ -290,7 +261,7 @@ def put_states(state: Any, heap: Any) -> Any:
     runs, runs_at = np.empty((3, 1024), np.int64), np.zeros(count + 1, np.int64)
     for number in range(count):
         raw, runs = put_state(
-            number, state, STATE_COLUMNS * number, heap, work, raw, raw_at, runs, runs_at
+            number, state, k.STATE_COLUMNS * number, heap, work, raw, raw_at, runs, runs_at
         )
     return raw, raw_at, runs, runs_at
 
@@ -308,9 +279,9 @@ def put_state(
         The matrices, which may have grown.
     """
     raw_at[at + 1], runs_at[at + 1] = raw_at[at], runs_at[at]
-    if state[s + EXISTS] == 0:
+    if state[s + k.EXISTS] == 0:
         return raw, runs
-    size = state[s + END] - state[s + BEGIN]
+    size = state[s + k.END] - state[s + k.BEGIN]
     raw, raw_at[at + 1] = _appended(raw, raw_at[at], heap, place_of(state, s), size)
     own = OWN * (work.size // 4)
     n = runs_of(state, s, heap, work, OWN)
@@ -331,3 +302,109 @@ def _appended(to: Any, used: int, rows: Any, at: int, count: int) -> Any:
         for i in range(count):
             to[part, used + i] = rows[at + SIZE * i + part]
     return to, size
+
+
+# ---- states in one array, their batches in a heap ------------------------------------------------
+
+
+#: A place has room for so many batches more than are needed.
+_SPARE = 6
+#: How many numbers of a heap are in use: its first number.
+USED = 0
+
+
+@kernel
+def new_heap() -> Any:
+    """Return an empty heap; `with_room` makes it larger."""
+    heap = np.empty(1 << 14, np.int64)
+    heap[USED] = 1
+    return heap
+
+
+@kernel
+def new_work() -> Any:
+    """Return the array of the lists that a record is applied with; `with_room` makes it larger."""
+    return np.empty(4 * SIZE * 512, np.int64)
+
+
+@kernel(inline="always")
+def most_pieces(state: Any, s: int, fresh: int) -> int:
+    """Return a number of batches that the merge of a state and so many more cannot exceed."""
+    return int(2 * (state[s + k.END] - state[s + k.BEGIN] + fresh) + 2)
+
+
+@kernel(inline="always")
+def has_room(pieces: int, heap: Any, work: Any) -> bool:
+    """Whether so many pieces fit into the working lists, and a new place for them in the heap."""
+    size = SIZE * pieces
+    return bool(4 * size <= work.size and heap[USED] + 2 * size + SIZE * _SPARE <= heap.size)
+
+
+@kernel
+def with_room(pieces: int, heap: Any, work: Any) -> Any:
+    """Return heap and work with room for so many pieces: larger ones, where there is none."""
+    size = SIZE * pieces
+    if 4 * size > work.size:
+        work = np.empty(8 * size, np.int64)
+    if heap[USED] + 2 * size + SIZE * _SPARE > heap.size:
+        larger = np.empty(2 * heap.size + 4 * size, np.int64)
+        larger[: heap[USED]] = heap[: heap[USED]]
+        heap = larger
+    return heap, work
+
+
+@kernel(inline="always")
+def load(
+    i: int, record: Any, work: Any,
+    kind: Any, snapshot_epoch: Any, state_epoch: Any, leader_epoch: Any, start_offset: Any,
+    complete_count: Any, created: Any, written: Any,
+    batch_at: Any, first: Any, last: Any, delivery_state: Any, delivery_count: Any,
+) -> None:  # fmt: skip
+    """Copy record ``i`` to ``record``, and its batches to `FRESH`, which is at 0.
+
+    The columns are those of `Columns`, which callers unpack once: whenever a kernel takes an array
+    out of a tuple, it counts references to it.
+    """
+    record[k.KIND] = kind[i]
+    record[k.SNAPSHOT_EPOCH], record[k.STATE_EPOCH] = snapshot_epoch[i], state_epoch[i]
+    record[k.LEADER_EPOCH], record[k.START_OFFSET] = leader_epoch[i], start_offset[i]
+    record[k.COMPLETE_COUNT] = complete_count[i]
+    record[k.CREATED], record[k.WRITTEN] = created[i], written[i]
+    record[k.BATCHES] = batch_at[i + 1] - batch_at[i]
+    at = 0
+    for b in range(batch_at[i], batch_at[i + 1]):
+        put(work, at, first[b], last[b], rank_of(delivery_state[b], delivery_count[b]))
+        at += SIZE
+
+
+@kernel(_nrt=False)
+def give_place(state: Any, s: int, heap: Any, size: int) -> None:
+    """Give a state that has no batches yet a place for so many, and one more."""
+    if state[s + k.ROOM] < size + 1:
+        state[s + k.PLACE], state[s + k.ROOM] = heap[USED], size + size // 2 + _SPARE
+        heap[USED] += SIZE * state[s + k.ROOM]
+    state[s + k.BEGIN], state[s + k.END] = 0, size
+
+
+@kernel(_nrt=False)
+def make_room(state: Any, s: int, heap: Any, more: int) -> int:
+    """Make sure of room for some batches, and one more, after those of a state.
+
+    Returns
+    -------
+    int
+        By how many batches they moved towards the start of their place.
+    """
+    moved = state[s + k.BEGIN]
+    size, before = state[s + k.END] - moved, place_of(state, s)
+    if state[s + k.END] + more + 1 <= state[s + k.ROOM]:
+        return 0
+    if 4 * (size + more + 1) > 3 * state[s + k.ROOM]:
+        state[s + k.ROOM] = 0
+        give_place(state, s, heap, size + more)
+    copy(heap, state[s + k.PLACE], heap, before, size)
+    state[s + k.BEGIN], state[s + k.END] = 0, size
+    if state[s + k.SEAM] >= 0:
+        state[s + k.SEAM] -= moved
+        state[s + k.SEAM_END] -= moved
+    return int(moved)

@@ -23,7 +23,7 @@ from sharelag.model.group_state import GroupState
 from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.state import latest
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat, one_batch
+from sharelag.tables.arrow import flat, one_batch
 
 #: Identifies a group; its records normally are in one partition of ``__consumer_offsets``.
 GROUP_KEY = ("topic", "record_partition", "group_id")

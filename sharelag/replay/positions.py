@@ -23,13 +23,13 @@ from sharelag.compiled import compiled, kernel
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
 from sharelag.model.versions import Told
 from sharelag.replay.layout import SNAPSHOT
-from sharelag.schemas.arrow import flat
+from sharelag.tables.arrow import flat, one_batch
+from sharelag.wire.columns import decode_columns
 from sharelag.wire.decode import has_older
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import control_mask
 from sharelag.wire.interpreter import all_equal, of_topic
 from sharelag.wire.keys import ShareKeys
-from sharelag.wire.positions import decode_positions
 
 #: What `latest_positions` gives: columns of `sharelag.schemas.WINDOWS`.
 POSITIONS = pa.schema(
@@ -42,7 +42,8 @@ POSITIONS = pa.schema(
         )
     ]
 )
-_KEY = POSITIONS.names[:3]
+#: What Kafka's lag needs of a record.
+_NUMBERS = ("leader_epoch", "start_offset", "delivery_complete_count")
 #: About so many bytes of records are shared out among the threads at a time.
 _ROUND_BYTES = 64 << 20
 #: Columns of a state; ALIVE is WHOLE after a snapshot, PLACE is its state partition, AT the offset
@@ -91,8 +92,9 @@ def latest_positions(
             shared = _shared_out(some, count, topics)
             if shared is None or not all(mapped(_Lane.scan, lanes, shared)):
                 return None
-    found = _sorted(pa.Table.from_batches([lane.positions() for lane in lanes], POSITIONS))
-    return Positions(found, sum(lane.rejected for lane in lanes))
+    found = one_batch(pa.Table.from_batches([lane.positions() for lane in lanes], POSITIONS))
+    ordered = found.sort_by([(name, "ascending") for name in POSITIONS.names[:3]])
+    return Positions(ordered, sum(lane.rejected for lane in lanes))
 
 
 def _rounds(raw: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -145,26 +147,39 @@ class _Lane:
         return all(self._scan(batch) for batch in batches)
 
     def _scan(self, batch: pa.RecordBatch) -> bool:
-        found = decode_positions(batch, self._keys, self._kafka_version)
-        if has_older(found.strange):
+        found = decode_columns(batch, self._keys, self._kafka_version)
+        ends_before_it_begins = found.batches["first_offset"] > found.batches["last_offset"]
+        if has_older(found.strange) or ends_before_it_begins[: found.batch_at[-1]].any():
             return False
-        self.rejected += found.rejected
+        self.rejected += found.rejects.num_rows
         if len(self._keys) > len(self._states):
             more = np.tile(_NEW, (2 * len(self._keys) - len(self._states), 1))
             self._states = np.concatenate([self._states, more])
-        place = _places(batch)
-        offset = batch.column("offset").fill_null(-1).to_numpy()
-        if found.row is not None:
-            place, offset = place[found.row], offset[found.row]
-        leader_epoch, start_offset, count = found.numbers.values()
+        place, offset = (found.position[name] for name in ("record_partition", "offset"))
+        leader_epoch, start_offset, count = (found.numbers[name] for name in _NUMBERS)
         return compiled(fold)(
-            found.key, found.record_type, found.tombstone, found.turned, place, offset,
+            found.key, found.record_type, found.tombstone, place.to_numpy(), offset.to_numpy(),
             leader_epoch, start_offset, count, self._states,
         )  # fmt: skip
 
     def positions(self) -> pa.RecordBatch:
         """Return `POSITIONS`, in any order."""
-        return _positions(self._keys, self._states[: len(self._keys)])
+        states = self._states[: len(self._keys)]
+        alive = np.flatnonzero(states[:, _ALIVE])
+        names = self._keys.table().take(pa.array(alive))
+        chosen = states[alive]
+        numbers = [
+            pa.array(chosen[:, _LEADER_EPOCH]),
+            _known(chosen[:, _START_OFFSET], UNINITIALIZED_START_OFFSET),
+            _known(chosen[:, _COUNT], UNINITIALIZED_DELIVERY_COMPLETE_COUNT),
+            pa.array(chosen[:, _ALIVE] == _WHOLE),
+            _known(chosen[:, _PLACE], -1),
+        ]
+        arrays = [*names.columns, *numbers]
+        return pa.RecordBatch.from_arrays(
+            [array.cast(field.type) for array, field in zip(arrays, POSITIONS, strict=True)],
+            schema=POSITIONS,
+        )
 
 
 def _places(batch: pa.RecordBatch) -> NDArray[np.int32]:
@@ -176,7 +191,7 @@ def _places(batch: pa.RecordBatch) -> NDArray[np.int32]:
 
 @kernel
 def fold(
-    key: Any, record_type: Any, tombstone: Any, turned: Any, place: Any, offset: Any,
+    key: Any, record_type: Any, tombstone: Any, place: Any, offset: Any,
     leader_epoch: Any, start_offset: Any, count: Any, states: Any,
 ) -> bool:  # fmt: skip
     """Apply records to the states of their share partitions, as the coordinator does.
@@ -184,13 +199,12 @@ def fold(
     Returns
     -------
     bool
-        False: a state batch ends before it begins, or the records of a share partition are not in
-        the order of one state partition.
+        False: the records of a share partition are not in the order of one state partition.
     """
     for i in range(key.size):
         k = key[i]  # a row of states would be a separate object, whose references are counted
         is_elsewhere = states[k, _PLACE] != place[i] and states[k, _PLACE] != -2
-        if turned[i] or is_elsewhere or offset[i] < states[k, _AT]:
+        if is_elsewhere or offset[i] < states[k, _AT]:
             return False
         states[k, _PLACE], states[k, _AT] = place[i], offset[i]
         if tombstone[i]:
@@ -210,29 +224,5 @@ def fold(
     return True
 
 
-def _positions(keys: ShareKeys, states: NDArray[np.int64]) -> pa.RecordBatch:
-    alive = np.flatnonzero(states[:, _ALIVE])
-    names = keys.table().take(pa.array(alive))
-    chosen = states[alive]
-    numbers = [
-        pa.array(chosen[:, _LEADER_EPOCH]),
-        _known(chosen[:, _START_OFFSET], UNINITIALIZED_START_OFFSET),
-        _known(chosen[:, _COUNT], UNINITIALIZED_DELIVERY_COMPLETE_COUNT),
-        pa.array(chosen[:, _ALIVE] == _WHOLE),
-        _known(chosen[:, _PLACE], -1),
-    ]
-    arrays = [*names.columns, *numbers]
-    return pa.RecordBatch.from_arrays(
-        [array.cast(field.type) for array, field in zip(arrays, POSITIONS, strict=True)],
-        schema=POSITIONS,
-    )
-
-
 def _known(values: NDArray[np.int64], unknown: int) -> pa.Array:
     return pa.array(values, mask=values == unknown)
-
-
-def _sorted(table: pa.Table) -> pa.RecordBatch:
-    ordered = table.sort_by([(name, "ascending") for name in _KEY]).combine_chunks()
-    batches = ordered.to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=POSITIONS)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.replay.order import codes_of
+from sharelag.replay.columns import codes_of
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import as_table, flat
+from sharelag.tables.arrow import as_table, flat
 
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 _T = TypeVar("_T")
@@ -70,7 +70,11 @@ class LogOrder:
 
     @property
     def gaps(self) -> pa.Table:
-        """`sharelag.schemas.GAPS`: offsets that are missing between the records so far."""
+        """`sharelag.schemas.GAPS`: offsets that are missing between the records so far.
+
+        The state topic has neither transaction markers nor compaction, so its offsets have no gaps
+        unless records are missing.
+        """
         return pa.concat_tables(self._gaps)
 
     def goes_on(self, raw: Arrow) -> bool:

@@ -16,7 +16,7 @@ from sharelag.errors import SetupError
 
 if TYPE_CHECKING:
     from sharelag.reports.run import Report, report
-    from sharelag.reports.schedule import schedule
+    from sharelag.reports.schedules import schedule
 
 __all__ = ["Report", "report", "schedule"]
 
@@ -34,7 +34,7 @@ _NEEDED = (
 if _missing := [name for name in _NEEDED if find_spec(name) is None]:
     raise SetupError(f"reports need {', '.join(_missing)}: pip install 'sharelag[report]'")
 
-_HOMES = {"Report": "run", "report": "run", "schedule": "schedule"}
+_HOMES = {"Report": "run", "report": "run", "schedule": "schedules"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,34 +1,77 @@
-"""Capacity: whether groups keep up, and simulations of more members or another assignor."""
+"""Capacity: whether groups keep up, what Kafka retains without need, and simulated variants."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.charts.text import number
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
+from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
 from sharelag.metrics.skew import verdict_words
 from sharelag.reports.inputs import Case
+from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted
 from sharelag.whatif.compare import Comparison, compare, variants
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import Scenario
-from sharelag.workbench.charts.text import number
 
+_SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
 #: The measure that decides which variant is better.
 _DECISIVE = "age_p95_ms"
 #: The variant that the others are compared with.
 _NOW = "as it is"
 #: How certain it is that less was finished than arrived.
 _NO, _MAYBE, _CLEARLY = "no", "maybe", "clearly"
+
+
+def reclaimable(case: Case) -> list[dict[str, Any]]:
+    """List topic partitions by the offsets that all share groups have passed; unknown ones last."""
+    rows = plain_rows(pa.Table.from_batches([reclaimable_arrow(case.evidence.lag)]))
+    return sorted(rows, key=lambda row: (row["reclaimable"] is None, -(row["reclaimable"] or 0)))
+
+
+def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
+    """Estimate what a record TTL would archive, by group, the largest lag first.
+
+    Returns
+    -------
+    list of dict
+        Sums over the share partitions. The estimate and the upper bound are unknown if one of them
+        is; the lower bound counts those that are known.
+    """
+    evidence = case.evidence
+    ids = sorted(set(evidence.lag.column("topic_id").to_pylist()))
+    # A cluster knows where its logs ended then, and a capture may have recorded it.
+    then = case.bench.source.past_offsets(ids, [evidence.as_of - ttl])
+    found = archived_by_ttl(
+        evidence.lag,
+        evidence.windows,
+        pa.concat_tables([evidence.past_offsets, then]),
+        pa.concat_tables([evidence.times, evidence.committed]),
+        evidence.as_of,
+        ttl,
+    )
+    wanted = [
+        (name, "sum", pc.ScalarAggregateOptions(skip_nulls=name == "archived_low"))
+        for name in _SUMS
+    ]
+    sums = pa.Table.from_batches([found]).group_by("group_id").aggregate(wanted)
+    rows = [
+        {name.removesuffix("_sum"): value for name, value in row.items()}
+        for row in sums.to_pylist()
+    ]
+    return sorted(rows, key=lambda row: (-(row["effective_lag"] or 0), row["group_id"]))
 
 
 def headroom(case: Case) -> list[dict[str, Any]]:

@@ -15,54 +15,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from sharelag import charts
 from sharelag.durations import duration, parse_duration
 from sharelag.metrics.explain import explain
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.reports import capacity, history, incident, retention
-from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, block, table
-from sharelag.reports.capacity import Proposal, propose
-from sharelag.reports.findings import group_findings
-from sharelag.reports.inputs import Case, read
-from sharelag.reports.verdict import verdict
+from sharelag.reports import capacity, incident
+from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, block, group_findings, table
+from sharelag.reports.capacity import Proposal
+from sharelag.reports.capacity import propose as proposal  # noqa: F401
+from sharelag.reports.inputs import Case
+from sharelag.reports.inputs import read as read
+from sharelag.reports.verdict import verdict as verdict
 from sharelag.tables import report_views
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, terminal
-from sharelag.workbench import charts
 from sharelag.workbench.one_group import delivery_limit, of_group
+from sharelag.workbench.views import load_view
 
-__all__ = [
-    "archived",
-    "assignments",
-    "assumptions",
-    "cause_spans",
-    "causes",
-    "changes",
-    "compared",
-    "deliveries",
-    "drain",
-    "groups",
-    "happened",
-    "headline",
-    "headroom",
-    "keeping_up",
-    "lag_over_time",
-    "lorenz",
-    "moved",
-    "only",
-    "parts",
-    "progress",
-    "proposal",
-    "rates",
-    "rates_over_time",
-    "read",
-    "reclaimable",
-    "signs",
-    "spans",
-    "unknown",
-    "verdict",
-    "window_heat",
-    "windows",
-]
 #: How many share partitions are shown offset by offset: those with the largest lag.
 MOST_WINDOWS = 8
 
@@ -106,15 +75,11 @@ def unknown(outcome: Mapping[str, Any]) -> Block:
 
 def progress(case: Case) -> Block:
     """Show age, rates and time to drain of each share partition, the oldest first."""
-    rows = sorted(
-        plain_rows(case.evidence.progress),
-        key=lambda row: (
-            -(row["age_ms"] or 0),
-            row["group_id"],
-            row["topic"] or "",
-            row["partition"],
-        ),
-    )
+
+    def oldest_first(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return -(row["age_ms"] or 0), row["group_id"], row["topic"] or "", row["partition"]
+
+    rows = sorted(plain_rows(case.evidence.progress), key=oldest_first)
     caption = (
         "Rates are records per second; margin is the time until the oldest unfinished record may "
         "be deleted."
@@ -124,7 +89,9 @@ def progress(case: Case) -> Block:
 
 def lag_over_time(case: Case) -> Chart:
     """Chart the share partitions with the largest lag over time."""
-    return _chart(charts.lag_over_time_figure, charts.lag_over_time_records(history.timeline(case)))
+    return _chart(
+        charts.lag_over_time_figure, charts.lag_over_time_records(incident.timeline(case))
+    )
 
 
 def parts(case: Case) -> Chart:
@@ -144,16 +111,14 @@ def drain(case: Case) -> Chart | Block:
 
 def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
     """Show the windows with the largest lag, offset by offset, now and back in time."""
-    from sharelag_widgets import WindowStrip
-
     lag = case.evidence.lag
     order = sorted(
         lag.to_pylist(),
         key=lambda row: (row["effective_lag"] is None, -(row["effective_lag"] or 0)),
     )
     chosen = [(row["group_id"], row["topic_id"], row["partition"]) for row in order[:most]]
-    return WindowStrip.of(
-        _shown(history.windows_at(case, chosen), chosen),
+    return load_view("WindowStrip").of(
+        _shown(incident.windows_at(case, chosen), chosen),
         ends=lag,
         title="Windows, offset by offset",
         limit=_common_limit(case, [group for group, _, _ in chosen]),
@@ -168,7 +133,7 @@ def rates(case: Case) -> Chart:
 def rates_over_time(case: Case) -> Chart:
     """Chart how fast records arrived and were finished over time."""
     return _chart(
-        charts.rates_over_time_figure, charts.rates_over_time_records(history.timeline(case))
+        charts.rates_over_time_figure, charts.rates_over_time_records(incident.timeline(case))
     )
 
 
@@ -180,7 +145,7 @@ def cause_spans(case: Case) -> Chart:
 
 def window_heat(case: Case) -> Chart:
     """Chart the width of each window over time."""
-    return _chart(charts.window_heat_figure, history.window_heat(case, history.signs(case)))
+    return _chart(charts.window_heat_figure, incident.window_heat(case, incident.signs(case)))
 
 
 def spans(case: Case) -> Chart:
@@ -199,7 +164,7 @@ def deliveries(case: Case) -> Chart:
 
 def _common_limit(case: Case, groups: Sequence[str]) -> int | None:
     """Return how often records of these groups may be delivered, where all have the same limit."""
-    limits = {delivery_limit(case.evidence, group) for group in groups}
+    limits = {delivery_limit(case.evidence.settings, group) for group in groups}
     return limits.pop() if len(limits) == 1 else None
 
 
@@ -227,17 +192,17 @@ def assignments(case: Case) -> Chart | Block:
 
 def signs(case: Case) -> Block:
     """Show what happened to each share partition, the earliest sign of trouble first."""
-    found = history.signs(case)
-    rows, is_whole = plain_rows(found), history.is_whole(case, found)
-    shown = [row for row in rows if any(row[name] for name in history.FIRST)]
+    found = incident.signs(case)
+    rows, is_whole = plain_rows(found), incident.is_whole(case, found)
+    shown = [row for row in rows if any(row[name] for name in incident.FIRST)]
     caption = (
         "The first time of each, and how many offsets were released, archived or finished since "
         "the beginning."
     )
     count = len(rows) - len(shown)
     others = f"None of this happened in {counted(count, 'other share partition')}."
-    nothing = history.as_far_as_known(others, is_whole) if shown and count else ""
-    empty = history.as_far_as_known(
+    nothing = incident.as_far_as_known(others, is_whole) if shown and count else ""
+    empty = incident.as_far_as_known(
         "No offset was released or archived, and no share partition was reset.", is_whole
     )
     return table(shown, report_views.SIGNS.columns, f"{caption} {nothing}".strip(), empty)
@@ -271,7 +236,7 @@ def headroom(case: Case) -> Block:
 
 def reclaimable(case: Case) -> Block:
     """Show which parts of the logs no share group needs any more."""
-    rows = [row for row in retention.reclaimable(case) if row["reclaimable"] != 0]
+    rows = [row for row in capacity.reclaimable(case) if row["reclaimable"] != 0]
     caption = (
         "Offsets from the log start to the lowest start offset of the share groups, and the group "
         "that has it; unknown if one has fetched nothing yet. Kafka deletes by retention "
@@ -297,7 +262,7 @@ def archived(case: Case, age: str | float) -> Block:
         "unknown age is bounded by those of neighbouring records and of log ends."
     )
     return table(
-        retention.archived(case, ttl),
+        capacity.archived(case, ttl),
         report_views.ARCHIVED.columns,
         caption,
         "There are no share groups.",
@@ -313,11 +278,6 @@ def keeping_up(case: Case, outcome: Mapping[str, Any]) -> Block:
 def only(case: Case, group: str) -> Case:
     """Restrict a case to one group, without the previous verdict."""
     return replace(case, evidence=of_group(case.evidence, group), previous=None)
-
-
-def proposal(case: Case, **tried: Any) -> Proposal:
-    """Simulate other numbers of members and assignors; see `sharelag.reports.capacity.propose`."""
-    return propose(case, **tried)
 
 
 def compared(made: Proposal) -> Block:

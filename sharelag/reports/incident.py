@@ -1,10 +1,11 @@
-"""The headline of an incident: how the lag moved, the first sign of trouble, and what began."""
+"""Lag, windows and signs of trouble over the time of a report, and the headline of an incident."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from statistics import median_low
 from typing import Any, NamedTuple
@@ -12,14 +13,27 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag import schemas
+from sharelag.charts import text
+from sharelag.charts.windows import WINDOW_HEAT, window_heat_records
 from sharelag.durations import duration
+from sharelag.engine import named
+from sharelag.metrics.events import SIGNS, first_trouble
+from sharelag.model import milliseconds
 from sharelag.replay.moment import parse_time
-from sharelag.reports import history
-from sharelag.reports.findings import group_findings
+from sharelag.reports.blocks import group_findings
 from sharelag.reports.inputs import Case
+from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.lines import plain_rows
-from sharelag.workbench.charts import text
 
+#: Moments of a line chart (a capture has end offsets at sixty), and of the window strip.
+LINE_MOMENTS = 48
+WINDOW_MOMENTS = 48
+#: The key of a share partition.
+KEY = list(SHARE_PARTITION)
+#: Columns with the first time of each sign of trouble.
+FIRST = ("first_released", "first_archived", "first_reset")
+_NEVER = 2**62  # milliseconds
 _SIGNS = {
     "first_released": "{group} released offsets of {place}",
     "first_archived": "{group} archived offsets of {place}",
@@ -29,6 +43,97 @@ _SIGNS = {
 MOST_WORDS = 20
 #: A lag known this soon counts as known from the beginning.
 _AT_ONCE = timedelta(seconds=2)
+
+
+def timeline(case: Case, moments: int = LINE_MOMENTS) -> pa.Table:
+    """Compute each share partition's lag at regular moments (`sharelag.schemas.TIMELINE`)."""
+    every = max(case.known_span / moments, timedelta(milliseconds=10))
+    return case.bench.timeline(every=every).table
+
+
+def signs(case: Case) -> pa.Table:
+    """Collect what happened to each share partition since the beginning (`SIGNS`, with ``topic``).
+
+    The earliest sign of trouble comes first.
+    """
+    since = case.evidence.as_of - case.known_span
+    table = case.bench.over_history(("signs", since), partial(first_trouble, since=since), SIGNS)
+    table = case.bench.choice.of(named(table, case.evidence.lag))
+    first = pc.min_element_wise(*[table.column(name).cast(pa.int64()) for name in FIRST])
+    table = table.append_column("first", first.fill_null(_NEVER))
+    return table.sort_by(
+        [(name, "ascending") for name in ("first", "group_id", "partition")]
+    ).drop_columns("first")
+
+
+def born(signs: pa.Table) -> pa.Table:
+    """Select the share partitions whose history begins with their creation, by `KEY`."""
+    return signs.filter(signs.column("is_born")).select(KEY)
+
+
+def is_whole(case: Case, signs: pa.Table) -> bool:
+    """Return whether the records since the beginning are complete.
+
+    Parameters
+    ----------
+    case : Case
+    signs : pyarrow.Table
+        Its `signs`.
+    """
+    if case.evidence.gaps.num_rows or case.evidence.rejected:
+        return False
+    return not pc.any(pc.greater(signs.column("missing"), 0)).as_py()
+
+
+def window_heat(case: Case, signs: pa.Table, measure: str = "span") -> pa.Table:
+    """Measure the windows since the beginning (`charts.window_heat.WINDOW_HEAT`)."""
+    begin = pc.min(signs.column("first_record")).as_py()
+    if begin is None:
+        return WINDOW_HEAT.empty_table()
+    # Brokers' clocks may be ahead of this machine's.
+    end = max(case.evidence.as_of, pc.max(signs.column("last_record")).as_py())
+    each = partial(_heat, measure=measure, begin=begin, as_of=end)
+    table = case.bench.over_history(
+        ("window heat", measure, begin), each, WINDOW_HEAT
+    ).drop_columns("topic")
+    return case.bench.choice.of(named(table, case.evidence.lag).select(WINDOW_HEAT.names))
+
+
+def _heat(history: pa.RecordBatch, measure: str, begin: datetime, as_of: datetime) -> pa.Table:
+    since = history.filter(pc.greater_equal(history.column("record_timestamp"), pa.scalar(begin)))
+    return window_heat_records(since, measure, as_of=as_of, begin=begin)
+
+
+def as_far_as_known(words: str, is_whole: bool) -> str:
+    """Qualify a statement that something did not happen if the records are incomplete."""
+    return words if is_whole else f"As far as the records show, {words[0].lower()}{words[1:]}"
+
+
+def windows_at(
+    case: Case, share_partitions: Sequence[tuple[str, str, int]], moments: int = WINDOW_MOMENTS
+) -> pa.Table:
+    """Rebuild the windows of some share partitions at regular moments.
+
+    Parameters
+    ----------
+    case : Case
+    share_partitions : sequence of (group, topic id, partition)
+        Only a few: their records are held in memory.
+    moments : int
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.WINDOWS` of all moments, with ``topic`` and ``as_of``.
+    """
+    rows = [dict(zip(KEY, one, strict=True)) for one in share_partitions]
+    wanted = pa.Table.from_pylist(
+        rows, schema=pa.schema([schemas.WINDOWS.field(name) for name in KEY])
+    )
+    step = case.known_span / max(moments - 1, 1)
+    at = sorted({milliseconds(case.evidence.as_of - n * step) for n in range(moments)})
+    table = case.bench.windows_at(wanted, at)
+    return named(table, case.evidence.lag.select(["topic_id", "topic"]))
 
 
 def headline(case: Case, outcome: Mapping[str, Any]) -> str:
@@ -76,11 +181,11 @@ def happened(case: Case, outcome: Mapping[str, Any]) -> str:
     str
         A few sentences in order of time. If nothing began, it ends with what still holds.
     """
-    begin, signs = case.evidence.as_of - case.known_span, history.signs(case)
+    begin, found = case.evidence.as_of - case.known_span, signs(case)
     when = f"Since {_moment(begin, None)} ({duration(case.known_span / timedelta(milliseconds=1))})"
     names = [group["group_id"] for group in outcome["groups"]]
-    moved = _moved(history.timeline(case), names, history.born(signs), begin)
-    sign = _first_sign(plain_rows(signs), begin, history.is_whole(case, signs))
+    moved = _moved(timeline(case), names, born(found), begin)
+    sign = _first_sign(plain_rows(found), begin, is_whole(case, found))
     began = _began(outcome, begin) or outcome["headline"].rstrip(".")
     return " ".join(f"{sentence}." for sentence in (f"{when} {moved}", sign, began) if sentence)
 
@@ -140,9 +245,7 @@ def _ends(timeline: pa.Table, born: pa.Table) -> dict[str, _Ends]:
     # Before its creation a share partition had no lag. If the records do not include the creation,
     # the lag is only known from the first row on.
     firsts = (
-        timeline.group_by(history.KEY)
-        .aggregate([("as_of", "min")])
-        .join(born, history.KEY, join_type="left anti")
+        timeline.group_by(KEY).aggregate([("as_of", "min")]).join(born, KEY, join_type="left anti")
     )
     seen = firsts.group_by("group_id").aggregate([("as_of_min", "max")])
     whole_from = dict(
@@ -165,7 +268,7 @@ def _first_sign(signs: list[dict[str, Any]], begin: datetime, is_whole: bool) ->
         (row[name], words, row) for row in signs for name, words in _SIGNS.items() if row[name]
     ]
     if not found:
-        return history.as_far_as_known(
+        return as_far_as_known(
             "No offset was released or archived, and no share partition was reset", is_whole
         )
     at, words, row = min(found, key=lambda one: str(one[0]))

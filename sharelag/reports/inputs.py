@@ -13,18 +13,18 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag.durations import parse_duration
+from sharelag.engine.engines import without_records
 from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput, Input
+from sharelag.inputs.open import named_input, require_there
+from sharelag.inputs.texts import read_text
 from sharelag.metrics.evidence import Evidence
-from sharelag.monitoring.check import CHECKED, check_reading
+from sharelag.monitoring.checks.judge import CHECKED, check_reading
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.replay.moment import parse_since, parse_time
 from sharelag.reports.secrets import PROPERTIES
-from sharelag.sources.inputs import CaptureInput, Input
-from sharelag.sources.open import named_input, require_there
-from sharelag.sources.texts import read_text
 from sharelag.wire.generations import require_generation
 from sharelag.workbench import Workbench, open_workbench
-from sharelag.workbench.engine import without_records
 
 #: The parameters of a notebook that name its input; one with all of them reads it by `read`.
 PLACES = frozenset({"bootstrap_server", "command_config", "capture", "raw", "segments"})

@@ -1,4 +1,4 @@
-"""An executed notebook as one self-contained HTML file with working charts and widgets.
+"""An executed notebook as one self-contained HTML file with working charts and widgets, and a mail.
 
 Code is left out; the executed notebook has it. The content security policy allows only the page's
 own script, by its hash, so that nothing in a name or a table can run.
@@ -15,11 +15,18 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
+import css_inline
 import mistune
 
-from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME, VERDICT_MIME, environment
-from sharelag.reports.ledger import Run
-from sharelag.workbench.charts import CONFIG
+from sharelag.charts.figure import CONFIG
+from sharelag.reports.blocks import (
+    DARK_MIME,
+    PLOTLY_MIME,
+    VERDICT_MIME,
+    environment,
+    group_findings,
+)
+from sharelag.reports.store import Run
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
@@ -32,6 +39,8 @@ ADVICE = (
     "(sharelag doctor), and make the report again. The notebook beside this page shows how far "
     "it got."
 )
+#: A mail is read on a phone; the report has the rest.
+MOST_GROUPS = 12
 
 
 class _Data(NamedTuple):
@@ -123,34 +132,28 @@ def _lead(notebook: Any) -> str | None:
 
 def facts(run: Run, outcome: Mapping[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
     """List the facts about a report: data, source, engine, parameters, times."""
+
+    def text(words: str) -> dict[str, Any]:
+        return {"time": None, "text": words}
+
     rows: list[tuple[str, dict[str, Any]]] = []
     if outcome is not None:
         groups = [group["group_id"] for group in outcome["groups"]]
+        more = f" and {len(groups) - 6} more" if len(groups) > 6 else ""
         rows += [
             ("data as of", {"time": outcome["as_of"], "live": True}),
             ("data since", {"time": outcome["begin"], "live": False}),
-            (
-                "groups",
-                {
-                    "time": None,
-                    "text": ", ".join(groups[:6])
-                    + (f" and {len(groups) - 6} more" if len(groups) > 6 else ""),
-                },
-            ),
-            ("source", {"time": None, "text": outcome["source"]}),
-            (
-                "computed by",
-                {"time": None, "text": f"sharelag {run.version}, the {outcome['engine']} engine"},
-            ),
+            ("groups", text(", ".join(groups[:6]) + more)),
+            ("source", text(outcome["source"])),
+            ("computed by", text(f"sharelag {run.version}, the {outcome['engine']} engine")),
         ]
     given = ", ".join(
         f"{name}={', '.join(value) if isinstance(value, list) else value}"
         for name, value in run.parameters.items()
         if name != "previous"
     )
-    rows.append(("parameters", {"time": None, "text": given or "none"}))
-    rows.append(("report made", {"time": run.started, "live": False}))
-    return rows
+    made = {"time": run.started, "live": False}
+    return [*rows, ("parameters", text(given or "none")), ("report made", made)]
 
 
 def packed(content: bytes) -> str:
@@ -221,34 +224,30 @@ def _output(output: Any, state: Mapping[str, Any], data: _Data) -> Iterator[dict
 
 
 def _chart(forms: Mapping[str, Any], data: _Data) -> dict[str, Any]:
-    light = {name: forms[PLOTLY_MIME].get(name) for name in ("data", "layout")}
-    dark = (
-        {name: forms[DARK_MIME].get(name) for name in ("data", "layout")}
-        if DARK_MIME in forms
-        else None
-    )
-    name = str(len(data.charts))
-    meta = light["layout"].get("meta") or {}
+    layout = forms[PLOTLY_MIME]["layout"]
+    meta = layout.get("meta") or {}
     finding, facts = str(meta.get("title", "")), [str(fact) for fact in meta.get("facts", [])]
-    if finding:  # shown above the chart as text, which wraps
-        light, dark = _untitled(light), None if dark is None else _untitled(dark)
+
+    def figure(mime: str) -> dict[str, Any]:
+        known = {name: forms[mime].get(name) for name in ("data", "layout")}
+        if finding:  # shown above the chart as text, which wraps
+            known["layout"] = {n: one for n, one in known["layout"].items() if n != "title"}
+        return known
+
+    name = str(len(data.charts))
     # The page redraws charts itself when its width changes: a legend may then need more room.
-    data.charts[name] = {"light": light, "dark": dark, "config": CONFIG | {"responsive": False}}
-    height = light["layout"].get("height") or _CHART_HEIGHT
-    outcome = " ".join([finding or "Chart", *facts])
+    data.charts[name] = {
+        "light": figure(PLOTLY_MIME),
+        "dark": figure(DARK_MIME) if DARK_MIME in forms else None,
+        "config": CONFIG | {"responsive": False},
+    }
     return {
         "kind": "chart",
         "id": name,
-        "outcome": outcome,
+        "outcome": " ".join([finding or "Chart", *facts]),
         "finding": finding,
         "facts": facts,
-        "height": height,
-    }
-
-
-def _untitled(figure: dict[str, Any]) -> dict[str, Any]:
-    return figure | {
-        "layout": {name: value for name, value in figure["layout"].items() if name != "title"}
+        "height": layout.get("height") or _CHART_HEIGHT,
     }
 
 
@@ -276,3 +275,41 @@ def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict
         yield {"kind": "widget", "id": name}
     for child in known.get("children", []):
         yield from _widgets(child.removeprefix("IPY_MODEL_"), state, data)
+
+
+def mail(title: str, run: Run, outcome: Mapping[str, Any] | None) -> str:
+    """Write the body of a mail.
+
+    Parameters
+    ----------
+    title : str
+    run : Run
+    outcome : mapping or None
+        The verdict; None if the report failed before there was one.
+
+    Returns
+    -------
+    str
+        An HTML document of less than 100 KB, so that mail programs do not clip it.
+    """
+    css = resources.files(__package__).joinpath("templates", "mail.css").read_text("utf-8")
+    groups = [] if outcome is None else outcome["groups"]
+    written = (
+        environment()
+        .get_template("mail.html.j2")
+        .render(
+            title=title,
+            about=run,
+            outcome=outcome,
+            groups=groups[:MOST_GROUPS],
+            findings=group_findings(
+                groups[:MOST_GROUPS], [] if outcome is None else outcome["rules"]
+            ),
+            more=max(len(groups) - MOST_GROUPS, 0),
+            css=css,
+        )
+    )
+    # All styles are in the document, and nothing may be loaded from elsewhere.
+    return css_inline.CSSInliner(load_remote_stylesheets=False, keep_style_tags=True).inline(
+        written
+    )

@@ -17,10 +17,10 @@ from nbformat.v4 import new_notebook
 
 from sharelag.model import iso
 from sharelag.reports import notebooks, store
-from sharelag.reports.cluster import cluster_in
 from sharelag.reports.execute import Executed, execute
-from sharelag.reports.ledger import Run, comparable_parameters, write_index
 from sharelag.reports.secrets import scrubbed, secrets_of
+from sharelag.reports.store import Run, comparable_parameters, write_index
+from sharelag.reports.verdict import cluster_in
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.version import __version__
 
@@ -139,7 +139,7 @@ def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
         run
         for run in store.runs_of(folder)
         if run.error is None
-        and run.comparable_parameters == comparable_parameters(given)
+        and comparable_parameters(run.parameters) == comparable_parameters(given)
         and cluster in (None, run.cluster_id)
     ]
     if not comparable:
@@ -177,8 +177,7 @@ def _failed(run: Run, what: str) -> Run:
 def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | None) -> Run:
     """Write everything that is made from the executed notebook."""
     from sharelag.reports.figures import draw
-    from sharelag.reports.mail import mail
-    from sharelag.reports.page import page, title_of
+    from sharelag.reports.page import mail, page, title_of
 
     run = replace(run, figures=draw(ran.notebook, half / "figures") if figures else "not requested")
     outcome = None if ran.verdict is None else dict(ran.verdict)

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import quote
 
 from sharelag.errors import ConfigError
-from sharelag.sources.kafka.config import read_properties
-from sharelag.sources.kafka.providers import resolved
+from sharelag.inputs.kafka.config import read_properties
+from sharelag.inputs.kafka.providers import resolved
 
 #: Client properties for the kernel, as JSON.
 PROPERTIES = "SHARELAG_COMMAND_PROPERTIES"

@@ -1,12 +1,12 @@
 """The folder of reports: readers find complete reports at any moment, even if a run is killed.
 
-OUT/index.html, ledger.jsonl      all runs, for people and for programs
+OUT/index.html, ledger.jsonl      all runs, for people (without scripts) and for programs
 OUT/NAME/runs/RUN_ID/             one run: report.html, notebook.ipynb, verdict.json, mail.html,
                                   run.json, figures/
 OUT/NAME/latest -> runs/RUN_ID    the newest run
 
 A run is written to a scratch folder and renamed when it is complete; then `latest` is replaced,
-also by one rename. The next run cleans up after one that was killed.
+also by one rename. The next run cleans up after one that was killed. No file contains secrets.
 """
 
 from __future__ import annotations
@@ -14,20 +14,115 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
+from importlib import resources
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
+from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 
 from sharelag.errors import InputError
-from sharelag.reports import ledger
-from sharelag.reports.ledger import Run
+from sharelag.reports.blocks import environment
 
+LEDGER = "ledger.jsonl"
+INDEX = "index.html"
 RUN = "run.json"
 _HALF = ".half-"
+#: Most runs on the index page.
+_MOST = 500
+#: Parameters that may differ between runs that are compared: engines agree, and a capture of
+#: another cluster has another cluster id.
+_PASSING = ("as_of", "since", "previous", "capture", "engine")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run. Times are ISO 8601 in UTC."""
+
+    run_id: str
+    report: str
+    parameters: dict[str, Any]
+    version: str  # of sharelag
+    notebook: str  # its SHA-256
+    started: str
+    seconds: float
+    level: str  # one of sharelag.tables.level.LEVELS
+    headline: str
+    as_of: str | None  # of the data; None: the run failed before
+    error: str | None  # why it failed; None: it did not
+    figures: str | None = None  # why there are no images; None: there are
+    cluster_id: str | None = None  # of the data; None: unknown, or the run failed before
+
+
+def comparable_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters without those that differ from run to run."""
+    return {name: value for name, value in parameters.items() if name not in _PASSING}
+
+
+def append(folder: Path, run: Run) -> None:
+    """Append a run to the ledger, in one write; `read` ignores truncated lines."""
+    line = json.dumps(asdict(run), ensure_ascii=False).encode() + b"\n"
+    with (folder / LEDGER).open("ab+", buffering=0) as file:
+        # If the last writer was killed within its line, begin a new one.
+        if size := file.tell():
+            file.seek(size - 1)
+            line = line if file.read(1) == b"\n" else b"\n" + line
+        file.write(line)
+        os.fsync(file)
+
+
+def read(folder: Path) -> list[Run]:
+    """Read all runs, in the order of the ledger."""
+    path = folder / LEDGER
+    lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
+    return [run for line in lines if (run := _from_json(line)) is not None]
+
+
+def _from_json(text: str) -> Run | None:
+    """Parse a run; None if its JSON is truncated or of another version."""
+    try:
+        known = json.loads(text)
+        return Run(
+            **{field.name: known[field.name] for field in fields(Run) if field.name in known}
+        )
+    except (ValueError, TypeError):
+        return None
+
+
+def write_index(out: Path) -> Path:
+    """Write the index of a folder of reports; returns its path."""
+    css = resources.files(__package__).joinpath("templates", "report.css").read_text("utf-8")
+    found = rows(out)
+    # The newest run of each report.
+    latest = {row["run"].report: row for row in reversed(found)}
+    page = environment().get_template("index.html.j2")
+    half = out / f".{INDEX}-{os.getpid()}"
+    half.write_text(
+        page.render(
+            rows=found[:_MOST],
+            total=len(found),
+            latest=[latest[name] for name in sorted(latest)],
+            css=css,
+        ),
+        "utf-8",
+    )
+    half.replace(out / INDEX)
+    return out / INDEX
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """List the runs, the newest first, each with the address of its report if that still exists."""
+    found = []
+    for run in sorted(read(out), key=lambda run: (run.started, run.run_id), reverse=True):
+        place = out / run.report / "runs" / run.run_id
+        address = "/".join(map(quote, (run.report, "runs", run.run_id, "report.html")))
+        found.append({"run": run, "address": address if place.is_dir() else None})
+    return found
 
 
 @contextmanager
@@ -90,7 +185,7 @@ def publish(out: Path, folder: Path, half: Path, run: Run) -> Path:
     half.chmod(0o755)  # not earlier: outputs had not been searched for secrets
     half.rename(place)
     with shared(out):
-        ledger.append(out, run)
+        append(out, run)
     point_latest(folder, run.run_id)
     return place
 
@@ -106,7 +201,7 @@ def point_latest(folder: Path, run_id: str) -> None:
 def runs_of(folder: Path) -> list[Run]:
     """List the existing runs, the oldest first."""
     found = (
-        ledger.from_json((place / RUN).read_text("utf-8"))
+        _from_json((place / RUN).read_text("utf-8"))
         for place in sorted((folder / "runs").glob("*"))
         if (place / RUN).is_file()
     )
@@ -158,7 +253,7 @@ def _comparable(runs: list[Run]) -> Iterable[list[Run]]:
     kinds: dict[tuple[str, str | None], list[Run]] = {}
     last: dict[str, str | None] = {}
     for run in runs:
-        words = json.dumps(run.comparable_parameters, sort_keys=True)
+        words = json.dumps(comparable_parameters(run.parameters), sort_keys=True)
         last[words] = run.cluster_id if run.cluster_id or run.error is None else last.get(words)
         kinds.setdefault((words, last[words]), []).append(run)
     return kinds.values()
@@ -173,12 +268,12 @@ def put_in_order(out: Path, name: str) -> None:
         left.unlink(missing_ok=True)
     runs = runs_of(folder)
     with shared(out):
-        noted = {run.run_id for run in ledger.read(out)}
+        noted = {run.run_id for run in read(out)}
         for run in runs:
             if run.run_id not in noted:
-                ledger.append(out, run)
+                append(out, run)
         # In ledger order, as a clock may have been set back.
-        place = {run.run_id: number for number, run in enumerate(ledger.read(out))}
+        place = {run.run_id: number for number, run in enumerate(read(out))}
     newest = max(runs, key=lambda run: place[run.run_id], default=None)
     if newest and (
         not (folder / "latest").exists() or (folder / "latest").resolve().name != newest.run_id

@@ -1,23 +1,49 @@
-"""The verdict: a level and the main facts for each share group, as plain values for JSON."""
+"""The verdict of a report as plain values for JSON: levels, main facts, changes since the last.
+
+Reports of different clusters are never compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, ShareLagError
+from sharelag.inputs import CaptureInput, Input, KafkaInput
+from sharelag.inputs.files.archive import ArchiveInput
+from sharelag.inputs.files.captures import read_capture
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.open import captured
 from sharelag.model import iso
-from sharelag.reports.changes import changes
-from sharelag.reports.cluster import cluster_of
+from sharelag.replay.moment import parse_time
 from sharelag.reports.inputs import Case
+from sharelag.tables.gaps import REASONS
 from sharelag.tables.level import CHECKED, worst
-from sharelag.tables.reasons import REASONS
 from sharelag.tables.words import counted
 from sharelag.workbench.judged import headline, judged_groups, rule_of
 
 FORMAT = 1
+
+
+def cluster_of(source: Input) -> str | None:
+    """Return Kafka's id of the input's cluster; None if the input does not have it."""
+    if isinstance(source, ArchiveInput):
+        return source.info().cluster_id
+    if isinstance(source, CaptureInput):
+        return read_capture(source.folder).info.cluster_id
+    return kafka.cluster_id(source.config) if isinstance(source, KafkaInput) else None
+
+
+def cluster_in(folder: str | Path) -> str | None:
+    """Return the cluster id of a capture or an archive; None if it cannot be read."""
+    with suppress(ShareLagError, OSError):
+        return cluster_of(captured(Path(folder)))
+    return None
 
 
 def verdict(case: Case) -> dict[str, Any]:
@@ -120,3 +146,103 @@ def _before(case: Case) -> Mapping[str, Any] | None:
             "wrote, or remove previous"
         )
     return was
+
+
+def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Compare the groups with those of the previous report; what was unknown then is None.
+
+    Parameters
+    ----------
+    case : Case
+    was, now : mapping
+        Verdicts of the current format.
+
+    Returns
+    -------
+    dict
+        ``comparable``: whether the reports can be compared, else ``why`` not; ``groups``, new and
+        gone ones included; the causes that are new, gone and lasting.
+    """
+    apart = {"since": was["as_of"], "comparable": False}
+    apart |= {"groups": [], "new_causes": [], "gone_causes": []}
+    if was.get("cluster_id") != now["cluster_id"]:
+        return apart | {"why": "it is about another cluster"}
+    if was["as_of"] >= now["as_of"]:
+        return apart | {"why": "it is not earlier than this one"}
+    before = {group["group_id"]: group for group in was["groups"]}
+    moved = _moved(case, was["as_of"])
+    rows = [
+        _change(name, before.get(name), group, moved.get(name, {}))
+        for name, group in {one["group_id"]: one for one in now["groups"]}.items()
+    ]
+    present = {group["group_id"] for group in now["groups"]}
+    rows += [
+        _change(name, group, None, {}) for name, group in before.items() if name not in present
+    ]
+    old, new = _causes(was), _causes(now)
+    return {
+        "since": was["as_of"],
+        "comparable": True,
+        "level": was["level"],
+        "groups": rows,
+        "new_causes": [new[key] for key in new if key not in old],
+        "gone_causes": [old[key] for key in old if key not in new],
+        "lasting_causes": [new[key] for key in new if key in old],
+    }
+
+
+def _change(
+    name: str,
+    was: Mapping[str, Any] | None,
+    now: Mapping[str, Any] | None,
+    moved: Mapping[str, Any],
+) -> dict[str, Any]:
+    lag_before, lag = (None if one is None else one["lag"] for one in (was, now))
+    if was is None or now is None:
+        what = "new" if was is None else "gone"
+    else:
+        what = "same" if was["level"] == now["level"] else "moved"
+    return {
+        "group_id": name,
+        "what": what,
+        "level_before": was and was["level"],
+        "level": now and now["level"],
+        "lag_before": lag_before,
+        "lag": lag,
+        "lag_change": None if lag is None or lag_before is None else lag - lag_before,
+        "finished": moved.get("finished"),
+        "resets": moved.get("resets", 0),
+    }
+
+
+def _moved(case: Case, since: str) -> dict[str, dict[str, Any]]:
+    """Return what each group finished since, and how many of its share partitions were reset."""
+    table = case.bench.diff(parse_time(since)).table
+    table = table.append_column(
+        "resets", pc.equal(table.column("change"), "reset").cast(pa.int64())
+    )
+    table = table.append_column("is_unknown", pc.is_null(table.column("finished")).cast(pa.int64()))
+    sums = table.group_by("group_id").aggregate(
+        [("finished", "sum"), ("resets", "sum"), ("is_unknown", "sum")]
+    )
+    return {
+        row["group_id"]: {
+            "finished": None if row["is_unknown_sum"] else row["finished_sum"],
+            "resets": row["resets_sum"],
+        }
+        for row in sums.to_pylist()
+    }
+
+
+def _causes(verdict: Mapping[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    return {
+        (group["group_id"], cause["cause"], cause["topic"], cause["partition"]): {
+            "group_id": group["group_id"],
+            **{
+                name: cause[name]
+                for name in ("cause", "severity", "topic", "partition", "summary", "held", "since")
+            },
+        }
+        for group in verdict["groups"]
+        for cause in group["causes"]
+    }

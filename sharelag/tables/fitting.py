@@ -13,7 +13,8 @@ import re
 import textwrap
 from collections.abc import Mapping
 
-from sharelag.tables.columns import Format, format_of
+from sharelag.tables.declared import format_of
+from sharelag.tables.table import Format
 from sharelag.tables.words import MISSING
 
 #: Columns that a narrow terminal does without, the first of them first: rather than long names,

@@ -1,20 +1,100 @@
-"""What is not known of a table, and why, in the sentences that stand below it."""
+"""What is not known and why: codes of rows, their texts, and the sentences below a table."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sharelag.errors import listed
+from sharelag.model.group_state import GroupState
 from sharelag.model.settings.queues import Queues
-from sharelag.tables.reasons import NO_END_OFFSET_THEN, REASONS, UNKNOWN_TOPIC
-from sharelag.tables.words import counted, decode_command
+from sharelag.tables.arrow import beside, flat
+from sharelag.tables.level import OK, UNKNOWN, WARNING, rank
+from sharelag.tables.words import counted
+
+# Why a lag is null: the first that applies.
+NO_START_OFFSET = "no_start_offset"
+RECORDS_MISSING = "records_missing"
+NO_COMPLETE_COUNT = "no_delivery_complete_count"
+UNKNOWN_TOPIC = "unknown_topic"
+NO_END_OFFSET = "no_end_offset"
+NO_END_OFFSET_THEN = "no_end_offset_then"
+NEGATIVE_LAG = "negative_lag"
+REASONS = {
+    NO_START_OFFSET: "no record was fetched yet, so the start offset is unknown",
+    RECORDS_MISSING: (
+        "records of the state topic are missing: there was no snapshot of the share partition yet"
+    ),
+    NO_COMPLETE_COUNT: (
+        "no delivery complete count yet (broker before 4.2, or no write since a reset); the column "
+        "effective_lag, counted from the state batches, needs none"
+    ),
+    UNKNOWN_TOPIC: "no offsets for this topic id: topic deleted, not authorized or not captured",
+    NO_END_OFFSET: "the end offset could not be read from the partition's leader",
+    NO_END_OFFSET_THEN: "the end offset at that moment is unknown",
+    NEGATIVE_LAG: (
+        "the start offset is beyond the end of the log, or the end offset is older than the state"
+    ),
+}
+# Other notes about a row.
+START_BELOW_LOG_START = "start_below_log_start"
+COUNT_DIFFERS = "count_differs"
+PARTIAL_STATE = "partial_state"
+ARCHIVING = "archiving"
+REJECTED_RECORDS = "rejected_records"
+NOTES = {
+    START_BELOW_LOG_START: "records below the log start were deleted; Kafka still counts them",
+    COUNT_DIFFERS: "the delivery complete count differs from the state batches' finished offsets",
+    PARTIAL_STATE: "no snapshot of this share partition was among the records",
+    ARCHIVING: (
+        "some of the unknown offsets are on their way to a dead-letter queue: sharelag windows "
+        "shows which"
+    ),
+    REJECTED_RECORDS: "some records of this share partition could not be replayed",
+}
+
+# ---- why there may be no records at all
+KAFKA_SETTING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+KAFKA_SOURCE = (
+    "Spark's own Kafka source leaves out internal topics, __share_group_state and "
+    f"__consumer_offsets among them, where the session does not set {KAFKA_SETTING} to true: set "
+    "it, or read them with sharelag.read_kafka"
+)
+
+# ---- groups and brokers
+#: What to do where nothing is known of the groups' own records.
+NO_RECORDS = (
+    "state, epochs and members of the groups: no records of __consumer_offsets were read; reading "
+    "them takes Read and Describe on that topic, or a capture that includes it"
+)
+_COMPACTED = (
+    "members and epochs whose records Kafka has compacted since that moment: __consumer_offsets "
+    "keeps the last record of each key, an archive (capture --follow) keeps all"
+)
+#: Where leaders are not known at all.
+_NO_LEADERS = (
+    "leaders, replicas and coordinators: a running cluster knows them as of now, and a capture as "
+    "of its end; nothing knows those of an earlier moment, nor does an older capture"
+)
+# ---- lag of share partitions that were never fetched
+_NOTHING_CAME = "nothing to fetch has arrived yet"
+_CAME = "records arrived, but none was ever fetched"
+_MAY_HAVE_COME = "nothing was ever fetched, and it is unknown whether records arrived"
+
+
+def decode_command(generation: int | None) -> str:
+    """Return the command that shows which records could not be decoded."""
+    option = "" if generation is None else f" --generation {generation}"
+    return f"`sharelag decode{option}`"
 
 
 def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]:
-    """Records that could not be decoded, as today's or as those of a generation."""
+    """Say how many records could not be decoded, as today's or as those of a generation."""
     shows = decode_command(generation)
     records = f"{counted(rejected, 'record')} that could not be decoded"
     return (f"{records}; {shows} shows {'it' if rejected == 1 else 'them'}",) if rejected else ()
@@ -57,20 +137,15 @@ def of_repeated(repeated: int) -> tuple[str, ...]:
 
 
 def of_lag(lag: pa.Table) -> tuple[str, ...]:
-    """In how many rows the lag is not known, and why."""
+    """Say in how many rows the lag is not known, and why."""
     unknown = lag.filter(pc.is_null(lag.column("lag")))
-    found = [
-        reason
-        for reason in pc.unique(unknown.column("lag_reason")).to_pylist()
-        if reason in REASONS
-    ]
-    return of_rows(
-        unknown.num_rows, len(lag), "the lag", (REASONS[reason] for reason in sorted(found))
-    )
+    found = REASONS.keys() & pc.unique(unknown.column("lag_reason")).to_pylist()
+    why = (REASONS[reason] for reason in sorted(found))
+    return of_rows(unknown.num_rows, len(lag), "the lag", why)
 
 
 def of_hidden(lag: pa.Table) -> tuple[str, ...]:
-    """How many topics a running cluster does not show.
+    """Say how many topics a running cluster does not show.
 
     A broker answers for a topic that may not be described as for one that is not there.
     """
@@ -84,29 +159,26 @@ def of_hidden(lag: pa.Table) -> tuple[str, ...]:
 
 
 def of_column(table: pa.Table, name: str, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
-    """In how many rows a column is null."""
+    """Say in how many rows a column is null."""
     return of_rows(table.column(name).null_count, len(table), what, why)
 
 
 def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
-    """``the lag in 2 of 14 share partitions (reasons)``; nothing where all is known."""
+    """Return ``the lag in 2 of 14 share partitions (reasons)``; nothing where all is known."""
     reasons = "; ".join(why)
     where = f"{count:,} of {counted(of, 'share partition')}"
     return (f"{what} in {where}" + (f" ({reasons})" if reasons else ""),) if count else ()
 
 
 def of_ends(timeline: pa.Table) -> tuple[str, ...]:
-    """At how many moments of a timeline the end offset was not known."""
+    """Say at how many moments of a timeline the end offset was not known."""
     lost = timeline.filter(pc.equal(timeline.column("lag_reason"), NO_END_OFFSET_THEN)).num_rows
-    return (
-        (f"the end offset, and with it the lag, in {lost:,} of {len(timeline):,} rows",)
-        if lost
-        else ()
-    )
+    rows = f"{lost:,} of {len(timeline):,} rows"
+    return (f"the end offset, and with it the lag, in {rows}",) if lost else ()
 
 
 def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ...]:
-    """Where Kafka's defaults stand for what is not known of `sharelag.schemas.SETTINGS`.
+    """Say where Kafka's defaults stand in for unknown values of `sharelag.schemas.SETTINGS`.
 
     Of ``groups`` without any setting, those of a new group within its brokers' are shown.
     """
@@ -124,3 +196,116 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
         ),
         *([f"whether dead-letter queues take letters: {listed(queues)}"] if queues else []),
     )
+
+
+def of_group_states(table: pa.Table, is_past: bool = False) -> tuple[str, ...]:
+    """Say what is not known of these groups; ``is_past``: not as of the last record."""
+    past = (_COMPACTED,) if is_past and table.num_rows else ()
+    if table.num_rows and table.column("state").null_count == table.num_rows:
+        return (NO_RECORDS,)
+    unknown = pc.sum(pc.is_null(table.column("state"))).as_py() or 0
+    if unknown:
+        groups = "1 group" if unknown == 1 else f"{unknown:,} groups"
+        return (f"the state of {groups} without group records at that moment", *past)
+    odd = pc.sum(pc.equal(table.column("state"), GroupState.UNKNOWN)).as_py() or 0
+    named = ("some states, whose names Kafka 4.3 does not use for share groups",) if odd else ()
+    return (*named, *past)
+
+
+def of_members(groups: pa.Table, members: pa.Table | None = None) -> tuple[str, ...]:
+    """Say of how many groups Kafka's command printed no number of members, or not all of them.
+
+    Parameters
+    ----------
+    groups, members : pyarrow.Table
+        `GROUP_STATES` and, where they are shown, `MEMBER_ROWS` of what was printed.
+    """
+    count = flat(groups.column("members"))
+    if members is not None:
+        shown = members.group_by("group_id").aggregate([("group_id", "count")])
+        shown = beside(groups.column("group_id"), shown, ["group_id"]).column("group_id_count")
+        count = pc.if_else(pc.equal(count, pc.fill_null(flat(shown), 0)), count, None)
+    unknown = count.null_count
+    if not unknown:
+        return ()
+    of = "1 group" if unknown == 1 else f"{unknown:,} groups"
+    return (f"the members of {of}: kafka-share-groups.sh --describe --members prints them",)
+
+
+def of_brokers(table: pa.Table) -> tuple[str, ...]:
+    """Say what is not known of the brokers of share partitions."""
+    if not table.num_rows:
+        return ()
+    if table.column("as_of").null_count == table.num_rows:
+        return (_NO_LEADERS,)
+    described = table.filter(pc.or_(table.column("leader_id").is_valid(), _no_replicas(table)))
+    return tuple(
+        f"the {name} of {counted(count, 'share partition')}: that takes DESCRIBE on {topic}"
+        for name, column, topic in (
+            ("leader", described.column("leader_id"), "the topic"),
+            ("share coordinator", table.column("share_coordinator"), "__share_group_state"),
+            ("group coordinator", table.column("group_coordinator"), "__consumer_offsets"),
+        )
+        if (count := column.null_count)
+    )
+
+
+def of_leaderless(brokers: pa.Table) -> tuple[str, ...]:
+    """Say which partitions have replicas, but no leader, of `sharelag.schemas.BROKERS`."""
+    rows = brokers.filter(
+        pc.and_(pc.is_null(brokers.column("leader_id")), pc.invert(_no_replicas(brokers)))
+    ).to_pylist()
+    if not rows:
+        return ()
+    places = sorted({f"{row['topic']}:{row['partition']}" for row in rows})
+    away = sorted({node for row in rows for node in row["replicas"]})
+    it_has, end = ("they have", "end") if len(places) > 1 else ("it has", "ends")
+    brokers_away = ", ".join(map(str, away))
+    why = f"{it_has} no leader; start a broker with a replica ({brokers_away})"
+    return (f"where {listed(places)} {end}: {why}",)
+
+
+def _no_replicas(brokers: pa.Table) -> pa.ChunkedArray:
+    return pc.fill_null(pc.equal(pc.list_value_length(brokers.column("replicas")), 0), True)
+
+
+def judge_lags(
+    lag: pa.Table, came: NDArray[np.bool_], nothing_came: NDArray[np.bool_]
+) -> dict[str, list[tuple[str, str]]]:
+    """Judge each group by its unknown lags: why they are unknown, and whether somebody has to act.
+
+    Parameters
+    ----------
+    lag : pyarrow.Table
+        `sharelag.schemas.LAG`.
+    came, nothing_came : numpy.ndarray of bool
+        Of each row, whether records have arrived that were never fetched, and whether none has.
+
+    Returns
+    -------
+    dict of str to list of (str, str)
+        By group, a level and a sentence for each reason, the worst first; groups without unknown
+        lags are left out. A share partition that was never fetched is ok if nothing arrived, and a
+        warning if records did. One whose offsets could not be read is unknown.
+    """
+    found: dict[str, Counter[tuple[str, str]]] = {}
+    is_unknown = pc.is_null(lag.column("lag"))
+    unknown, at = lag.filter(is_unknown), is_unknown.to_numpy()
+    columns = (unknown.column(name).to_pylist() for name in ("group_id", "lag_reason"))
+    for group, reason, has, has_not in zip(*columns, came[at], nothing_came[at], strict=True):
+        if reason != NO_START_OFFSET:
+            finding = (UNKNOWN, REASONS.get(reason, "the lag is unknown"))
+        elif has:
+            finding = (WARNING, _CAME)
+        else:
+            finding = (OK, _NOTHING_CAME) if has_not else (UNKNOWN, _MAY_HAVE_COME)
+        found.setdefault(group, Counter())[finding] += 1
+    return {
+        group: [
+            (level, f"{words} ({counted(count, 'share partition')})")
+            for (level, words), count in sorted(
+                counts.items(), key=lambda it: (-rank(it[0][0]), it[0][1])
+            )
+        ]
+        for group, counts in found.items()
+    }

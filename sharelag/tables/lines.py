@@ -22,10 +22,11 @@ import pyarrow as pa
 
 from sharelag.durations import duration
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, iso
-from sharelag.schemas import Arrow
-from sharelag.tables.columns import Format, format_of, heading_of
+from sharelag.tables.conform import Arrow
+from sharelag.tables.declared import format_of, heading_of
 from sharelag.tables.fitting import Cells, cells_of, fitted, widest
 from sharelag.tables.level import paint
+from sharelag.tables.table import Format
 from sharelag.tables.words import MISSING, lag_sum, number, shown_name, terminal
 
 #: Kafka's numbers for what it does not know.

@@ -55,7 +55,7 @@ class Presentation:
     summaries
         Groups and causes in words, which are shown in place of the table.
     means
-        What columns mean, where that is other than in `sharelag.tables.columns`.
+        What columns mean, where that is other than in `sharelag.tables.declared`.
     charts
         Names of its charts.
     """

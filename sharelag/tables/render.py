@@ -15,12 +15,12 @@ from typing import Any
 import jinja2
 import pyarrow as pa
 
-from sharelag.schemas import AMOUNT
-from sharelag.tables.columns import Format, format_of, meanings_of
+from sharelag.tables.declared import format_of, meanings_of
 from sharelag.tables.fitting import SENTENCES
+from sharelag.tables.gaps import NOTES, REASONS
 from sharelag.tables.lines import cell, plain_rows
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.reasons import NOTES, REASONS
+from sharelag.tables.table import AMOUNT, Format
 from sharelag.tables.words import MISSING, NOT_KNOWN, THIN_SPACE, terminal
 
 #: Rows that are shown.

@@ -131,9 +131,3 @@ def moment(at: datetime | None) -> str:
     words = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     here = at.astimezone()
     return f"{words} ({here:%H:%M:%S %Z})" if here.utcoffset() else words
-
-
-def decode_command(generation: int | None) -> str:
-    """The command that shows which records could not be decoded."""
-    option = "" if generation is None else f" --generation {generation}"
-    return f"`sharelag decode{option}`"

@@ -19,42 +19,33 @@ from typing import TYPE_CHECKING, Any
 from sharelag.errors import unknown_name
 
 if TYPE_CHECKING:
-    from sharelag.whatif.assignors.registry import ASSIGNORS, assign, assignor_names, register
+    from sharelag.whatif.assignors.registry import (
+        ASSIGNORS,
+        AssignorCheck,
+        assign,
+        assignor_names,
+        check_assignor,
+        register,
+    )
     from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
-    from sharelag.whatif.compare import Comparison, compare, compared, variants
-    from sharelag.whatif.comparison.cost import cost_against_age
-    from sharelag.whatif.consumer_group import (
-        ConsumerSettings,
-        Moving,
-        consumer_group_twin,
-        should_move,
-    )
-    from sharelag.whatif.edited import what_if
-    from sharelag.whatif.fixed import with_assignment
-    from sharelag.whatif.goal import Goal
-    from sharelag.whatif.named import named, names
-    from sharelag.whatif.projection import projected
-    from sharelag.whatif.scenario import (
-        Behaviour,
-        Burst,
-        Costs,
-        Fault,
-        Limits,
-        Member,
-        PartitionStart,
-        Poison,
-        Producer,
-        Scenario,
-        Service,
-        Settings,
-        Topic,
-    )
+    from sharelag.whatif.compare import Comparison, compare, compared, projected
+    from sharelag.whatif.comparison.choices import variants
+    from sharelag.whatif.comparison.intervals import cost_against_age
+    from sharelag.whatif.consumer_group import Moving, consumer_group_twin, should_move
+    from sharelag.whatif.consumer_groups.consumer import ConsumerSettings
+    from sharelag.whatif.consumers import Behaviour, Member, Service, Settings
+    from sharelag.whatif.fixed import what_if, with_assignment
+    from sharelag.whatif.gallery import named, names
+    from sharelag.whatif.partition.values import Limits
+    from sharelag.whatif.scenario import Costs, Fault, Poison, Scenario
     from sharelag.whatif.scenario_json import from_json, to_json
-    from sharelag.whatif.search import Found, fewest_members
+    from sharelag.whatif.search import Found, Goal, fewest_members
     from sharelag.whatif.simulate import SimulationResult, simulate
+    from sharelag.whatif.workload import Burst, PartitionStart, Producer, Topic
 
 __all__ = [
     "ASSIGNORS",
+    "AssignorCheck",
     "Behaviour",
     "Burst",
     "Comparison",
@@ -83,6 +74,7 @@ __all__ = [
     "Topic",
     "assign",
     "assignor_names",
+    "check_assignor",
     "compare",
     "compared",
     "consumer_group_twin",
@@ -101,39 +93,26 @@ __all__ = [
     "with_assignment",
 ]
 
+#: Where each name is, in this package.
 _HOMES = {
-    "assignors.registry": ("ASSIGNORS", "assign", "assignor_names", "register"),
-    "autoscale": ("Fixed", "Hpa", "Keda", "Pods", "Policy", "Rules", "TargetAge"),
-    "comparison.cost": ("cost_against_age",),
-    "compare": ("Comparison", "compare", "compared", "variants"),
-    "consumer_group": ("ConsumerSettings", "Moving", "consumer_group_twin", "should_move"),
-    "edited": ("what_if",),
-    "fixed": ("with_assignment",),
-    "named": ("named", "names"),
-    "projection": ("projected",),
-    "scenario": (
-        "Behaviour",
-        "Burst",
-        "Costs",
-        "Fault",
-        "Limits",
-        "Member",
-        "PartitionStart",
-        "Poison",
-        "Producer",
-        "Scenario",
-        "Service",
-        "Settings",
-        "Topic",
-    ),
-    "scenario_json": ("from_json", "to_json"),
-    "goal": ("Goal",),
-    "search": ("Found", "fewest_members"),
-    "simulate": ("SimulationResult", "simulate"),
+    "assignors.registry": "ASSIGNORS AssignorCheck assign assignor_names check_assignor register",
+    "autoscale": "Fixed Hpa Keda Pods Policy Rules TargetAge",
+    "compare": "Comparison compare compared projected",
+    "comparison.choices": "variants",
+    "comparison.intervals": "cost_against_age",
+    "consumer_group": "Moving consumer_group_twin should_move",
+    "consumer_groups.consumer": "ConsumerSettings",
+    "consumers": "Behaviour Member Service Settings",
+    "fixed": "what_if with_assignment",
+    "gallery": "named names",
+    "partition.values": "Limits",
+    "scenario": "Costs Fault Poison Scenario",
+    "scenario_json": "from_json to_json",
+    "search": "Found Goal fewest_members",
+    "simulate": "SimulationResult simulate",
+    "workload": "Burst PartitionStart Producer Topic",
 }
-
-
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.model import Window
-from sharelag.schemas.arrow import beside, flat, keys
+from sharelag.tables.arrow import beside, flat, keys
 from sharelag.tables.words import counted
-from sharelag.whatif.comparison.size import size
+from sharelag.whatif.horizon import size
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import simulate
 

@@ -11,9 +11,12 @@ specification* and *Apache Kafka* scaler, ``pkg/scalers/kafka_scaler.go`` and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias
 
+from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 
 #: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag export`
@@ -215,3 +218,135 @@ def _require_bounds(least: int, most: int) -> None:
             f"the range of {least} to {most} members is invalid: "
             f"give min of at least 0, and max of at least min"
         )
+
+
+def autoscaler_of(text: str) -> Autoscaler:
+    """Read an autoscaler, such as ``keda:threshold=100,min=1,max=20``.
+
+    Raises
+    ------
+    InputError
+        With what can be given.
+    """
+    kind, _, rest = text.strip().partition(":")
+    if kind not in _KINDS:
+        raise InputError(
+            f"unknown autoscaler {kind!r}: choose one of {', '.join(_KINDS)}, such as {_EXAMPLE}"
+        )
+    if kind == "fixed":
+        return Fixed(_count(kind, "members", rest))
+    given: dict[str, str] = {}
+    for part in filter(None, rest.split(",")):
+        name, _, value = (one.strip() for one in part.partition("="))
+        if name not in _KINDS[kind]:
+            raise InputError(
+                f"{kind} has no {name!r}: it knows {', '.join(_KINDS[kind])}; such as {_EXAMPLE}"
+            )
+        if name in given:
+            raise InputError(f"{kind} has {name!r} twice: give it once")
+        given[name] = value
+    if kind == "target-age" and "goal" not in given:
+        raise InputError("target-age needs a goal, a duration such as target-age:goal=30s")
+    read = {}
+    for name, value in given.items():
+        path, how = _KINDS[kind][name]
+        read[path] = how(kind, name, value)
+    own = {path: value for path, value in read.items() if "." not in path}
+    made: Keda | TargetAge = Keda(**own) if kind == "keda" else TargetAge(**own)
+    for path, value in read.items():
+        if "." in path:
+            made = _replaced(made, path.split("."), value)
+    return made
+
+
+def _replaced(whole: Any, path: list[str], value: Any) -> Any:
+    name, *rest = path
+    inner = _replaced(getattr(whole, name), rest, value) if rest else value
+    return replace(whole, **{name: inner})
+
+
+def _count(kind: str, name: str, value: str, least: int = 0) -> int:
+    if not value.isascii() or not value.isdecimal() or int(value) < least:
+        raise InputError(
+            f"{kind}: {name} is {value!r}: give a whole number of at least {least}, "
+            f"such as {_EXAMPLE}"
+        )
+    return int(value)
+
+
+def _some(kind: str, name: str, value: str) -> int:
+    _count(kind, name, value)
+    return _count(kind, name, value, least=1)
+
+
+def _part(kind: str, name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise InputError(
+            f"{kind}: {name} is {value!r}: give a number of at least 0, such as {_EXAMPLE}"
+        )
+    return number
+
+
+def _share(kind: str, name: str, value: str) -> float:
+    if not 0 < (share := _part(kind, name, value)) <= 1:
+        raise InputError(
+            f"{kind}: {name} is {value!r}: give a number above 0 and at most 1, such as 0.8"
+        )
+    return share
+
+
+def _seconds(kind: str, name: str, value: str) -> int:
+    try:
+        return round(parse_duration(value) / timedelta(milliseconds=1))
+    except InputError as error:
+        raise InputError(f"{kind}: {name}: {error}") from None
+
+
+def _span(kind: str, name: str, value: str) -> int:
+    if not (milliseconds := _seconds(kind, name, value)):
+        raise InputError(f"{kind}: {name} is {value!r}: give 1ms at least")
+    return milliseconds
+
+
+def _yes(kind: str, name: str, value: str) -> bool:
+    if value not in ("", "yes", "no"):
+        raise InputError(f"{kind}: {name} is {value!r}: give yes or no")
+    return value != "no"
+
+
+_EXAMPLE = "keda:threshold=100,min=1,max=20"
+#: What each kind can be given: the field that it is, and how it is read.
+_Readers = dict[str, tuple[str, Callable[[str, str, str], Any]]]
+_SHARED: _Readers = {
+    "min": ("min_replica_count", _count),
+    "max": ("max_replica_count", _some),
+    "metric": ("metric", lambda _kind, _name, value: value),
+    "startup": ("pods.startup_ms", _seconds),
+    "sync": ("hpa.sync_period_ms", _span),
+    "tolerance": ("hpa.tolerance", _part),
+    "stabilization": ("hpa.scale_down.stabilization_window_ms", _seconds),
+}
+_KINDS: dict[str, _Readers] = {
+    "keda": {
+        "threshold": ("lag_threshold", _some),
+        "activation": ("activation_lag_threshold", _count),
+        "polling": ("polling_interval_ms", _span),
+        "cooldown": ("cooldown_period_ms", _seconds),
+        "refresh": ("refresh_ms", _seconds),
+        "cached": ("use_cached_metrics", _yes),
+        "limit-to-partitions": ("limit_to_partitions", _yes),
+        **_SHARED,
+    },
+    "target-age": {
+        "goal": ("goal_ms", _span),
+        "utilization": ("utilization", _share),
+        "window": ("window_ms", _span),
+        **_SHARED,
+        "min": ("min_replica_count", _some),  # it measures what members do, so it keeps one
+    },
+    "fixed": {},
+}

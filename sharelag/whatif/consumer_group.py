@@ -42,8 +42,8 @@ from sharelag.whatif.comparison.intervals import (
     mean_interval,
 )
 from sharelag.whatif.comparison.tables import MEASURED, Measure
-from sharelag.whatif.consumer_groups.run import ConsumerGroupResult, Run
-from sharelag.whatif.consumer_groups.settings import ConsumerSettings
+from sharelag.whatif.consumer_groups.consumer import ConsumerSettings
+from sharelag.whatif.consumer_groups.run import ConsumerGroupResult, ConsumerGroupSimulation
 from sharelag.whatif.presented import presented
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult, simulate
@@ -107,9 +107,9 @@ class Moving(Displayable):
     Attributes
     ----------
     runs
-        One row a run: `RUNS`; `sharelag.whatif.compare.compared` takes it, too.
+        One row per run: `RUNS`; `sharelag.whatif.compare.compared` takes it, too.
     answers
-        One row a measure: `ANSWERS`.
+        One row per measure: `ANSWERS`.
     """
 
     runs: pa.Table
@@ -122,7 +122,7 @@ class Moving(Displayable):
         return presented(title, moved, views.MOVING.without("variant"), (words.MOVING,))
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
-        """One row a measure, as a consumer group and as a share group."""
+        """One row per measure, as a consumer group and as a share group."""
         return [{"variant": variant, **row} for row in self.answers.to_pylist()]
 
 
@@ -147,7 +147,7 @@ def consumer_group_twin(
     ConsumerGroupResult
         With the tables of a `SimulationResult`.
     """
-    return Run(scenario, seed, settings or ConsumerSettings()).result()
+    return ConsumerGroupSimulation(scenario, seed, settings or ConsumerSettings()).result()
 
 
 def should_move(

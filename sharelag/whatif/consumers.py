@@ -1,14 +1,81 @@
-"""Members of a group: how fast they are, what they do with records, and how they fail."""
+"""Members of a group: how fast they are, what they do, how they fail; and the group's settings."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from numbers import Integral
+from typing import Any, Literal
 
 from sharelag.errors import InputError
-from sharelag.whatif.partition.values import AcquireMode
-from sharelag.whatif.settings import MOST_MEMBERS, require_members
+from sharelag.whatif.partition.values import AcquireMode, Limits
+
+#: The largest group.share.max.size that brokers take.
+MOST_MEMBERS = 1_000
+
+
+#: Kafka's names of what a simulation goes by, and ours: in `Limits` or in `Settings`.
+KAFKA_NAMES = {
+    "share.partition.max.record.locks": "max_record_locks",
+    "share.delivery.count.limit": "delivery_count_limit",
+    "share.record.lock.duration.ms": "lock_duration_ms",
+    "share.renew.acknowledge.enable": "renew_enabled",
+    "share.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "share.session.timeout.ms": "session_timeout_ms",
+    "share.assignment.interval.ms": "assignment_interval_ms",
+    "share.isolation.level": "isolation_level",
+    "share.auto.offset.reset": "auto_offset_reset",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of the group, with Kafka's defaults.
+
+    ``rebalance_interval_ms`` is not Kafka's: how often an assignor that goes by lag is called again
+    although no member joined or left. None asks only when Kafka would.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    heartbeat_interval_ms: int = 5000  # share.heartbeat.interval.ms
+    session_timeout_ms: int = 45_000  # share.session.timeout.ms
+    assignment_interval_ms: int = 1000  # share.assignment.interval.ms
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    auto_offset_reset: Literal["latest", "earliest"] = "latest"
+    rebalance_interval_ms: int | None = None
+    max_size: int = 200  # group.share.max.size of the brokers: members beyond it are refused
+
+
+def require_members(count: object) -> int:
+    """A number of members that can be in a group.
+
+    Raises
+    ------
+    InputError
+        It is not a number from 0 to what a broker lets join at most.
+    """
+    if not isinstance(count, Integral) or int(count) < 0:
+        raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
+    if (count := int(count)) > MOST_MEMBERS:
+        raise InputError(
+            f"{count:,} members are too many: give at most {MOST_MEMBERS:,}, the largest "
+            "group.share.max.size that a broker takes"
+        )
+    return count
+
+
+def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
+    """Settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``.
+
+    Others are ignored.
+    """
+    values = {KAFKA_NAMES[name]: value for name, value in given if name in KAFKA_NAMES}
+    if values.get("auto_offset_reset") not in ("latest", "earliest"):
+        values.pop("auto_offset_reset", None)
+    own: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    limits = {one.name: own.pop(one.name) for one in fields(Limits) if one.name in own}
+    return Settings(Limits(**limits), **own)
 
 
 @dataclass(frozen=True)

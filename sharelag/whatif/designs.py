@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.replay.columns import by_share_partition
 from sharelag.replay.history import history_arrow
-from sharelag.replay.order import by_share_partition
-from sharelag.schemas.arrow import one_batch
-from sharelag.schemas.records import SHARE_PARTITION_COLUMNS
+from sharelag.schemas import SHARE_PARTITION_COLUMNS
+from sharelag.tables.arrow import one_batch
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, RecordKind
 from sharelag.wire.generations.layouts import layout_of
@@ -85,7 +85,7 @@ def design_costs(records: schemas.Arrow) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `DESIGN_COSTS`, seven rows a share partition. Bytes are those of Kafka's encoding, without
+        `DESIGN_COSTS`, seven rows per share partition. Bytes are those of Kafka's encoding, without
         the overhead of record batches, which is the same in all.
     """
     table = one_batch(records)

@@ -1,10 +1,12 @@
-"""Estimates of members and producers from a group's rates, each with the words for it."""
+"""Estimates of members and producers from a group's rates, now or before its members left."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
+from sharelag.model import milliseconds
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
 
 _MS = 1000
@@ -61,18 +63,10 @@ def service(
 ) -> Service:
     """The processing time of a record, from the deliveries that members with a backlog complete.
 
-    Parameters
-    ----------
-    lag, progress
-        Rows of the group, the latter by topic id and partition.
-    holders
-        The partitions of each member; empty where they are not known.
-    blocked
-        Partitions whose backlog nobody can get: it makes no member busy.
-    assumed
-        Gets a sentence.
-    until
-        Words for when the rates end, if that is not now.
+    ``lag`` and ``progress`` are rows of the group, the latter by topic id and partition;
+    ``holders`` the partitions of each member, empty where not known; ``blocked`` partitions whose
+    backlog nobody can get, which makes no member busy. ``assumed`` gets a sentence, with ``until``,
+    words for when the rates end if that is not now.
     """
     done = {
         place: row["completion_rate"] + (row["redelivery_rate"] or 0.0)
@@ -177,3 +171,57 @@ def producers(
                 Producer(topic.name, sum(rates), batch_records=batch_records, weights=tuple(rates))
             )
     return producers
+
+
+_SECOND = timedelta(seconds=1)
+#: A topic id and a partition.
+Place = tuple[str, int]
+
+
+class Before(NamedTuple):
+    """A group as it was when its last member left."""
+
+    members: int
+    until: datetime
+    lag: list[dict[str, Any]]  # as of then: topic_id, partition and lag
+    progress: dict[Place, dict[str, Any]]  # with the rates until then
+
+
+def before_departure(
+    group: dict[str, Any],
+    session_ms: int,
+    lag: list[dict[str, Any]],
+    progress: dict[Place, dict[str, Any]],
+    observed: dict[Place, dict[str, Any]],
+) -> Before | None:
+    """Return what a group without members did while it had some; None where that is unknown.
+
+    Its rates are those from the beginning of what was observed until the last member left, and its
+    members those that left within a session timeout of that: earlier ones were replaced. ``group``
+    is a row of `sharelag.schemas.GROUPS`; the others are of `LAG`, `PROGRESS` and `OBSERVED`.
+    """
+    until = group["emptied"]
+    if group["members"] or until is None:
+        return None
+    left = [one["left_ms"] for one in group["departures"] or ()]
+    members = sum(one >= milliseconds(until) - session_ms for one in left)
+    then = {}
+    for place, row in observed.items():
+        seconds = (until - row["begin"]) / _SECOND if row["begin"] is not None else 0.0
+        if seconds > 0 and row["finished"]:
+            then[place] = progress.get(place, {}) | {
+                "completion_rate": row["finished"] / seconds,
+                "redelivery_rate": (row["redelivered"] or 0) / seconds,
+            }
+    if not members or not then:
+        return None
+    return Before(members, until, [_lag_then(row, until, then) for row in lag], then)
+
+
+def _lag_then(
+    row: dict[str, Any], until: datetime, progress: dict[Place, dict[str, Any]]
+) -> dict[str, Any]:
+    """A lag row without what has arrived since, at the rate of arrivals."""
+    rate = progress.get((row["topic_id"], row["partition"]), {}).get("arrival_rate") or 0.0
+    since = (row["as_of"] - until) / _SECOND if row["as_of"] is not None else 0.0
+    return row | {"lag": max((row["lag"] or 0) - rate * since, 0.0)}

@@ -1,12 +1,12 @@
 """Try out an assignment made by hand: what happens if the members have just these partitions.
 
-    edited = with_assignment(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}},
-    seeds=range(5)) simulate(edited, seed=3)
+    what_if(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}}, seeds=range(5))
+    edited = with_assignment(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}})
+    simulate(edited)
 
 The assignment holds from the first heartbeat to the end: a member that is not named gets nothing,
 one that crashes and comes back gets its partitions again, and what a member has that is away is
-served by the other members that have it, if any. `findings` says what is wrong with an assignment
-before anything runs.
+served by the other members that have it, if any.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary, finalize
 
+import pyarrow as pa
+
 from sharelag.errors import InputError
-from sharelag.whatif import contract
-from sharelag.whatif.assignors import group as seen
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 from sharelag.whatif.assignors.registry import ASSIGNORS, register
+from sharelag.whatif.compare import Comparison, compare
+from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.scenario import Member, Scenario
-from sharelag.whatif.simulation.group_view import topics_of
-from sharelag.whatif.simulation.world import member_id
+from sharelag.whatif.simulation.clock import interruptible
+from sharelag.whatif.simulation.streams import member_id
 
 #: For each member by its name in the scenario, by topic, its partitions.
 ByName: TypeAlias = Mapping[str, Mapping[str, Iterable[int]]]
@@ -82,17 +84,9 @@ def with_assignment(
 
 
 def fixed(scenario: Scenario, assignment: ByName, seeds: Iterable[int] = (0,)) -> str:
-    """Make an assignor that always answers this assignment.
+    """Make an assignor that always answers this assignment; members not named get nothing.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Whose members are meant.
-    assignment : mapping
-        For each member by its name, by topic, its partitions. Members not named get nothing.
-    seeds : iterable of int
-        With which it will be run: member ids come from the seed, and an assignor sees nothing but
-        ids.
+    Member ids come from the seed, and an assignor sees nothing but ids: so it needs the seeds.
 
     Returns
     -------
@@ -127,24 +121,6 @@ def fixed(scenario: Scenario, assignment: ByName, seeds: Iterable[int] = (0,)) -
     finalize(made, _forget, name, function).atexit = False
     _HELD[name] = made
     return made
-
-
-def findings(scenario: Scenario, assignment: ByName) -> list[contract.Finding]:
-    """Check an assignment: partitions without a member, members without a subscription, and so on.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        As it is, or with the members of the assignment.
-    assignment : mapping
-        As for `with_assignment`.
-    """
-    topics = topics_of(scenario)
-    subscribed = {member.name: member.topics for member in scenario.each_member()}
-    members = tuple(
-        seen.Member(name, subscribed.get(name, tuple(topics)), {}) for name in assignment
-    )
-    return contract.check_group(Group(members, topics), _plain(scenario, assignment))
 
 
 class _Name(str):
@@ -208,3 +184,104 @@ def _plain(scenario: Scenario, assignment: ByName) -> Assignment:
                     f"which the scenario does not have"
                 )
     return plain
+
+
+#: What `what_if` says about each measure: what people call it, and what it means when it is not
+#: known.
+_TOLD = {
+    "drain_ms": ("Time until drained", "not drained in every run"),
+    "age_p95_ms": ("Age of the oldest record, p95", ""),
+    "lag_max": ("Lag, largest", ""),
+    "redeliveries": ("Redeliveries", ""),
+    "moves": ("Partitions taken from members that stay", ""),
+    "idle_members": ("Members without a delivery", ""),
+}
+_DIFFERENCE = pa.schema(
+    [(name, pa.string()) for name in ("measure", "unit", "better", "unknown", "verdict")]
+    + [(name, pa.float64()) for name in ("baseline", "edited", "low", "high")]
+)
+
+
+def what_if(
+    scenario: Scenario,
+    assignment: ByName,
+    *,
+    seeds: Iterable[int] = range(5),
+    cancelled: Callable[[], bool] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> pa.Table | None:
+    """Compare a scenario with the same under an assignment made by hand.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The baseline, with its own assignor.
+    assignment : mapping
+        As for `sharelag.whatif.fixed.with_assignment`.
+    seeds : iterable of int
+        Both sides meet the same luck in each.
+    cancelled : callable, optional
+        Called before each run and now and then within it: whether to give up.
+    progress : callable, optional
+        Called with ``(done, all)``, in runs.
+
+    Returns
+    -------
+    pyarrow.Table or None
+        One row per measure: ``baseline`` and ``edited`` (means over the seeds), ``low`` and
+        ``high`` of their difference (95 %), ``verdict`` (``better``, ``worse``, ``same``,
+        ``unclear``), ``unit``; None when cancelled.
+    """
+    chosen = list(seeds)
+
+    def check() -> None:
+        if cancelled is not None and cancelled():
+            raise _CancelledError
+
+    def report(done: int, total: int) -> None:
+        check()
+        if progress is not None:
+            progress(done, total)
+
+    try:
+        with interruptible(check):
+            sides = {"baseline": scenario, "edited": with_assignment(scenario, assignment, chosen)}
+            comparison = compare(sides, seeds=chosen, baseline="baseline", progress=report)
+    except _CancelledError:
+        return None
+    return pa.Table.from_pylist(
+        [_row(comparison, measure) for measure in _TOLD], schema=_DIFFERENCE
+    )
+
+
+class _CancelledError(Exception):
+    """Nobody waits any more."""
+
+
+def _row(comparison: Comparison, measure: str) -> dict[str, Any]:
+    words, unknown = _TOLD[measure]
+    means = {row["variant"]: row["mean"] for row in _of(comparison.measures, measure)}
+    (found,) = _of(comparison.differences, measure)
+    about = MEASURED[measure]
+    return {
+        "measure": words,
+        "unit": about.unit,
+        "better": {"lower": "less", "higher": "more"}.get(about.better or ""),
+        "unknown": unknown,
+        "verdict": _verdict(found),
+        "baseline": means["baseline"],
+        "edited": means["edited"],
+        "low": found["low"],
+        "high": found["high"],
+    }
+
+
+def _of(table: pa.Table, measure: str) -> list[dict[str, Any]]:
+    return [row for row in table.to_pylist() if row["measure"] == measure]
+
+
+def _verdict(found: Mapping[str, Any]) -> str:
+    if found["better"] is not None:
+        return "better" if found["better"] else "worse"
+    is_same = found["difference"] == 0 and found["low"] == found["high"]
+    return "same" if is_same else "unclear"

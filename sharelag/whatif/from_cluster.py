@@ -17,14 +17,13 @@ from sharelag.errors import InputError, unknown_group
 from sharelag.metrics.brokers import replica_racks
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.progress import usual_rates
-from sharelag.model import SharePartition, Window
+from sharelag.model import SharePartition
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
-from sharelag.tables.reasons import NO_START_OFFSET
+from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.tables.words import counted, moment
 from sharelag.whatif import estimates, transactions
-from sharelag.whatif.departed import before_loss
-from sharelag.whatif.heads import poison_of
+from sharelag.whatif.estimates import before_departure
 from sharelag.whatif.scenario import (
     Behaviour,
     Member,
@@ -35,6 +34,7 @@ from sharelag.whatif.scenario import (
     Topic,
     settings_named,
 )
+from sharelag.whatif.stuck_records import poison_of
 
 _MS = 1000
 _SETTINGS = (
@@ -117,8 +117,18 @@ def scenario_from(
     limits = settings.limits
     observed = _by_partition(evidence.observed, name)
     if service is None:
-        holders = _holders(evidence, name, len(members))
-        service = _service(evidence, name, lag, progress, observed, holders, settings, assumed)
+        rows = _of_group(evidence.members, name)
+        holders = [_held(row) for row in rows] or [set()] * len(members)
+        blocked = transactions.blocked(evidence, lag, settings)
+        before = None
+        for row in _of_group(evidence.groups, name):
+            before = before_departure(row, settings.session_timeout_ms, lag, progress, observed)
+        if before is None:
+            service = estimates.service(lag, progress, holders, blocked, assumed)
+        else:  # it has no members now: the processing time is that until they left
+            left = f" until they left, {moment(before.until)}"
+            nobody: list[set[tuple[str, int]]] = [set()] * before.members
+            service = estimates.service(before.lag, before.progress, nobody, blocked, assumed, left)
     poison = poison_of(
         topics, observed, limits.lock_duration_ms, limits.delivery_count_limit, assumed
     )
@@ -162,28 +172,6 @@ def scenario_from(
         about=f"The share group {name} as of {evidence.as_of.isoformat(timespec='seconds')}",
         assumed=tuple(assumed),
     )
-
-
-def _service(
-    evidence: Evidence,
-    group: str,
-    lag: list[dict[str, Any]],
-    progress: dict[tuple[str, int], dict[str, Any]],
-    observed: dict[tuple[str, int], dict[str, Any]],
-    holders: list[set[tuple[str, int]]],
-    settings: Settings,
-    assumed: list[str],
-) -> Service:
-    """The processing time of a record, of a group without members from before they left."""
-    blocked = transactions.blocked(evidence, lag, settings)
-    before = None
-    for row in _of_group(evidence.groups, group):
-        before = before_loss(row, settings.session_timeout_ms, lag, progress, observed)
-    if before is None:
-        return estimates.service(lag, progress, holders, blocked, assumed)
-    nobody: list[set[tuple[str, int]]] = [set()] * before.members
-    said = f" until they left, {moment(before.until)}"
-    return estimates.service(before.lag, before.progress, nobody, blocked, assumed, said)
 
 
 def _group(evidence: Evidence, group: str | None) -> str:
@@ -230,10 +218,18 @@ def _topics(
             )
             continue
         window = windows.get(SharePartition(row["group_id"], row["topic_id"], row["partition"]))
-        age = progress.get((row["topic_id"], row["partition"]), {}).get("age_ms")
         place = (row["topic_id"], row["partition"])
-        start = _start(row, window, age, open_.get(place), batch_records)
-        by_topic.setdefault((row["topic"], row["topic_id"]), {})[row["partition"]] = start
+        age = progress.get(place, {}).get("age_ms")
+        # What waits behind an open transaction is not read, but it has waited since that began.
+        offset, waits = open_.get(place, (None, 0.0))
+        by_topic.setdefault((row["topic"], row["topic_id"]), {})[row["partition"]] = PartitionStart(
+            end_offset=row["end_offset"],
+            log_start_offset=row["log_start_offset"] or 0,
+            window=window,
+            batch_records=batch_records,
+            oldest_age_ms=max(float(age or 0), waits),
+            open_from=offset,
+        )
         if age is None and row["lag"]:
             assumed.append(
                 f"the backlog of {row['topic']}:{row['partition']} arrived just now, "
@@ -265,25 +261,6 @@ def _topics(
     return topics
 
 
-def _start(
-    row: dict[str, Any],
-    window: Window | None,
-    age: int | None,
-    open_: tuple[int, float] | None,
-    batch_records: int,
-) -> PartitionStart:
-    # What waits behind the transaction is not read, but it has waited since that began.
-    offset, waits = open_ or (None, 0.0)
-    return PartitionStart(
-        end_offset=row["end_offset"],
-        log_start_offset=row["log_start_offset"] or 0,
-        window=window,
-        batch_records=batch_records,
-        oldest_age_ms=max(float(age or 0), waits),
-        open_from=offset,
-    )
-
-
 def _members(
     evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]
 ) -> list[_Known]:
@@ -312,14 +289,6 @@ def _members(
         )
         for row in sorted(rows, key=lambda row: row["member_id"])
     ]
-
-
-def _holders(evidence: Evidence, group: str, members: int) -> list[set[tuple[str, int]]]:
-    """The partitions of each member; none where they are not known."""
-    rows = _of_group(evidence.members, group)
-    if not rows:
-        return [set() for _ in range(members)]
-    return [_held(row) for row in rows]
 
 
 def _held(row: dict[str, Any]) -> set[tuple[str, int]]:

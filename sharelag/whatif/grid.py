@@ -23,7 +23,7 @@ _OPTIMAL = "optimal"
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One simulation to be made.
 
     Attributes
@@ -51,7 +51,7 @@ class Cell:
 class Grid:
     """All that is to be run: each run once, although two cells may need it."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[PlannedRun, ...]
     cells: tuple[Cell, ...]
 
 
@@ -80,7 +80,7 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
         raise InputError("there is nothing to run: give at least one variant and one seed")
     if len(set(seeds)) < len(seeds):
         raise InputError("duplicate seeds would count twice: give each seed once")
-    runs: dict[str, Run] = {}
+    runs: dict[str, PlannedRun] = {}
     cells = []
     for name, scenario in variants.items():
         own, best = _text(scenario), None
@@ -88,9 +88,9 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
         if optimal:
             best = _text(twin)
         for seed in seeds:
-            run = Run(_id(own, seed), scenario, seed)
+            run = PlannedRun(_id(own, seed), scenario, seed)
             runs.setdefault(run.id, run)
-            bound = None if best is None else Run(_id(best, seed), twin, seed)
+            bound = None if best is None else PlannedRun(_id(best, seed), twin, seed)
             if bound is not None:
                 runs.setdefault(bound.id, bound)
             cells.append(Cell(name, seed, run.id, None if bound is None else bound.id))
@@ -110,30 +110,21 @@ def seeds_in(seeds: Iterable[int]) -> list[int]:
     return [require_seed(seed) for seed in seeds]
 
 
-def run(planned: Run) -> dict[str, Any]:
+def run(planned: PlannedRun) -> dict[str, Any]:
     """Simulate, and give the row of the summary with the run's id."""
     return row_of(planned, simulate(planned.scenario, planned.seed))
 
 
-def row_of(planned: Run, found: SimulationResult) -> dict[str, Any]:
+def row_of(planned: PlannedRun, found: SimulationResult) -> dict[str, Any]:
     """The row of the summary with the run's id."""
     (row,) = found.summary.to_pylist()
     return {"run": planned.id, **row}
 
 
 def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """The rows of all cells, in the order of the grid.
+    """The rows of all cells, in the order of the grid: `RUNS`, and `OVER_OPTIMAL` if it has that.
 
-    Parameters
-    ----------
-    plan : Grid
-    rows : iterable of mapping
-        One a run, in any order: as `run` gives it, or ``run`` and ``error``.
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.whatif.comparison.tables.RUNS`, with `OVER_OPTIMAL` if the grid has that.
+    ``rows`` are one per run, in any order: as `run` gives it, or ``run`` and ``error``.
     """
     by_id = {row["run"]: row for row in rows}
     made = []

@@ -6,11 +6,13 @@ Times are milliseconds from the begin of the simulation unless they say otherwis
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from itertools import chain
 from itertools import count as count_from
-from typing import Literal
+from numbers import Integral
+from typing import Any, Literal
 
 from sharelag.durations import duration
 from sharelag.errors import InputError
@@ -18,11 +20,17 @@ from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.whatif.autoscale import Autoscaler
-from sharelag.whatif.consumers import Behaviour, Member, Service
+from sharelag.whatif.consumers import (
+    MOST_MEMBERS,
+    Behaviour,
+    Member,
+    Service,
+    Settings,
+    require_members,
+    settings_named,
+)
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.presented import differing, pairs, presented
-from sharelag.whatif.settings import MOST_MEMBERS, Settings, require_members, settings_named
-from sharelag.whatif.whole import require_whole
 from sharelag.whatif.workload import BEGINS_MS, Burst, PartitionStart, Producer, Topic
 
 __all__ = [
@@ -61,9 +69,8 @@ class Costs:
     # of a broker, to answer a fetch that brings records; its fetch locks are held meanwhile
     fetch_ms: float = 2.3
     write_ms: float = 1.6  # of the share coordinator, to accept a write
-    failover_ms: float = (
-        9000.0  # until others lead what a dead broker led (broker.session.timeout.ms)
-    )
+    # until others lead what a dead broker led (broker.session.timeout.ms)
+    failover_ms: float = 9000.0
     record_bytes: int = 1000
     fetch_max_bytes: int = 52_428_800  # fetch.max.bytes, split over the partitions of a fetch
 
@@ -189,7 +196,7 @@ class Scenario(Displayable):
         windows = (start.window for start in starts if start.window is not None)
         parts = (self.members, self.producers, self.poison, self.faults)
         counted = (self.topics, starts, windows, *parts)
-        require_whole(chain((self, self.settings.limits, self.costs), *counted))
+        _require_whole(chain((self, self.settings.limits, self.costs), *counted))
         known = {topic.name: topic.partitions for topic in self.topics}
         if len(known) != len(self.topics) or not known:
             raise InputError("a scenario needs topics with different names")
@@ -298,3 +305,31 @@ class Scenario(Displayable):
         ]
         kept = [fault for fault in self.faults if not fault.member]
         return replace(self, members=tuple(like), faults=tuple(kept))
+
+
+#: Milliseconds by which the clock itself counts; other spans may be fractions.
+_CLOCK = frozenset({"duration_ms", "step_ms", "begins_ms"})
+
+
+@cache
+def _counted(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a dataclass that count something: members, offsets, records, partitions."""
+    return tuple(
+        one.name
+        for one in fields(kind)
+        if one.type in ("int", int) and (one.name in _CLOCK or not one.name.endswith("_ms"))
+    )
+
+
+def _require_whole(parts: Iterable[Any]) -> None:
+    """Refuse a fraction that would end a simulation in its middle; numpy's become Python's."""
+    for part in parts:
+        kind: Any = type(part)
+        for name in _counted(kind):
+            value = getattr(part, name)
+            if type(value) is int:
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool):
+                where = f"{kind.__name__}.{name}"
+                raise InputError(f"{where} must be a whole number, not {value!r}: round it")
+            object.__setattr__(part, name, int(value))  # of numpy: JSON takes Python's alone

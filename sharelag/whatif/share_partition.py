@@ -10,47 +10,40 @@ acknowledgement is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sharelag.errors import InputError
 from sharelag.model import UNINITIALIZED_START_OFFSET, DeliveryState, Window
-from sharelag.whatif.partition.acknowledge import acknowledge, check_held, release_session
+from sharelag.whatif.partition.acknowledge import (
+    acknowledge,
+    advance,
+    check_held,
+    next_end,
+    release_session,
+)
 from sharelag.whatif.partition.acquire import acquire, in_flight_span, next_fetch_offset
-from sharelag.whatif.partition.loading import take_over
-from sharelag.whatif.partition.locks import advance, next_end
-from sharelag.whatif.partition.movement import move_log_start
-from sharelag.whatif.partition.state import State
+from sharelag.whatif.partition.movement import move_log_start, take_over
+from sharelag.whatif.partition.state import ACQUIRED, State
 from sharelag.whatif.partition.values import (
-    AcknowledgeError,
     Acknowledgement,
-    AcknowledgeType,
     Acquired,
     AcquireMode,
-    InvalidAcknowledgementError,
-    InvalidRecordStateError,
     Limits,
     LogBatch,
     Persist,
-    StateNotWrittenError,
     Write,
 )
-from sharelag.whatif.partition.view import InFlight, acquired_count, in_flight, state_of
 
-__all__ = [
-    "AcknowledgeError",
-    "AcknowledgeType",
-    "Acknowledgement",
-    "AcquireMode",
-    "Acquired",
-    "InFlight",
-    "InvalidAcknowledgementError",
-    "InvalidRecordStateError",
-    "Limits",
-    "LogBatch",
-    "Persist",
-    "SharePartition",
-    "StateNotWrittenError",
-    "Write",
-]
+
+class InFlight(NamedTuple):
+    """Offsets ``first_offset..last_offset`` that are in flight in one state."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: DeliveryState
+    delivery_count: int
+    member: str | None  # who has acquired them
+    lock_ends_ms: int | None  # when they are taken back
 
 
 def _accept(_: Write) -> bool:
@@ -304,7 +297,18 @@ class SharePartition:
 
     def in_flight(self) -> list[InFlight]:
         """The offsets in flight from the start offset on, equal neighbours together."""
-        return in_flight(self._state)
+        found: list[InFlight] = []
+        start = self.start_offset
+        for run in (run for batch in self._state.batches for run in batch.runs):
+            if run.last >= start:
+                held = (run.member, run.deadline) if run.state == ACQUIRED else (None, None)
+                state = DeliveryState(run.state)
+                part = InFlight(max(run.first, start), run.last, state, run.deliveries, *held)
+                last = found[-1] if found else None
+                if last and (last.last_offset, *last[2:]) == (part.first_offset - 1, *part[2:]):
+                    part = part._replace(first_offset=found.pop().first_offset)
+                found.append(part)
+        return found
 
     @property
     def epochs(self) -> tuple[int, int]:
@@ -314,14 +318,29 @@ class SharePartition:
     @property
     def acquired_count(self) -> int:
         """Acquired offsets from the start offset on."""
-        return acquired_count(self._state)
+        start = self.start_offset
+        return sum(
+            run.last - max(run.first, start) + 1
+            for batch in self._state.batches
+            for run in batch.runs
+            if run.state == ACQUIRED and run.last >= start
+        )
 
     def state_of(self, offset: int) -> DeliveryState:
         """The state of any offset: archived before the start offset, available after the end.
 
         An offset between batches in flight that the log does not have counts as archived.
         """
-        return state_of(self._state, offset)
+        state = self._state
+        if offset < state.start_offset:
+            return DeliveryState.ARCHIVED
+        at = state.floor(offset)
+        if at >= 0 and state.batches[at].last >= offset:
+            runs = state.batches[at].runs
+            return next(DeliveryState(run.state) for run in runs if run.first <= offset <= run.last)
+        beyond = not state.batches or offset > state.end_offset
+        unknown = state.gap_window_active and offset >= state.gap_window_start
+        return DeliveryState.AVAILABLE if beyond or unknown else DeliveryState.ARCHIVED
 
     def _advance(self, now: int) -> None:
         if now < self._state.now:

@@ -16,56 +16,28 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.tables.displayable import Displayable
-from sharelag.tables.presentation import Presentation
-from sharelag.whatif import presented
 from sharelag.whatif.compiled.support import RecordsLostError, use_compiled
+from sharelag.whatif.records import StateLog
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
+from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.run import Run
-from sharelag.whatif.simulation.state_log import StateLog
-from sharelag.whatif.simulation.tally import Tally
+from sharelag.whatif.simulation.loop import Simulation, SimulationTables
 
 
 @dataclass(frozen=True)
-class SimulationResult(Displayable):
-    """What happened, as tables of `sharelag.whatif.simulation.tables` and `summary`.
+class SimulationResult(SimulationTables):
+    """What happened, as tables, and what can be asked of it.
 
     Attributes
     ----------
-    timeline
-        One row a share partition and step.
-    deliveries
-        One row a share partition and member.
-    members
-        One row a life of a member.
-    assignments
-        One row a target assignment.
-    summary
-        One row.
     requests
-        One row a request, when they were requested; else empty.
-    scaling
-        One row a decision of the autoscaler; empty without one.
+        One row per request, when they were requested; else empty.
     """
 
-    scenario: Scenario
-    seed: int
-    timeline: pa.Table
-    deliveries: pa.Table
-    members: pa.Table
-    assignments: pa.Table
-    summary: pa.Table
     requests: pa.Table
-    scaling: pa.Table
     _states: StateLog
     _logs: tuple[Log, ...]
-    _tally: Tally
-
-    def presented(self) -> Presentation:
-        """The table that people are shown of it."""
-        return presented.run(self.summary, self.seed)
 
     def records(self) -> pa.RecordBatch:
         """The records of ``__share_group_state`` that the share coordinator would have written.
@@ -77,14 +49,47 @@ class SimulationResult(Displayable):
         """
         return self._states.records()
 
-    def finished(self) -> pa.Table:
-        """What was finished and when, in the order of time (`tables.FINISHED`)."""
-        return tables.finished(self._tally, self.scenario)
+    def in_flight(self, at_ms: int | None = None) -> pa.Table:
+        """Return the state of every offset in flight at a moment, equal neighbours in one row.
 
-    @property
-    def duplicates(self) -> int:
-        """Redeliveries that no member requested: records that may have been processed twice."""
-        return tables.duplicates(self._tally)
+        Leaders know this and write only a part of it: who has acquired what is nowhere in
+        `records`. The simulation runs once more until then, in the loop that can be asked.
+
+        Parameters
+        ----------
+        at_ms : int, optional
+            Since the begin; the end when not given.
+
+        Returns
+        -------
+        pyarrow.Table
+            `sharelag.whatif.simulation.tables.IN_FLIGHT`, by share partition and offset.
+
+        Raises
+        ------
+        InputError
+            The moment is not within the simulation.
+        """
+        lasts = self.scenario.duration_ms
+        at_ms = lasts if at_ms is None else at_ms
+        if not 0 <= at_ms <= lasts:
+            raise InputError(f"{at_ms} ms is not within the simulation: give 0 to {lasts}")
+        run = Simulation(self.scenario, self.seed, requests=False)
+        run.clock.run(at_ms * MS)
+        members = {life.id: life.member.name for life in run.lives}
+        rows = [
+            (
+                *run.names[served.place],
+                *part[:2],
+                part.delivery_state.name.lower(),
+                part.delivery_count,
+                None if part.member is None else members[part.member],
+                None if part.lock_ends_ms is None else part.lock_ends_ms - self.scenario.begins_ms,
+            )
+            for served in run.brokers.served
+            for part in served.share.in_flight()
+        ]
+        return tables.table(rows, tables.IN_FLIGHT)
 
     def offsets(self) -> pa.Table:
         """The ends of the logs when the simulation ended, as `sharelag.schemas.OFFSETS`."""
@@ -134,21 +139,13 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
     try:
         ended = run.end()
     except RecordsLostError:
-        run = Run(scenario, seed, requests)
+        run = Simulation(scenario, seed, requests)
         ended = run.end()
     return SimulationResult(
-        scenario,
-        seed,
-        ended.timeline,
-        ended.deliveries,
-        ended.members,
-        ended.assignments,
-        ended.summary,
-        tables.requests(run.requests or (), run.lives),
-        ended.scaling,
-        run.states,
-        tuple(run.logs),
-        run.tally,
+        **vars(ended),
+        requests=tables.requests(run.requests or (), run.lives),
+        _states=run.states,
+        _logs=tuple(run.logs),
     )
 
 
@@ -165,10 +162,10 @@ def require_seed(seed: object) -> int:
     return int(seed)
 
 
-def _run(scenario: Scenario, seed: int, requests: bool) -> Run:
+def _run(scenario: Scenario, seed: int, requests: bool) -> Simulation:
     """The loop for a scenario: both give the same, to the last byte."""
     if not use_compiled(scenario):
-        return Run(scenario, seed, requests)
+        return Simulation(scenario, seed, requests)
     # Only here: numba takes its time to load.
     from sharelag.whatif.compiled.run import CompiledRun
 

@@ -6,29 +6,22 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from sharelag.metrics import finders
+from sharelag.metrics.causes import CauseInputs
+from sharelag.metrics.causes.declared import open_transaction
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.facts import Facts
+from sharelag.whatif.estimates import Place
 from sharelag.whatif.scenario import Settings
-
-#: A topic id and a partition.
-Place = tuple[str, int]
 
 
 def lasting(evidence: Evidence, group: str) -> dict[Place, tuple[int, float]]:
     """Return the open transactions that block a group for longer than the lock duration.
 
     They are those that `sharelag.metrics.causes` names as the cause ``open_transaction``: one
-    that began a moment ago is what every transactional producer has at any time.
-
-    Returns
-    -------
-    dict
-        By topic id and partition: the last stable offset, and the milliseconds since the first
-        record of the transaction was appended.
+    that began a moment ago is what every transactional producer has at any time. By topic id and
+    partition: the last stable offset, and the milliseconds since the first record was appended.
     """
-    facts = Facts.of(evidence)
-    where = finders.open_transaction(facts).where
+    facts = CauseInputs.of(evidence)
+    where = open_transaction.find(facts).where
     rows = evidence.lag.select(["group_id", "topic_id", "partition"]).to_pylist()
     return {
         (row["topic_id"], row["partition"]): (int(stable), float(facts.now - since))
@@ -48,16 +41,7 @@ def note(
 ) -> None:
     """Say which open transactions stay open, and which are taken to be committed at once.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    lag : list of dict
-        Rows of the group.
-    settings : Settings
-    open_ : dict
-        As `lasting` gives them.
-    assumed : list of str
-        Gets the sentences.
+    ``open_`` are those of `lasting`, ``lag`` the rows of the group; ``assumed`` gets the sentences.
     """
     if settings.isolation_level != "read_committed":
         return

@@ -2,7 +2,7 @@
 
 from sharelag.wire.columns import StateColumns, decode_columns
 from sharelag.wire.decode import Decoded, decode_arrow
-from sharelag.wire.encode_columns import encode
+from sharelag.wire.encode import encode
 from sharelag.wire.keys import ShareKeys
 from sharelag.wire.placement import state_partition
 

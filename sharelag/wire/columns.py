@@ -16,12 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.compiled import compiled
+from sharelag.compiled import compiled, kernel
 from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import one_batch
+from sharelag.tables.arrow import one_batch
 from sharelag.wire import texts
-from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.fields import BATCHES, STATE_TOPIC, batch_numbers, record_numbers
 from sharelag.wire.interpreter import (
     Rows,
     binary,
@@ -31,11 +31,10 @@ from sharelag.wire.interpreter import (
     unknown_tags,
 )
 from sharelag.wire.keys import ShareKeys
-from sharelag.wire.layout import BATCHES, batch_numbers, record_numbers
 from sharelag.wire.program import program_for
 
 #: Bytes of a key of the state topic without those of the group's name.
-SMALLEST_KEY = 24
+_SMALLEST_KEY = 24
 #: The minimum size of a state batch in bytes: its fields and an empty tag section.
 _BATCH_BYTES = 1 + sum(np.dtype(number.dtype).itemsize for number in batch_numbers())
 
@@ -174,7 +173,7 @@ def decode_columns(
     )
     values = binary(chosen.column("value"))
     odd = _pass(found, *values)
-    longer = long_tombstones(chosen, values[2])
+    longer = _long_tombstones(chosen, values[2])
     if odd is None and not len(longer):
         found.position = position(chosen)
         return found
@@ -184,27 +183,26 @@ def decode_columns(
     return found
 
 
-def long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return records without a value whose keys have more bytes than those of a share partition."""
     gone = np.flatnonzero(value_null)
     if not len(gone):
         return gone
     keys, key_at, _ = binary(chosen.column("key"))
     size = key_at[gone + 1] - key_at[gone]
-    gone, size = gone[size >= SMALLEST_KEY], size[size >= SMALLEST_KEY]
+    gone, size = gone[size >= _SMALLEST_KEY], size[size >= _SMALLEST_KEY]
     at = key_at[gone]
     name = keys[at + 2].astype(np.int64) << 8 | keys[at + 3]
-    return gone[size > SMALLEST_KEY + name]
+    return gone[size > _SMALLEST_KEY + name]
 
 
 def _pass(
     found: StateColumns, values: NDArray[Any], value_at: NDArray[Any], value_null: NDArray[Any]
 ) -> NDArray[np.uint8] | None:
     """Run the compiled pass; return which rows it could not read, None: it read all."""
-    from sharelag.wire.lanes import LANES
     from sharelag.wire.state_pass import state_pass
 
-    most = int(value_at[-1] - value_at[0]) // _BATCH_BYTES + LANES
+    most = int(value_at[-1] - value_at[0]) // _BATCH_BYTES + 1
     found.tombstone = value_null
     found.batches = {n.column: np.empty(most, n.dtype) for n in batch_numbers()}
     odd = np.empty(len(found.key), np.uint8)
@@ -233,7 +231,7 @@ def _interpret_odd(
     kept[odd] = False
     kept[good] = True
     values = ~rows.value_null[rows.good]
-    fill_numbers(found.numbers, rows, good)
+    _fill_numbers(found.numbers, rows, good)
     _insert_batches(found, rows, good, values)
     tags = np.zeros(len(kept), np.int64)
     tags[odd] = rows.tag_counts
@@ -245,7 +243,7 @@ def _interpret_odd(
     found.position = position(batch, np.flatnonzero(kept))
 
 
-def fill_numbers(numbers: dict[str, NDArray[Any]], rows: Rows, good: NDArray[np.int64]) -> None:
+def _fill_numbers(numbers: dict[str, NDArray[Any]], rows: Rows, good: NDArray[np.int64]) -> None:
     """Put the numbers of interpreted rows in their places."""
     values = ~rows.value_null[rows.good]
     for number in record_numbers():
@@ -292,11 +290,26 @@ def _validity(valid: NDArray[np.bool_] | None) -> _Validity:
 
 def _not(values: NDArray[Any], unknown: int) -> _Validity:
     """Return the validity of numbers of which one means null."""
-    from sharelag.wire.validity import write_unequal
-
     bits = np.empty((len(values) + 7) // 8, np.uint8)
     known = compiled(write_unequal)(values, values.dtype.type(unknown), bits)
     return (pa.py_buffer(bits), len(values) - known) if known < len(values) else (None, 0)
+
+
+@kernel
+def write_unequal(column: Any, value: Any, bits: Any) -> int:
+    """Set the bit of each number that is not a value of its type; return how many are not.
+
+    ``bits`` has a uint8 for each eight numbers, the last of which may be fewer.
+    """
+    found = 0
+    for k in range(bits.size):
+        octet = 0
+        for i in range(8 * k, min(8 * k + 8, column.size)):
+            is_other = column[i] != value
+            octet |= is_other << (i - 8 * k)
+            found += is_other
+        bits[k] = octet
+    return found
 
 
 def _of_kinds(

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.schemas.consumed import DELIVERIES, OUTCOMES, OUTPUT_REJECTS
+from sharelag.schemas import DELIVERIES, OUTCOMES, OUTPUT_REJECTS
+from sharelag.tables.arrow import one_batch
 from sharelag.wire.interpreter import possible_times
 from sharelag.wire.json_rows import json_rows
 
@@ -83,9 +84,9 @@ def read_consumed(
     return Printed(
         len(lines),
         len(lines) - kept,
-        _batch(delivered.sort_by("position")),
-        _batch(_outcomes(events.filter(pc.invert(consumed)), source)),
-        _batch(rejects),
+        one_batch(delivered.sort_by("position")),
+        one_batch(_outcomes(events.filter(pc.invert(consumed)), source)),
+        one_batch(rejects),
     )
 
 
@@ -94,13 +95,8 @@ def unread(positions: pa.Array, source: str, why: str) -> Printed:
     deliveries, outcomes = (
         pa.RecordBatch.from_pylist([], schema=schema) for schema in (DELIVERIES, OUTCOMES)
     )
-    rejects = _batch(_rejects(positions, source, why))
+    rejects = one_batch(_rejects(positions, source, why))
     return Printed(len(positions), 0, deliveries, outcomes, rejects)
-
-
-def _batch(table: pa.Table) -> pa.RecordBatch:
-    whole = table.combine_chunks().to_batches()
-    return whole[0] if whole else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def _rejects(where: pa.Array, source: str, why: str) -> pa.Table:

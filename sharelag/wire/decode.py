@@ -15,7 +15,7 @@ from sharelag import schemas
 from sharelag.compiled import is_worth_it
 from sharelag.model.versions import Told, require_version
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat, one_batch
+from sharelag.tables.arrow import flat, one_batch
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import (

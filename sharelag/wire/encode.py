@@ -1,28 +1,260 @@
-"""Encode a record as Kafka writes it, from the field tables that decode it.
+"""Encode many records as Kafka writes them: whole columns at once.
 
-Tests, synthetic data and simulations use it; nothing is ever written to a cluster.
-`encode_columns` encodes many records at once.
+The same bytes as `sharelag.wire.encode` makes of each record, from the same field tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
 from sharelag.model import topic_id_bytes
-from sharelag.wire.fields import INT_SIZES, VALUE_VERSION, Field, RecordKind
+from sharelag.schemas import Arrow
+from sharelag.tables.arrow import one_batch, without_timestamps
+from sharelag.wire.fields import (
+    INT_SIZES,
+    STATE_TOPIC,
+    VALUE_VERSION,
+    Field,
+    RecordKind,
+    kinds_of,
+)
 from sharelag.wire.generations.layouts import layout_of
+
+_Name = Callable[[Field], str]
+_COLUMN: _Name = attrgetter("column")
+#: The longest text that a classic string holds.
+_LONGEST = 2**15 - 1
+
+
+def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
+    """Encode decoded records as raw ones.
+
+    Parameters
+    ----------
+    records : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.RECORDS`, or `GROUP_RECORDS` for ``topic="__consumer_offsets"``. Records
+        of an older generation are written as that has them.
+    topic : str
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        `sharelag.schemas.RAW`, in the same order, in Kafka's canonical form: tagged fields equal
+        to their defaults are omitted, tags ascend.
+
+    Raises
+    ------
+    ValueError
+        When a record type is unknown, or a text cannot be encoded.
+    """
+    rows = one_batch(without_timestamps(records))
+    kinds = {kind.type: kind for kind in kinds_of(topic)}
+    types = rows.column("record_type")
+    odd = _is_odd(rows)
+    keys, values = [pa.array([], pa.binary())], [pa.array([], pa.binary())]
+    places = [np.zeros(0, np.int64)]
+    for number in pc.unique(types.filter(pc.invert(odd))).to_pylist():
+        kind = _kind(kinds, number)
+        mine = pc.and_(pc.equal(types, number), pc.invert(odd))
+        own = rows.filter(mine)
+        keys.append(_keys(kind, own))
+        values.append(_values_or_null(kind, own))
+        places.append(np.flatnonzero(mine.to_numpy(zero_copy_only=False)))
+    pairs = [
+        encode_record(_kind(kinds, row["record_type"]), row)
+        if row.get("generation") is None
+        else encode_older(row)
+        for row in rows.filter(odd).to_pylist()
+    ]
+    keys.append(pa.array([key for key, _ in pairs], pa.binary()))
+    values.append(pa.array([value for _, value in pairs], pa.binary()))
+    places.append(np.flatnonzero(odd.to_numpy(zero_copy_only=False)))
+    order = pa.array(np.argsort(np.concatenate(places)))
+    columns = {
+        "key": pa.concat_arrays(keys).take(order),
+        "value": pa.concat_arrays(values).take(order),
+        "topic": rows.column("topic"),
+        "partition": rows.column("record_partition"),
+        "offset": rows.column("offset"),
+        "timestamp": rows.column("timestamp").view(schemas.TIMESTAMP),
+        "timestampType": pa.array(np.zeros(len(rows), np.int32)),
+    }
+    return pa.RecordBatch.from_arrays([*columns.values()], schema=schemas.RAW)
+
+
+def encode_values(kind: RecordKind, rows: pa.StructArray, named: _Name = _COLUMN) -> pa.BinaryArray:
+    """Encode the values of records of one kind.
+
+    Parameters
+    ----------
+    kind : RecordKind
+        Of today's format.
+    rows : pyarrow.StructArray
+        A row a record, without null rows. A null field is written as the number that means unknown.
+    named : callable
+        What the struct calls a field.
+
+    Returns
+    -------
+    pyarrow.BinaryArray
+        Of the same length.
+
+    Raises
+    ------
+    ValueError
+        When a field is null that has no number for unknown.
+    """
+    version = VALUE_VERSION.to_bytes(2, "big")
+    return _joined(_same(version, len(rows)), *_struct(kind.value, rows, named))
+
+
+def _is_odd(rows: pa.RecordBatch) -> pa.BooleanArray:
+    """Whether records are of another format, or have fields that today's does not know."""
+    odd = pa.array(np.zeros(len(rows), bool))
+    if "generation" in rows.schema.names:
+        odd = rows.column("generation").is_valid()
+    if "unknown_tags" in rows.schema.names:
+        tags = pc.list_value_length(rows.column("unknown_tags")).fill_null(0)
+        odd = pc.or_(odd, pc.greater(tags, 0))
+    return odd
+
+
+def _kind(kinds: dict[int, RecordKind], number: int) -> RecordKind:
+    if number not in kinds:
+        raise ValueError(f"record type {number} is not one of {sorted(kinds)}")
+    return kinds[number]
+
+
+def _keys(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
+    """Return keys, in the encoding before there were tags."""
+    parts = [_same(kind.type.to_bytes(2, "big", signed=True), len(rows))]
+    for field in kind.key:
+        column = rows.column(field.column)
+        if field.type != "string":
+            parts += _plain(field, column)
+            continue
+        size = pc.binary_length(column)
+        if column.null_count or pc.any(pc.greater(size, _LONGEST)).as_py():
+            raise ValueError(f"{field.name} must be a text of at most {_LONGEST:,} bytes")
+        parts += [_fixed(Field(field.name, "int16"), size), column.cast(pa.binary())]
+    return _joined(*parts)
+
+
+def _values_or_null(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
+    """Return values; null for tombstones."""
+    there = pc.invert(rows.column("tombstone").fill_null(False))
+    left = pa.StructArray.from_arrays(rows.filter(there).columns, fields=list(rows.schema))
+    place = pc.cumulative_sum(there.cast(pa.int64()))
+    return encode_values(kind, left).take(pc.if_else(there, pc.subtract(place, 1), None))
+
+
+def _struct(fields: tuple[Field, ...], rows: pa.StructArray, named: _Name) -> list[pa.Array]:
+    """Return the parts of each row's bytes, in their order."""
+    parts, tagged = [], []
+    count = np.zeros(len(rows), np.int64)
+    for field in fields:
+        column = rows.field(named(field))
+        if field.type.startswith("[]"):
+            _require_all(field, column)
+            sizes, items = pc.list_value_length(column), column.flatten()
+            inner = _struct(field.fields, items, named) if field.fields else []
+            if field.element is not None:
+                inner = _plain(field.element, items)
+            parts += [_varints(pc.add(sizes, 1)), _grouped(_joined(*inner), sizes)]
+        elif field.tag is None:
+            parts += _plain(field, column)
+        else:
+            numbers = _numbers(field, column)
+            there = pc.not_equal(numbers, field.default)
+            count += there.to_numpy(zero_copy_only=False)
+            head = unsigned_varint(field.tag) + unsigned_varint(INT_SIZES[field.type])
+            whole = _joined(_same(head, len(rows)), _fixed(field, numbers))
+            tagged.append(pc.if_else(there, whole, pa.scalar(b"")))
+    return [*parts, _varints(pa.array(count)), *tagged]
+
+
+def _plain(field: Field, column: pa.Array) -> list[pa.Array]:
+    """Return numbers, ids, or texts behind their lengths."""
+    if field.type in INT_SIZES:
+        return [_fixed(field, _numbers(field, column))]
+    if field.type == "uuid":
+        _require_all(field, column)
+        return [_coded(column, topic_id_bytes)]
+    sizes = pc.add(pc.binary_length(column), 1).fill_null(0)
+    return [_varints(sizes), column.cast(pa.binary()).fill_null(b"")]
+
+
+def _numbers(field: Field, column: pa.Array) -> pa.Array:
+    if field.unknown is None:
+        _require_all(field, column)
+        return column
+    return column.fill_null(field.unknown)
+
+
+def _require_all(field: Field, column: pa.Array) -> None:
+    if column.null_count:
+        raise ValueError(f"{field.name} must not be null")
+
+
+def _fixed(field: Field, numbers: pa.Array) -> pa.Array:
+    """Return numbers as big-endian bytes."""
+    size = INT_SIZES[field.type]
+    sign = "u" if field.type.startswith("u") else "i"
+    octets = numbers.to_numpy(zero_copy_only=False).astype(f">{sign}{size}")
+    of_size = pa.binary(size)
+    plain = pa.Array.from_buffers(of_size, len(numbers), [None, pa.py_buffer(octets.tobytes())])
+    return plain.cast(pa.binary())
+
+
+def _varints(numbers: pa.Array) -> pa.Array:
+    return _coded(numbers, unsigned_varint)
+
+
+def _coded(values: pa.Array, octets: Callable[[Any], bytes]) -> pa.Array:
+    """Return the bytes of values, of which there are few different ones."""
+    coded = values.dictionary_encode()
+    different = [octets(value) for value in coded.dictionary.to_pylist()]
+    return pa.array(different, pa.binary()).take(coded.indices)
+
+
+def _grouped(items: pa.Array, sizes: pa.Array) -> pa.Array:
+    """Return the bytes of each list's items."""
+    ends = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))])
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items), b"")
+
+
+def _same(octets: bytes, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(octets), count)
+
+
+def _joined(*parts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, pa.scalar(b""))
+
+
+# ---- one record at a time ------------------------------------------------------------------------
+
 
 Row = Mapping[str, Any]
 
 
 def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
     """Encode key and value of one record; ``row`` has the columns of the decoded table."""
-    key = kind.type.to_bytes(2, "big", signed=True) + _plain(kind.key, row)
+    key = kind.type.to_bytes(2, "big", signed=True) + _row_classic(kind.key, row)
     if row.get("tombstone"):
         return key, None
     tags = row.get("unknown_tags") or []
-    value = _struct(kind.value, row, "", None, tags) if kind.flexible else _plain(kind.value, row)
+    value = (
+        _row_struct(kind.value, row, "", None, tags)
+        if kind.flexible
+        else _row_classic(kind.value, row)
+    )
     return key, VALUE_VERSION.to_bytes(2, "big") + value
 
 
@@ -57,7 +289,7 @@ def unsigned_varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _struct(
+def _row_struct(
     fields: Iterable[Field], row: Row, path: str, element: int | None, unknown: list[Row]
 ) -> bytes:
     body = bytearray()
@@ -65,34 +297,35 @@ def _struct(
     for field in fields:
         value = row[field.column]
         if field.tag is None:
-            body += _value(field, value, f"{path}.{field.column}".lstrip("."), unknown)
-        elif _number(field, value) != field.default:
-            tags[field.tag] = _value(field, value, path, unknown)
+            body += _row_value(field, value, f"{path}.{field.column}".lstrip("."), unknown)
+        elif _row_number(field, value) != field.default:
+            tags[field.tag] = _row_value(field, value, path, unknown)
     body += unsigned_varint(len(tags))
     for tag in sorted(tags):
         body += unsigned_varint(tag) + unsigned_varint(len(tags[tag])) + tags[tag]
     return bytes(body)
 
 
-def _value(field: Field, value: Any, path: str, unknown: list[Row]) -> bytes:
+def _row_value(field: Field, value: Any, path: str, unknown: list[Row]) -> bytes:
     if field.type in INT_SIZES:
         signed = not field.type.startswith("u")
-        return _number(field, value).to_bytes(INT_SIZES[field.type], "big", signed=signed)
+        return _row_number(field, value).to_bytes(INT_SIZES[field.type], "big", signed=signed)
     if field.type == "uuid":
         return topic_id_bytes(value)
     if field.type == "string":
         raw = None if value is None else value.encode()
         return b"\0" if raw is None else unsigned_varint(len(raw) + 1) + raw
     if field.element:
-        items = [_value(field.element, item, path, unknown) for item in value]
+        items = [_row_value(field.element, item, path, unknown) for item in value]
     else:
         items = [
-            _struct(field.fields, item, path, index, unknown) for index, item in enumerate(value)
+            _row_struct(field.fields, item, path, index, unknown)
+            for index, item in enumerate(value)
         ]
     return unsigned_varint(len(items) + 1) + b"".join(items)
 
 
-def _number(field: Field, value: Any) -> int:
+def _row_number(field: Field, value: Any) -> int:
     if value is None:
         if field.unknown is None:
             raise ValueError(f"{field.name} must not be null")
@@ -100,7 +333,7 @@ def _number(field: Field, value: Any) -> int:
     return int(value)
 
 
-def _plain(fields: Iterable[Field], row: Row) -> bytes:
+def _row_classic(fields: Iterable[Field], row: Row) -> bytes:
     """Encode a struct as it was before there were tags."""
     missing = [field.name for field in fields if field.column not in row]
     if missing:
@@ -113,6 +346,6 @@ def _classic(field: Field, value: Any) -> bytes:
         raw: bytes = value.encode()
         return len(raw).to_bytes(2, "big", signed=True) + raw
     if field.type == "[]struct":
-        items = [_plain(field.fields, item) for item in value]
+        items = [_row_classic(field.fields, item) for item in value]
         return len(items).to_bytes(4, "big") + b"".join(items)
-    return _value(field, value, field.column, [])
+    return _row_value(field, value, field.column, [])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 STATE_TOPIC = "__share_group_state"
 GROUP_TOPIC = "__consumer_offsets"
@@ -201,3 +202,43 @@ def smallest_size(fields: tuple[Field, ...], flexible: bool = True) -> int:
 def smallest(field: Field) -> int:
     """Return the minimum size of a field in bytes."""
     return 16 if field.type == "uuid" else INT_SIZES.get(field.type, 1)
+
+
+# ---- the numbers of state records, as columns of the compiled pass -------------------------------
+
+#: The array of every state record; its fields are columns with one row per state batch.
+BATCHES = "state_batches"
+
+
+class Number(NamedTuple):
+    """A column of whole numbers."""
+
+    column: str
+    dtype: str
+    absent: int  # of a record that does not have it
+    unknown: int | None  # null in our tables
+    kinds: tuple[int, ...]  # the types of record that have it
+
+
+@cache
+def record_numbers() -> tuple[Number, ...]:
+    """Return the numbers of snapshots and updates, in the order of their first appearance."""
+    found: dict[str, tuple[Field, list[int]]] = {}
+    for kind in STATE_KINDS:
+        for field in kind.value:
+            if field.type in INT_SIZES:
+                found.setdefault(field.column, (field, []))[1].append(kind.type)
+    return tuple(_number(field, tuple(kinds)) for field, kinds in found.values())
+
+
+@cache
+def batch_numbers() -> tuple[Number, ...]:
+    """Return the numbers of a state batch."""
+    return tuple(
+        _number(f, tuple(kind.type for kind in STATE_KINDS)) for f in _STATE_BATCHES.fields
+    )
+
+
+def _number(field: Field, kinds: tuple[int, ...]) -> Number:
+    absent = field.default if field.unknown is None else field.unknown
+    return Number(field.column, field.type, absent, field.unknown, kinds)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import one_batch, without_timestamps
+from sharelag.tables.arrow import one_batch, without_timestamps
 from sharelag.tables.lines import json_text
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, VALUE_VERSION, Field, RecordKind
 from sharelag.wire.generations.layouts import layout_of

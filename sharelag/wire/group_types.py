@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat
+from sharelag.tables.arrow import flat
+from sharelag.wire import texts
 from sharelag.wire.fields import GROUP_TOPIC
 from sharelag.wire.interpreter import of_topic
 
@@ -62,7 +63,7 @@ def group_types(batch: Arrow) -> pa.Table:
         kind = pc.if_else(pc.starts_with(rest, begin).fill_null(False), name, kind)
     kind = pc.if_else(pc.equal(version, 0), CONSUMER, kind)
     kind = pc.if_else(version.is_valid(), kind, None)
-    names = _texts(pc.binary_slice(keys, _KEY_BYTES, _KEY_BYTES + _LONGEST_NAME))
+    names = texts.strings(pc.binary_slice(keys, _KEY_BYTES, _KEY_BYTES + _LONGEST_NAME))
     return pa.table([names, version, kind], schema=GROUP_TYPES)
 
 
@@ -75,14 +76,6 @@ def latest_types(found: list[pa.Table]) -> pa.Table:
     )
     last = last.rename_columns(GROUP_TYPES.names).filter(last.column("version_last").is_valid())
     return last.sort_by("group_id")
-
-
-def _texts(names: pa.Array) -> pa.Array:
-    """Return names as texts, with U+FFFD in place of bytes that are not UTF-8."""
-    try:
-        return names.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])
 
 
 def _shorts(values: pa.Array, at: int) -> pa.Array:

@@ -16,12 +16,21 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.compiled import ready
 from sharelag.model.versions import Told, has_reached
-from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat
-from sharelag.schemas.records import FIRST_MS, LAST_MS
-from sharelag.wire import kernels, texts
+from sharelag.schemas import FIRST_MS, LAST_MS, Arrow
+from sharelag.tables.arrow import flat
+from sharelag.wire import texts
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC, Field
-from sharelag.wire.program import Program, Slot, program_for
+from sharelag.wire.program import (
+    OK,
+    REASONS,
+    REFUSED_SINCE,
+    SKIPPED,
+    Program,
+    Slot,
+    decode_rows,
+    gather,
+    program_for,
+)
 
 #: The first release that refuses records for the number of their tagged fields.
 _STRICT = "4.4"
@@ -102,7 +111,7 @@ class Rows:
             [[0], np.cumsum([capacity[level] for level in program.slot_levels])]
         ).astype(np.int64)
         self.out = np.empty(self.base[-1], np.int64)
-        decode_rows = ready(kernels.decode_rows, size + int(key_at[-1] - key_at[0]))
+        decode = ready(decode_rows, size + int(key_at[-1] - key_at[0]))
         # The version is found out only where it matters.
         for lenient in (False, True):
             self.used = np.zeros(len(program.levels), np.int64)
@@ -110,26 +119,26 @@ class Rows:
             self.kind, self.reason = np.full(count, -1, np.int16), np.zeros(count, np.int8)
             self.where, self.part = np.zeros(count, np.int32), np.zeros(count, np.int8)
             self.left = np.zeros(count, np.int64)
-            tag_count = decode_rows(
+            tag_count = decode(
                 *program.arrays(), self.keys, key_at, key_null, self.values, value_at, value_null,
                 wanted, unplaced(batch), self.out, self.base, self.used, self.tags, self.kind,
                 self.reason, self.where, self.part, self.left, lenient,
             )  # fmt: skip
-            refused = np.isin(self.reason, kernels.REFUSED_SINCE).any()
+            refused = np.isin(self.reason, REFUSED_SINCE).any()
             if not refused or has_reached(kafka_version, _STRICT):
                 break
         self.tags = self.tags[:, :tag_count]
-        self.good = np.flatnonzero(self.reason == kernels.OK)
+        self.good = np.flatnonzero(self.reason == OK)
         self.tag_counts = np.bincount(self.tags[0], minlength=count)
-        self.bad = np.flatnonzero(self.reason > kernels.SKIPPED)
+        self.bad = np.flatnonzero(self.reason > SKIPPED)
 
     def strange(self) -> NDArray[np.int64]:
         """Return the rows that today's format does not read to their last byte."""
-        return np.flatnonzero((self.reason > kernels.SKIPPED) | (self.left > 0))
+        return np.flatnonzero((self.reason > SKIPPED) | (self.left > 0))
 
     def whole(self) -> NDArray[np.int64]:
         """Return the rows with a value that today's format reads to their last byte."""
-        return np.flatnonzero((self.reason == kernels.OK) & (self.left == 0) & ~self.value_null)
+        return np.flatnonzero((self.reason == OK) & (self.left == 0) & ~self.value_null)
 
     def slot(
         self, slot: Slot, rows: NDArray[Any] | slice, second: bool = False
@@ -245,7 +254,7 @@ def _gathered(
 ) -> pa.Array:
     offsets = np.empty(len(position) + 1, np.int32)
     data = np.empty(int(length.sum()), np.uint8)
-    ready(kernels.gather, len(data))(
+    ready(gather, len(data))(
         buffer, position.astype(np.int64), length.astype(np.int64), offsets, data
     )
     return texts.from_buffers(pa.binary(), offsets, data, mask)
@@ -292,7 +301,7 @@ def rejects_of(rows: Rows) -> pa.RecordBatch:
 def _reason(program: Program, reason: int, part: int, where: int) -> str:
     name = ("key", "value")[part]
     field = program.names[where] if where >= 0 else ("its type", "its version")[part]
-    return kernels.REASONS[reason].format(part=f"the {name}", field=field)
+    return REASONS[reason].format(part=f"the {name}", field=field)
 
 
 def position(batch: Arrow, index: NDArray[Any] | None = None) -> dict[str, pa.Array]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
+
+#: How the first object begins: of a text that begins with null, pyarrow 26 ends the process.
+_OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 
 
 def json_rows(
@@ -56,6 +60,8 @@ def _json(objects: pa.Array, schema: pa.Schema) -> pa.Table | None:
     ends = pa.array([0, len(objects)], pa.int32())
     joined = pc.binary_join(pa.ListArray.from_arrays(ends, objects), "\n")[0]
     text = joined.as_buffer()
+    if not _OBJECT.match(memoryview(text)):
+        return None
     options = pa.json.ParseOptions(schema, unexpected_field_behavior="ignore")
     size = pa.json.ReadOptions(use_threads=False, block_size=max(text.size + 1, 1 << 16))
     try:

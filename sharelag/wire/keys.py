@@ -35,8 +35,7 @@ class ShareKeys:
     """
 
     def __init__(self) -> None:
-        from sharelag.wire.key_codes import SEEDS, SLOTS, WORDS
-        from sharelag.wire.key_texts import ID
+        from sharelag.wire.key_codes import ID, SEEDS, SLOTS, WORDS
 
         #: Secret numbers that hashes begin with.
         self.seeds = np.frombuffer(os.urandom(8 * SEEDS), np.uint64)
@@ -107,7 +106,7 @@ class ShareKeys:
 
     def _names(self, code: NDArray[np.int32], kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
         """Return the bytes of the groups' names as they are, and topic ids."""
-        from sharelag.wire.key_texts import write_group_at, write_texts
+        from sharelag.wire.key_codes import write_group_at, write_texts
 
         count = len(code)
         group_at = np.empty(count + 1, np.int32)
@@ -144,7 +143,7 @@ class ShareKeys:
 
     def _name_new(self) -> None:
         """Write the topic ids of new codes, and find those whose names are not unique."""
-        from sharelag.wire.key_texts import write_ids
+        from sharelag.wire.key_codes import write_ids
 
         if self._named == self._count:
             return

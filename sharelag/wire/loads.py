@@ -60,17 +60,6 @@ def _folded() -> Any:
     return fold
 
 
-def _ones() -> Any:
-    @intrinsic
-    def ones(_context: Any, octet: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return builder.ctpop(arguments[0])
-
-        return octet(octet), generate
-
-    return ones
-
-
 int8 = _load(8, types.int8)
 int16 = _load(16, types.int16)
 int32 = _load(32, types.int32)
@@ -81,5 +70,3 @@ word = _load(64, types.uint64, is_swapped=False)
 put_word = _store_word()
 #: ``(a: uint64, b: uint64)``: the upper half of their product, exclusive-or the lower one.
 folded = _folded()
-#: How many bits of a number are set, as a number of its type.
-ones = _ones()

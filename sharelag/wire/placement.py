@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sharelag.model import SharePartition
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.schemas.arrow import as_table, flat, keys
+from sharelag.tables.arrow import as_table, flat, keys
 from sharelag.tables.words import counted, in_runs
 from sharelag.wire.fields import STATE_TOPIC
 

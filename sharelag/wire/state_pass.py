@@ -8,24 +8,7 @@ import numpy as np
 from numpy import uint64 as u
 
 from sharelag.compiled import kernel
-from sharelag.wire.lanes import compare_structs, put_structs
 from sharelag.wire.loads import int8, int16, int32, int64
-
-_put = put_structs((8, 8, 1, 2))
-_compare = compare_structs((8, 8, 1, 2))
-
-
-@kernel(inline="always")
-def _octets(rest: Any) -> Any:
-    """Return a mask of the octets of so many structs, of eight."""
-    bits = u(4) * u(min(rest, 8))
-    return ((u(1) << bits) << bits) - u(1)
-
-
-@kernel(inline="always")
-def _bits(rest: Any) -> Any:
-    """Return a bit for each of so many structs, of eight."""
-    return np.uint8((u(1) << u(min(rest, 8))) - u(1))
 
 
 @kernel
@@ -46,7 +29,7 @@ def state_pass(
     batch_at : int32[records + 1]
         Becomes where the state batches of each record begin.
     numbers, batches
-        Columns to fill, in the order of `sharelag.wire.layout`; those of batches have room for
+        Columns to fill, in the order of `sharelag.wire.fields`; those of batches have room for
         eight more.
     """
     (
@@ -115,32 +98,20 @@ def state_pass(
         if count == u(0):
             continue
         count -= u(1)
-        after = q + u(20) * count
-        if after >= end:
+        if q + u(20) * count >= end:
             continue
         tagged = u(0)
         k = u(total)
-        rest = np.int64(count)
-        if after + u(160) <= u(values.size):
-            while True:
-                tagged |= _put(batches, k, values, q) & _octets(rest)
-                k += u(8)
-                q += u(160)
-                rest -= 8
-                if rest <= 0:
-                    break
-        else:
-            for _ in range(rest):
-                first_offset[k] = int64(values, q)
-                last_offset[k] = int64(values, q + u(8))
-                delivery_state[k] = int8(values, q + u(16))
-                delivery_count[k] = int16(values, q + u(17))
-                k += u(1)
-                tagged |= u(values[q + u(19)])
-                q += u(20)
+        for _ in range(np.int64(count)):
+            first_offset[k] = int64(values, q)
+            last_offset[k] = int64(values, q + u(8))
+            delivery_state[k] = int8(values, q + u(16))
+            delivery_count[k] = int16(values, q + u(17))
+            tagged |= u(values[q + u(19)])
+            k += u(1)
+            q += u(20)
         if tagged != u(0):
             continue
-        q = after
         left = values[q]
         q += u(1)
         if left != 0 and q + u(6) <= end and values[q] == 0 and values[q + u(1)] == 4:
@@ -153,101 +124,4 @@ def state_pass(
         odd[i] = 0
         odds -= 1
     batch_at[code.size] = total
-    return odds
-
-
-@kernel
-def position_pass(
-    values: Any, value_at: Any, value_null: Any, record_type: Any, code: Any, odd: Any, turned: Any,
-    numbers: Any,
-) -> int:  # fmt: skip
-    """Decode where share partitions stand, and no state batch; return how many rows are odd.
-
-    Parameters
-    ----------
-    values, value_at, value_null, record_type, code, odd
-        As for `state_pass`.
-    turned : uint8[records]
-        Becomes 1 for a record with a state batch that ends before it begins.
-    numbers
-        Columns to fill, in the order of `sharelag.wire.layout.POSITION_NUMBERS`.
-    """
-    (
-        leader_epoch,
-        start_offset,
-        delivery_complete_count,
-    ) = numbers
-    odds = 0
-    for i in range(code.size):
-        turned[i] = 0
-        odd[i] = 1
-        odds += 1
-        if code[i] < 0:
-            continue
-        delivery_complete_count[i] = -1
-        if value_null[i]:
-            leader_epoch[i] = 0
-            start_offset[i] = -1
-            odd[i] = 0
-            odds -= 1
-            continue
-        p, end = u(value_at[i]), u(value_at[i + 1])
-        if record_type[i] == 0:
-            if end < p + u(40) or int16(values, p) != 0:
-                continue
-            leader_epoch[i] = int32(values, p + u(10))
-            start_offset[i] = int64(values, p + u(14))
-            q = p + u(38)
-        elif record_type[i] == 1:
-            if end < p + u(20) or int16(values, p) != 0:
-                continue
-            leader_epoch[i] = int32(values, p + u(6))
-            start_offset[i] = int64(values, p + u(10))
-            q = p + u(18)
-        else:
-            continue
-        count = u(values[q])
-        q += u(1)
-        if count > u(127):
-            if q >= end or values[q] > 127:
-                continue
-            count = (count & u(127)) | (u(values[q]) << u(7))
-            q += u(1)
-        if count == u(0):
-            continue
-        count -= u(1)
-        after = q + u(20) * count
-        if after >= end:
-            continue
-        tagged = u(0)
-        back = np.uint8(0)
-        rest = np.int64(count)
-        if after + u(160) <= u(values.size):
-            while True:
-                after_fields, greater = _compare(values, q)
-                tagged |= after_fields & _octets(rest)
-                back |= greater & _bits(rest)
-                q += u(160)
-                rest -= 8
-                if rest <= 0:
-                    break
-        else:
-            for _ in range(rest):
-                back |= np.uint8(int64(values, q) > int64(values, q + u(8)))
-                tagged |= u(values[q + u(19)])
-                q += u(20)
-        if tagged != u(0):
-            continue
-        q = after
-        left = values[q]
-        q += u(1)
-        if left != 0 and q + u(6) <= end and values[q] == 0 and values[q + u(1)] == 4:
-            delivery_complete_count[i] = int32(values, q + u(2))
-            q += u(6)
-            left -= np.uint8(1)
-        if left != 0 or q != end:
-            continue
-        turned[i] = back
-        odd[i] = 0
-        odds -= 1
     return odds

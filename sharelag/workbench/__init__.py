@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sharelag.errors import unknown_name
 
 if TYPE_CHECKING:
-    from sharelag.sources.recorded import samples
+    from sharelag.inputs.recorded import samples
     from sharelag.workbench.bench import Workbench
     from sharelag.workbench.opening import open_workbench
     from sharelag.workbench.result import Result
@@ -29,7 +29,7 @@ _HOME_OF = {
     "Result": "sharelag.workbench.result",
     "Workbench": "sharelag.workbench.bench",
     "open_workbench": "sharelag.workbench.opening",
-    "samples": "sharelag.sources.recorded",
+    "samples": "sharelag.inputs.recorded",
     "summarize": "sharelag.workbench.summary",
 }
 

@@ -2,62 +2,460 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharelag.errors import InputError, SetupError, ShareLagError
+import pyarrow as pa
+
+from sharelag.engine import Each
+from sharelag.errors import InputError, ShareLagError
 from sharelag.model import iso
+from sharelag.model.versions import require_version
 from sharelag.replay.moment import Moment
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
+from sharelag.workbench import resets
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.one_group import delivery_limit, worst_first
+from sharelag.workbench.opened import Opened
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
-from sharelag.workbench.questions.balance import WithBalance
-from sharelag.workbench.questions.causes import WithCauses
-from sharelag.workbench.questions.dead_letters import WithQueues
-from sharelag.workbench.questions.history import WithHistory
-from sharelag.workbench.questions.lag import WithLag
-from sharelag.workbench.questions.planned import WithPlans
-from sharelag.workbench.questions.settings import WithSettings
-from sharelag.workbench.questions.state_topic import WithStateTopic
-from sharelag.workbench.questions.timeline import WithTimeline
-from sharelag.workbench.questions.windows import WithWindows
-from sharelag.workbench.result import NO_WIDGETS, Result
+from sharelag.workbench.questions.timeline import trends
+from sharelag.workbench.questions.windows import MOST_MOMENTS
+from sharelag.workbench.result import Result
+from sharelag.workbench.views import Dashboard, Strip, load_view
 
 if TYPE_CHECKING:
     from sharelag.whatif.scenario import Scenario
-    from sharelag_widgets import WindowStrip
-    from sharelag_widgets.dashboards import Now
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Workbench(
-    WithLag,
-    WithWindows,
-    WithHistory,
-    WithTimeline,
-    WithCauses,
-    WithBalance,
-    WithStateTopic,
-    WithSettings,
-    WithQueues,
-    WithPlans,
-):
+class Workbench(Opened):
     """A cluster, or what was recorded of one, at a moment. Make one with `sharelag.open`.
 
     What was read once is kept, so that two answers never contradict each other; `refresh` gives a
-    workbench that reads again. May be asked from several threads.
+    workbench that reads again. May be asked from several threads. Questions that take a ``group``
+    are about all groups without one, and raise `sharelag.errors.InputError` if there is no such
+    group.
     """
 
     # ---- questions -------------------------------------------------------------------------------
 
-    def strip(
-        self, group: str | None = None, topic: str | None = None, **given: Any
-    ) -> WindowStrip:
+    def overview(self) -> Result:
+        """Return how each group is, the worst first, as `sharelag.schemas.OVERVIEW`.
+
+        The title says it in a sentence.
+        """
+        return self.ask("overview")
+
+    def lag(
+        self, group: str | None = None, by: str | None = None, *, brief: bool = False
+    ) -> Result:
+        """Return the lag of share partitions with its terms, or its sums (KIP-1226).
+
+        It needs windows and end offsets, nothing else; `progress` has the age of the lag.
+
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        by : {"group", "topic"}, optional
+            Sums by group, or by group and topic.
+        brief : bool
+            Only what Kafka computes lag from, which takes a fraction of the time where records are
+            many: they are scanned for where share partitions stand.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.LAG`, one row per share partition; with ``by``
+            `sharelag.schemas.ROLLUP`. A lag that is not known is null, with a reason.
+
+        Raises
+        ------
+        InputError
+            There is no such group.
+        """
+        return self.ask("lag", group=group, by=by, brief=brief)
+
+    def reconcile(self, described: str | None = None, true: bool = False) -> Result:
+        """Return the lag in several ways, and why they differ.
+
+        Parameters
+        ----------
+        described : str, optional
+            What ``kafka-share-groups.sh --describe --offsets`` printed.
+        true : bool
+            Read the whole backlog of a running cluster, and count the records in it.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.RECONCILED`, one row per share partition.
+
+        Raises
+        ------
+        InputError
+            The backlog cannot be read there, or the text is not that of the command.
+        """
+        return self.ask("reconcile", described=described, true=true)
+
+    def explain(self, group: str | None = None) -> Result:
+        """Return why groups lag, the most severe cause first, as `sharelag.schemas.CAUSES`.
+
+        Its summaries have a sentence on each group, also on those without a cause.
+        """
+        return self.ask("explain", group=group)
+
+    def progress(self, group: str | None = None) -> Result:
+        """Return how old the lag is, how fast it drains and how long records are kept.
+
+        As `sharelag.schemas.PROGRESS`, one row per share partition.
+        """
+        return self.ask("progress", group=group)
+
+    def windows(self, group: str | None = None) -> Result:
+        """Return what coordinators hold, as `sharelag.schemas.WINDOWS` with names of topics.
+
+        With a log of requests also ``notes`` on who holds what.
+        """
+        return self.ask("windows", group=group)
+
+    def moments(self, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
+        """Return the windows of a group after each of its records, for going back in time.
+
+        Parameters
+        ----------
+        group : str
+        topic : str, optional
+            Only this one.
+        most : int
+            Moments; of more, as many that are evenly apart. Fewer where there would be more than
+            `sharelag.workbench.questions.windows.MOST_WINDOWS` windows.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.WINDOWS` with ``topic`` and ``as_of``.
+
+        Raises
+        ------
+        InputError
+            The group or the topic is not known, or ``most`` is not a number above 0.
+        """
+        return self.ask("moments", group=group, topic=topic, most=most)
+
+    def windows_at(self, keys: pa.Table, moments: list[int]) -> pa.Table:
+        """Return the windows of share partitions at moments; see `Reading.windows_at`."""
+        question = ("windows at", tuple(map(tuple, keys.to_pydict().values())), tuple(moments))
+        return self.keep(question, lambda: self.reading.windows_at(keys, moments))
+
+    def history(self, group: str | None = None, since: str | datetime | None = None) -> Result:
+        """Return what happened to share partitions, record by record.
+
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        since : str or datetime, optional
+            The first moment: a time, or a span before the end such as ``30m``.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.HISTORY`, the latest rows of it; ``to_spark()`` has all.
+        """
+        return self.ask("history", group=group, since=since)
+
+    def over_history(self, question: Hashable, each: Each, schema: pa.Schema) -> pa.Table:
+        """Run a function over whole histories, once per name; see `Reading.over_history`."""
+        return self.keep(
+            ("over history", question), lambda: self.reading.over_history(each, schema)
+        )
+
+    def diff(self, before: str | datetime) -> Result:
+        """Return what changed since a moment, or in the last time such as ``2h``.
+
+        As `sharelag.schemas.DIFF`, one row per share partition.
+        """
+        return self.ask("diff", before=before)
+
+    def timeline(
+        self,
+        group: str | None = None,
+        every: str | float | timedelta | None = None,
+        since: str | datetime | None = None,
+    ) -> Result:
+        """Return the lag of every share partition at regular moments.
+
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        every : timedelta, str or float, optional
+            ``"5min"``, or seconds; else a sixtieth of the span that rates are of, or of that since
+            ``since``, whichever is longer.
+        since : str or datetime, optional
+            The first moment; else as far back as `over`, and without ``every`` as rates look.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.TIMELINE`, one row per share partition and moment.
+        """
+        return self.ask("timeline", group=group, every=every, since=since)
+
+    def trends(self) -> pa.Table:
+        """Return the lag of each group at the moments of `timeline`: ``group_id as_of lag``."""
+        return trends(self)
+
+    def events(self, group: str | None = None, since: str | datetime | None = None) -> Result:
+        """Return resets, new leaders, archived records and members, as `sharelag.schemas.EVENTS`.
+
+        ``since`` is a time; without it, events go as far back as `over`.
+        """
+        return self.ask("events", group=group, since=since)
+
+    def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
+        """Return how unevenly load is spread.
+
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        by : {"partition", "topic", "member", "broker"}, optional
+            Only the spread over these.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.IMBALANCE`, one row per group and measure.
+        """
+        return self.ask("imbalance", group=group, by=by)
+
+    def skew(self) -> pa.Table:
+        """Return where the lag of each group concentrates, as `sharelag.metrics.skew.SKEW`."""
+        return self.ask("skew").table
+
+    def members(self, group: str | None = None) -> Result:
+        """Return who is in the groups and which partitions each member has.
+
+        As `sharelag.schemas.MEMBER_ROWS`.
+        """
+        return self.ask("members", group=group)
+
+    def group_states(self, group: str | None = None, states: Iterable[str] = ()) -> Result:
+        """Return state, epochs, members and lag of every group.
+
+        As `sharelag.schemas.GROUP_STATES`; ``states`` keeps those in one of some states,
+        such as ``["Empty"]``.
+        """
+        return self.ask("group_states", group=group, states=tuple(states))
+
+    def brokers(self, group: str | None = None) -> Result:
+        """Return which brokers lead the partitions of groups and keep their state.
+
+        As `sharelag.schemas.BROKERS`, one row per share partition.
+        """
+        return self.ask("brokers", group=group)
+
+    def health(self) -> Result:
+        """Return how the state topic does, as `sharelag.schemas.HEALTH`."""
+        return self.ask("health")
+
+    def snapshots(self) -> Result:
+        """Return the last snapshot of each share partition, and the updates that followed it.
+
+        As `sharelag.schemas.SNAPSHOTS`. A new coordinator begins with that snapshot; the drafts of
+        KIP-932 call it a checkpoint, and where it is the share checkpoint offset.
+        """
+        return self.ask("snapshots")
+
+    def designs(self, group: str | None = None) -> Result:
+        """Return what the history would cost in each design of share state, by group."""
+        return self.ask("designs", group=group)
+
+    def dead_letters(
+        self, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
+    ) -> Result:
+        """Return what was archived, and what of it is in the dead-letter queue (KIP-1191).
+
+        Parameters
+        ----------
+        group : str, optional
+            Else all groups; letters of other groups in the same queue are left out.
+        queue : str, pathlib.Path, DataFrame of Spark, pandas or polars, or Arrow table, optional
+            The topic that is the queue, Parquet files, or records with Spark's columns of Kafka
+            and ``headers``; else the topic that the group's setting names. No payload is shown.
+        statuses : tuple of str
+            Only rows of these; empty: all.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.LEDGER`, those rows first that need attention;
+            ``to_spark()`` has all.
+
+        Raises
+        ------
+        InputError
+            The group is not known, it has no queue, or the queue cannot be read.
+        """
+        return self.ask("dead_letters", group=group, queue=queue, statuses=statuses)
+
+    def redrive(
+        self, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
+    ) -> Result:
+        """Return how records that were given up could be sent again; nothing is sent.
+
+        Parameters
+        ----------
+        group, queue
+            As for `dead_letters`.
+        statuses : tuple of str
+            Of its column ``status``; empty: written, duplicate, missing and passed.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.REDRIVE`, one row per run of offsets.
+
+        Raises
+        ------
+        InputError
+            As for `dead_letters`, or a status does not exist.
+        """
+        return self.ask("redrive", group=group, queue=queue, statuses=statuses)
+
+    def settings(
+        self,
+        group: str | None = None,
+        given: Mapping[str, object] | None = None,
+        *,
+        kafka_version: str | None = None,
+    ) -> Result:
+        """Return the settings in force, where they come from, and what conflicts.
+
+        A group need not have any state: what a new group would have is shown. Values of groups that
+        Kafka accepts come with the command that sets them; it is not run.
+
+        Parameters
+        ----------
+        group : str, optional
+            Only this one.
+        given : mapping of name to value, optional
+            Values to check as if they were set, by Kafka's names.
+        kafka_version : str, optional
+            To judge by, such as ``4.3.1``; else that of the input, or where it is not known one
+            that its settings are of.
+
+        Returns
+        -------
+        Result
+            One row per setting of each group and of the brokers.
+
+        Raises
+        ------
+        InputError
+            ``kafka_version`` is not a version of Kafka.
+        """
+        return self.ask("settings", group=group, given=given, kafka_version=kafka_version)
+
+    def settings_drift(self, before: Opened, group: str | None = None) -> Result:
+        """Return the settings that are not as in an earlier capture, opened as ``before``."""
+        return self.ask("settings_drift", before=before, group=group)
+
+    def plan_reset(
+        self,
+        group: str,
+        to: resets.Target = None,
+        *,
+        shift_by: int | None = None,
+        topic: str | Sequence[str] = (),
+        local_offsets: str | Path | None = None,
+        simulate: bool = False,
+        members: int | None = None,
+        kafka_version: str | None = None,
+    ) -> Result:
+        """Plan a reset of a group's start offsets; nothing is written anywhere.
+
+        Parameters
+        ----------
+        group : str
+        to : "earliest", "latest", int, datetime or timedelta, optional
+            The start or the end of each log, one offset for all, or the first record that was
+            written at that time or later, or at most so long before.
+        shift_by : int
+            In place of ``to``: so many offsets forwards or, if negative, backwards, from the first
+            unfinished one.
+        topic : str or sequence of str
+            Only these, or with ``orders:0,2`` only these partitions. On a running cluster the group
+            need not have any state of them.
+        local_offsets : str or pathlib.Path, optional
+            What ``kafka-get-offsets.sh --time earliest-local`` printed: a file, to warn of reads
+            from remote storage.
+        simulate : bool
+            Also simulate how long the group would take, at today's rates.
+        members : int, optional
+            With how many; else as many as there are now.
+        kafka_version : str, optional
+            Of Kafka's command, such as ``4.3.1``; else that of the input, or where it is not known
+            one that its settings are of.
+
+        Raises
+        ------
+        InputError
+            ``to`` is something else, or not exactly one of the two is given; there is no such
+            topic or partition; a simulation has no members, or would take too long.
+        """
+        resets.require_target(to, shift_by)
+        require_version(kafka_version)
+        return self.ask(
+            "plan_reset", group=group, to=to, shift_by=shift_by, topics=_tuple(topic),
+            local_offsets=local_offsets, simulate=simulate, members=members,
+            kafka_version=kafka_version,
+        )  # fmt: skip
+
+    def plan_delete(
+        self,
+        group: str,
+        topics: str | Sequence[str] = (),
+        *,
+        simulate: bool = False,
+        members: int | None = None,
+        kafka_version: str | None = None,
+    ) -> Result:
+        """Plan a deletion of a group, or of its offsets of topics; nothing is written anywhere.
+
+        Parameters
+        ----------
+        group : str
+        topics : str or sequence of str
+            Only the offsets of these; without any the group is deleted.
+        simulate, members, kafka_version
+            As for `plan_reset`.
+
+        Returns
+        -------
+        Result
+            `sharelag.schemas.RESET_PLAN`: what members would find if they came back at once, by
+            ``share.auto.offset.reset`` of the group.
+
+        Raises
+        ------
+        InputError
+            The group has no state of a topic; a simulation has no members, or would take too long.
+        """
+        require_version(kafka_version)
+        return self.ask(
+            "plan_delete", group=group, topics=_tuple(topics), simulate=simulate, members=members,
+            kafka_version=kafka_version,
+        )  # fmt: skip
+
+    def strip(self, group: str | None = None, topic: str | None = None, **given: Any) -> Strip:
         """The windows of a group offset by offset, as a widget that goes back in time.
 
         It begins with the share partition that the first cause names, else with the most lag.
@@ -76,15 +474,13 @@ class Workbench(
         SetupError
             The widgets are not installed.
         """
-        try:
-            from sharelag_widgets import WindowStrip
-        except ImportError as error:
-            raise SetupError(NO_WIDGETS) from error
+        view = load_view("WindowStrip")
         group = self._largest() if group is None else group
         evidence = self.evidence(group)
-        given = {"limit": delivery_limit(evidence, group), "ends": evidence.lag} | given
+        given = {"limit": delivery_limit(evidence.settings, group), "ends": evidence.lag} | given
         moments = worst_first(self.moments(group, topic).table, evidence, group)
-        return WindowStrip.of(moments, **given)
+        shown: Strip = view.of(moments, **given)
+        return shown
 
     def _largest(self) -> str:
         """The group with the most lag that is known.
@@ -124,11 +520,11 @@ class Workbench(
             records of topics.
         """
         whole = self.is_gathered
-        evidence = self.evidence(group) if whole else self._state(group, "windows")
+        evidence = self.evidence(group) if whole else self.state_of(group, "windows")
         place = (group, topic, partition, offset)
         return peek(self.source, evidence.lag, evidence.windows, place, mask)
 
-    def dashboard(self, group: str | None = None, **given: Any) -> Now:
+    def dashboard(self, group: str | None = None, **given: Any) -> Dashboard:
         """How the groups are now, the worst first, and one of them in detail, as a dashboard.
 
         Parameters
@@ -143,11 +539,8 @@ class Workbench(
         SetupError
             The widgets are not installed.
         """
-        try:
-            from sharelag_widgets.dashboards import Now
-        except ImportError as error:
-            raise SetupError(NO_WIDGETS) from error
-        return Now(self, group, **given)
+        shown: Dashboard = load_view("Now")(self, group, **given)
+        return shown
 
     def broker_metrics(self, group: str | None = None, everything: bool = False) -> Result:
         """What brokers measure themselves, of the places that `sharelag.open` was given.
@@ -197,7 +590,7 @@ class Workbench(
         """
         groups = [group] if group is not None else sorted(self.choice.groups)
         topics = [topic] if topic is not None else sorted(self.choice.topics)
-        (table, unknown), at = self._ask(
+        (table, unknown), at = self.keep(
             ("rights", *groups, None, *topics, principal, None, *(super_users or ())),
             lambda: (
                 preflight.rights_of(self.source, groups, topics, principal, super_users),
@@ -236,3 +629,7 @@ def _moment_text(moment: Moment) -> str:
     if isinstance(moment, datetime):
         return iso(moment)
     return ",".join(f"{partition}:{offset}" for partition, offset in (moment or {}).items())
+
+
+def _tuple(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

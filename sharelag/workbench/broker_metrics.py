@@ -10,13 +10,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.engine.once import Once
+from sharelag.inputs import Input
+from sharelag.inputs.measured import read_metrics
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.in_flight import CLOSE, measured_arrow
-from sharelag.metrics.measured import about_share_groups, acknowledgement_words, letter_words
+from sharelag.metrics.measured import (
+    CLOSE,
+    about_share_groups,
+    acknowledgement_words,
+    letter_words,
+    measured_arrow,
+)
 from sharelag.model.versions import told
-from sharelag.reading.once import Once
-from sharelag.sources.inputs import Input
-from sharelag.sources.measured.read import read_metrics
 from sharelag.tables import views
 from sharelag.workbench.result import Result
 

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.engine import engines
 from sharelag.errors import AuthorizationError, TopicMissingError
+from sharelag.inputs import KafkaInput, RawInput
+from sharelag.inputs.files.captures import CaptureInfo, check_place, share_records, write_capture
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.metrics.age import requested_offsets
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model.versions import told
-from sharelag.sources.files.captures import CaptureInfo, check_place, share_records, write_capture
-from sharelag.sources.inputs import KafkaInput, RawInput
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import ClientConfig
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-from sharelag.workbench import engine
 
 _LOG = logging.getLogger(__name__)
 #: At how many moments of the recorded time the ends of topics are read.
@@ -82,7 +82,7 @@ def _extras(
     source: KafkaInput, records: Path, offsets: pa.Table, requested: datetime
 ) -> dict[str, pa.Table]:
     """What may be missing: who is not allowed to ask for it still gets a capture."""
-    with engine.reading(RawInput(str(records)), "local", history=False) as begun:
+    with engines.reading(RawInput(str(records)), "local", history=False) as begun:
         windows = begun.table("windows")
     lag = lag_arrow(windows, offsets)
     ids = sorted(set(pc.unique(windows.column("topic_id")).to_pylist()))

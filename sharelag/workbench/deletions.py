@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.durations import UNITS
+from sharelag.engine import Reading
 from sharelag.errors import InputError, unknown_topic
+from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.reset import kafkas_deletion
+from sharelag.metrics.reset import delete_command
 from sharelag.model.settings import in_force
-from sharelag.reading import Reading
 from sharelag.replay.moment import FIRST
-from sharelag.sources.inputs import Input
 from sharelag.tables.words import counted, shown_name
 from sharelag.whatif.after_reset import after_reset, drained
 from sharelag.whatif.scenario import Scenario
@@ -103,7 +103,7 @@ def deletion_answer(
         f"A deletion of {what} forgets the state of {counted(plan.num_rows, 'share partition')}. "
         f"Members that subscribe again begin where {begins} says."
     )
-    command = kafkas_deletion(group, topics, *address_of(source))
+    command = delete_command(group, topics, *address_of(source))
     notes = [
         f"Nothing was written. {gone}",
         said,

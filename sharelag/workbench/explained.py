@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -19,10 +19,10 @@ from sharelag.metrics.explain import Suspicion, suspected
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import rows_by_group
+from sharelag.tables.arrow import rows_by_group
+from sharelag.tables.gaps import REASONS
 from sharelag.tables.level import LEVELS
 from sharelag.tables.presentation import CauseSummary, GroupSummary
-from sharelag.tables.reasons import REASONS
 from sharelag.tables.words import counted, lag_sum, moment, shown_name, terminal
 from sharelag.workbench import forecasts
 
@@ -96,16 +96,8 @@ def _badness(group: dict[str, Any], causes: list[dict[str, Any]]) -> tuple[int, 
     return severity, -(group["lag"] or 0), str(group["group_id"])
 
 
-def explained(
-    evidence: Evidence, causes: Arrow, patience: timedelta | None = None
-) -> Iterator[str]:
-    """The same as lines for a terminal, with colours where standard output is one.
-
-    Parameters
-    ----------
-    evidence, causes, patience
-        As for `summarize_groups`.
-    """
+def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
+    """Yield the same as lines for a terminal, with colours where standard output is one."""
     out = io.StringIO()
     console = Console(
         file=out,
@@ -113,7 +105,7 @@ def explained(
         width=None if sys.stdout.isatty() else 120,
         highlight=False,
     )
-    for group in summarize_groups(evidence, causes, patience):
+    for group in summaries:
         console.print(Text.assemble((group.group, "bold"), f"  {group.state}"))
         for cause in group.causes:
             _print(console, cause)

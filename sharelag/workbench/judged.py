@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
+
+from sharelag.metrics.causes.declared import not_started
+from sharelag.metrics.causes.inputs import CauseInputs
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import Suspicion, explain, suspected
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS_OF, NEVER, NOBODY, PAUSED, STALLED
 from sharelag.model import iso
-from sharelag.schemas.arrow import rows_by_group
+from sharelag.tables.arrow import rows_by_group
+from sharelag.tables.gaps import judge_lags
 from sharelag.tables.level import outcome, rank, worst
 from sharelag.tables.words import counted
 from sharelag.workbench.forecasts import forecast
-from sharelag.workbench.unknown_lags import unknown_lags
 
 #: How a headline names what is about no group.
 CLUSTER = "the cluster"
@@ -37,6 +41,14 @@ _NO_FORECAST = {kind: DRAINS_OF[kind] for kind in (NOBODY, PAUSED)}
 _FINE = "No problems found."
 #: What Kafka counts as lag are markers or compacted offsets.
 _NOTHING_TO_READ = "nothing to read"
+
+
+def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
+    """Judge each group by its unknown lags, as `sharelag.tables.gaps.judge_lags` says it."""
+    facts = CauseInputs.of(evidence)
+    end = facts.lag("end_offset")
+    nothing_came = (end <= facts.lag("log_start_offset")) | ((facts.arrived == 0) & ~np.isnan(end))
+    return judge_lags(evidence.lag, not_started.find(facts).where, nothing_came)
 
 
 def judged_groups(

@@ -7,35 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sharelag.sources.files.archive import ArchiveInput
-from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput
-from sharelag.sources.recorded import folder_of, samples
+from sharelag.inputs import CaptureInput, KafkaInput, RawInput
+from sharelag.inputs.files.archive import ArchiveInput
+from sharelag.inputs.recorded import folder_of, samples
+from sharelag.metrics.causes import Cause, known_causes
 from sharelag.tables.words import shell_word
 
-#: By cause: what follows ``sharelag``; of other causes, what each record changed.
-_COMMANDS = {
-    "no_members": "members",
-    "unassigned": "members",
-    "members_idle": "members",
-    "hot_partition": "imbalance --by partition",
-    "slow_consumers": "simulate --compare --members {more}",
-    "burst": "progress",
-    "retention_near": "progress",
-    "records_deleted": "progress",
-    "redelivery_storm": "history --events",
-    "poison_records": "windows --picture",
-    "head_of_line": "windows --picture",
-    "window_full": "windows --picture",
-    "start_beyond_end": "plan-reset --to-latest",
-    "lock_expiry": "settings",
-    "letters_lost": "settings",
-    "open_transaction": "explain",
-    "markers": "reconcile",
-    "compaction_holes": "reconcile",
-}
 #: Of one record, which a running cluster can show.
 _OF_RECORD = ("head_of_line", "poison_records", "window_full")
-_OTHERS = "history --events"
 #: Commands that take ``--topic``.
 _OF_TOPIC = ("windows", "history", "progress", "reconcile", "explain", "plan-reset")
 
@@ -64,7 +43,8 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
         names = ["--"] if cause["group_id"].startswith("-") else []
         named = map(shell_word, (*names, cause["group_id"], place))
         return " ".join(["sharelag peek", source, *named])
-    words = _COMMANDS.get(cause["cause"], _OTHERS).format(more=(members or 1) + 2)
+    declared = {one.name: one.command for one in known_causes()}
+    words = declared.get(cause["cause"], Cause.command).format(more=(members or 1) + 2)
     parts = [words, source, f"--group {shell_word(cause['group_id'])}"]
     if cause["topic"] and words.split()[0] in _OF_TOPIC:
         partition = "" if cause["partition"] is None else f":{cause['partition']}"

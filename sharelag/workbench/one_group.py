@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.explain import explain
 from sharelag.model.settings import in_force
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import keys
+from sharelag.tables.arrow import keys
 
 _LIMIT = "share.delivery.count.limit"
 #: Of a share partition, without its group.
@@ -52,6 +51,8 @@ def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
     evidence : Evidence
     group : str
     """
+    from sharelag.metrics.explain import explain
+
     mine = of_group(evidence, group)
     named: dict[tuple[Any, Any], int] = {}
     for number, row in enumerate(explain(mine).to_pylist()):
@@ -73,9 +74,9 @@ def first_come(table: pa.Table, first: pa.Table) -> pa.Table:
     return ordered.drop_columns("_place")
 
 
-def delivery_limit(evidence: Evidence, group: str) -> int | None:
+def delivery_limit(settings: pa.Table, group: str) -> int | None:
     """How often a record of a group may be delivered, as far as it is known."""
-    if not evidence.settings.num_rows:
+    if not settings.num_rows:
         return None
-    limit = in_force(evidence.settings, group)[_LIMIT].value
+    limit = in_force(settings, group)[_LIMIT].value
     return limit if isinstance(limit, int) else None

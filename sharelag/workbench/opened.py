@@ -5,34 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.engine import OVER, Reading, engines
+from sharelag.engine.once import Once
+from sharelag.engine.values import Brief, Counted
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
+from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
-from sharelag.reading import OVER, Reading
-from sharelag.reading.once import Once
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
-from sharelag.sources.inputs import Input
 from sharelag.tables.gaps import of_rejected, of_repeated
-from sharelag.workbench import engine as engines
-from sharelag.workbench import investigate
-from sharelag.workbench.broker_metrics import BrokerMetrics, unknown_of, with_metrics
-from sharelag.workbench.gaps import of_evidence
+from sharelag.workbench.ask import Beside, Question, find_question
 from sharelag.workbench.one_group import of_group
-from sharelag.workbench.requests import Requests, with_requests
 from sharelag.workbench.result import Result
-from sharelag.workbench.spark_bar import spark_bar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sharelag.pipeline.frames import Frames
-    from sharelag.pipeline.reading import SparkReading
+    from sharelag.engine.spark.frames import Frames
+    from sharelag.engine.spark.reading import SparkReading
+    from sharelag.workbench.broker_metrics import BrokerMetrics
+    from sharelag.workbench.requests import Requests
 
 _T = TypeVar("_T")
+
+
+class Tables(NamedTuple):
+    """What a question is answered from: a workbench, and a reading that has the tables it needs."""
+
+    bench: Opened
+    read: Reading
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,6 +56,8 @@ class Opened:
     cache: bool = False
     requests: Requests | None = None
     metrics: BrokerMetrics | None = None
+    #: Whether only one question follows, so that no other answer can contradict it.
+    asks_once: bool = False
     _once: Once = field(default_factory=Once, init=False)
 
     # ---- another one -----------------------------------------------------------------------------
@@ -87,6 +94,89 @@ class Opened:
         """The same with these groups alone."""
         return replace(self, choice=replace(self.choice, groups=frozenset(groups)))
 
+    # ---- questions -------------------------------------------------------------------------------
+
+    def ask(self, name: str, **options: Any) -> Result:
+        """Answer a question by name, computing no table that it does not need.
+
+        Parameters
+        ----------
+        name : str
+            One of `sharelag.workbench.ask.QUESTIONS`.
+        **options
+            Those of the question. With ``group``, there must be such a group.
+
+        Raises
+        ------
+        InputError
+            There is no such group, or an option is wrong.
+        """
+        asked = find_question(name)
+
+        def answer() -> Result:
+            read = self._reading_for(asked, options)
+            named = () if self.asks_once else sorted(self.choice.groups)
+            for group in () if asked.any_group else (*named, options.get("group")):
+                if group is not None:
+                    self.require_group(read.table("lag"), group)
+            return asked.answer(Tables(self, read), **options)
+
+        key = (name, *options.items())
+        try:
+            hash(key)
+        except TypeError:  # a table or a mapping may change, or another take its place in memory
+            return self._run(f"reading {name}", answer)
+        return self._once(key, lambda: self._run(f"reading {name}", answer))
+
+    def _reading_for(self, asked: Question, options: dict[str, Any]) -> Reading:
+        """The reading; for a single question without the history if that needs none."""
+        if self.asks_once and not asked.needs_history(options):
+            keep = {"history": False} if self._is_here() else {}
+            return self._once("reading", lambda: self._read(**keep))
+        reading = self.reading
+        if not self.asks_once and asked.needs & {"lag", "windows", "brokers", "evidence"}:
+            reading.read_ahead()  # on Spark one pass finds what later questions need, too
+        return reading
+
+    def base(self, read: Reading, brief: Brief | None = None) -> Result:
+        """What an answer from a reading says of where it comes from, and of what is missing.
+
+        Parameters
+        ----------
+        read : Reading
+        brief : Brief, optional
+            Where share partitions stand, if their windows were not replayed.
+        """
+        rows = read.table("lag") if brief is None else brief.table
+        notes = () if len(rows) else self._without_records()
+        lacks = self._lacks() if brief is None else engines.lacks_of(read, brief)
+        base = self._told(read, brief or read.counted, lacks, notes)
+        at = read.now if brief is None else pc.max(rows.column("as_of")).as_py()
+        return replace(base, as_of=at)
+
+    def _told(
+        self,
+        read: Reading,
+        counted: Counted | Brief | Evidence,
+        lacks: tuple[str, ...],
+        notes: tuple[str, ...],
+    ) -> Result:
+        rejected = of_rejected(counted.rejected, self.choice.generation)
+        return Result(
+            "",
+            pa.table({}),
+            {},
+            None,
+            self.describe(),
+            engine=read.engine,
+            session=self._session,
+            notes=notes + of_repeated(counted.repeated),
+            rejected=counted.rejected,
+            repeated=counted.repeated,
+            unknown=tuple(dict.fromkeys((*rejected, *lacks))),
+            lacks=lacks,
+        )
+
     # ---- tables ----------------------------------------------------------------------------------
 
     @property
@@ -95,7 +185,7 @@ class Opened:
         return self._on_spark().frames
 
     def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
-        """Run a query over these tables; see `sharelag.pipeline.frames.Frames.sql`."""
+        """Run a query over these tables; see `sharelag.engine.spark.frames.Frames.sql`."""
         return self.frames.sql(query, args)
 
     def request_frame(self, name: str) -> DataFrame:
@@ -104,7 +194,7 @@ class Opened:
         Parameters
         ----------
         name : str
-            One of `sharelag.schemas.requests.REQUEST_TABLES`, or ``holds``, ``memberships``,
+            One of `sharelag.schemas.REQUEST_TABLES`, or ``holds``, ``memberships``,
             ``sessions`` or ``batching``.
 
         Raises
@@ -112,7 +202,7 @@ class Opened:
         InputError
             No log of requests was given, or it has no such table.
         """
-        from sharelag.pipeline.requests import request_frame
+        from sharelag.engine.spark.text_files import request_frame
 
         if self.requests is None:
             raise InputError("no log of requests was given: use sharelag.open(..., requests=LOG)")
@@ -140,18 +230,10 @@ class Opened:
             return None
         return replace(self, source=source, engine="local")
 
-    def lag_at_once(self) -> pa.Table:
-        """`LAG` as soon as it can be known, without waiting for all else or for Spark."""
-        here = None if "reading" in self._once else self.here()
-        if here is None:
-            return self.reading.table("lag")
-        with engines.reading(here.source, "local", self.as_of, self.choice, history=False) as begun:
-            return begun.table("lag")
-
     @property
     def groups(self) -> tuple[str, ...]:
         """The share groups that have any state, sorted."""
-        return tuple(sorted(pc.unique(self.evidence().lag.column("group_id")).to_pylist()))
+        return tuple(sorted(pc.unique(self.reading.table("lag").column("group_id")).to_pylist()))
 
     def evidence(self, group: str | None = None) -> Evidence:
         """Everything that was gathered, of one group or all.
@@ -164,7 +246,7 @@ class Opened:
         gathered = self._once("evidence", self._gather)
         if group is None:
             return gathered
-        self._require(gathered, group)
+        self.require_group(gathered.lag, group)
         return self._once(("evidence", group), lambda: of_group(gathered, group))
 
     def describe(self) -> str:
@@ -176,15 +258,18 @@ class Opened:
 
     # ---- behind it -------------------------------------------------------------------------------
 
-    def _read(self) -> Reading:
+    def _is_here(self) -> bool:
+        return engines.choose(self.engine, self.source) == "local"
+
+    def _read(self, **kept: bool) -> Reading:
         is_own = self.spark is not None or self.cache
-        if is_own and engines.choose(self.engine, self.source) == "spark":
+        if is_own and not self._is_here():
             return self._spark_reading()
-        return engines.read(self.source, self.engine, self.as_of, self.choice, self.over)
+        return engines.read(self.source, self.engine, self.as_of, self.choice, self.over, **kept)
 
     def _on_spark(self) -> SparkReading:
         """The reading if it is on Spark, else another one that is."""
-        from sharelag.pipeline.reading import SparkReading
+        from sharelag.engine.spark.reading import SparkReading
 
         reading = self.reading
         return (
@@ -194,17 +279,14 @@ class Opened:
         )
 
     def _spark_reading(self) -> SparkReading:
-        from sharelag.pipeline.reading import SparkReading
+        from sharelag.engine.spark.reading import SparkReading
 
         return SparkReading(self.source, self.as_of, self.choice, self.over, self.spark, self.cache)
 
     def _session(self) -> SparkSession:
         return self._on_spark().spark
 
-    def _rejected(self) -> tuple[str, ...]:
-        return of_rejected(self.reading.counted.rejected, self.choice.generation)
-
-    def _frame(
+    def frame_of(
         self, made: Callable[[SparkReading], DataFrame], left_out: int
     ) -> Callable[[], DataFrame] | None:
         """The DataFrame of a result; None where its table did not come from Spark."""
@@ -212,11 +294,14 @@ class Opened:
         return None if is_whole else lambda: made(self._on_spark())
 
     def _gather(self) -> Evidence:
+        from sharelag.workbench.broker_metrics import with_metrics
+        from sharelag.workbench.requests import with_requests
+
         evidence = with_requests(
             self._run("reading share groups", lambda: self.reading.evidence), self.requests
         )
-        for group in sorted(self.choice.groups):
-            self._require(evidence, group)
+        for group in () if self.asks_once else sorted(self.choice.groups):
+            self.require_group(evidence.lag, group)
         return with_metrics(evidence, self.metrics, self.source)
 
     if not TYPE_CHECKING:  # else every name would be known
@@ -227,7 +312,7 @@ class Opened:
                 said = f"a Workbench has no attribute {name!r}: answers do, as bench.lag().{name}"
             raise AttributeError(said)
 
-    def _state(self, group: str, *names: str) -> Evidence:
+    def state_of(self, group: str, *names: str) -> Evidence:
         """The lag of a group and some more of its tables, without reading others."""
         reading = self.reading
         tables = self._run(
@@ -237,13 +322,14 @@ class Opened:
             reading.now, rejected=reading.counted.rejected, engine=reading.engine, lag_only=True,
             **tables,
         )  # fmt: skip
-        self._require(found, group)
+        self.require_group(found.lag, group)
         return of_group(found, group)
 
-    def _require(self, evidence: Evidence, group: str | None) -> None:
+    def require_group(self, lag: pa.Table, group: str | None) -> None:
+        """Raise `InputError` if the lag has no row of a group."""
         if group is not None and not isinstance(group, str):
             raise InputError(f"share groups have names: give a text, not {group!r}")
-        there = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
+        there = sorted(pc.unique(lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
             if not there and (why := self._without_records()):
                 raise InputError(*why)
@@ -266,45 +352,86 @@ class Opened:
         is_part = self.choice.groups or self.choice.topics
         return engines.group_names(self.source, self.choice.generation) if is_part else []
 
-    def _base_of_state(self, table: pa.Table) -> Result:
-        """What results say that rest on the state topic alone, not on all that was gathered."""
+    def base_of_state(self, read: Reading, table: pa.Table) -> Result:
+        """What an answer says that rests on the state topic alone, not on end offsets."""
         notes = () if len(table) else self._without_records()
-        return replace(self._base(gathered=False), notes=notes)
+        return self._told(read, read.counted, engines.rejects_of(read), notes)
 
-    def _base(self, gathered: bool = True) -> Result:
-        """What all results say of where they come from."""
-        base = Result(
-            "",
-            pa.table({}),
-            {},
-            None,
-            self.describe(),
-            engine=self.reading.engine,
-            session=self._session,
-        )
-        return self._base_of(self.evidence(), base) if gathered else base
-
-    def _base_of(self, evidence: Evidence, base: Result | None = None) -> Result:
-        """What all results say that rest on this evidence."""
-        base = self._base(gathered=False) if base is None else base
-        notes = () if len(evidence.lag) else self._without_records()
-        notes += of_repeated(evidence.repeated)
-        base = replace(base, as_of=evidence.as_of, engine=evidence.engine, notes=notes)
+    def base_of(self, evidence: Evidence) -> Result:
+        """What an answer says that rests on this evidence."""
+        notes, log = () if len(evidence.lag) else self._without_records(), self.requests
         if evidence.lag_only:
-            return replace(base, unknown=of_rejected(evidence.rejected, self.choice.generation))
-        unknown = of_evidence(evidence, self.as_of is not None, self.choice.generation)
-        return replace(base, unknown=unknown + unknown_of(evidence.measured, self.metrics))
+            lacks = engines.rejects_of(self.reading)
+            return replace(self._told(self.reading, evidence, lacks, notes), as_of=evidence.as_of)
+        from sharelag.workbench.broker_metrics import unknown_of
 
-    def _step(self) -> timedelta:
-        return investigate.step_of(self.evidence().progress, self.over)
+        lacks = self._lacks()
+        base = self._told(self.reading, evidence, lacks, notes)
+        said, unknown = base.notes, evidence.unknown(self.as_of is not None, self.choice.generation)
+        if log is not None:
+            said, lacks = said + log.words(evidence.as_of), lacks + log.lacks
+        if self.metrics is not None:
+            said += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
+        unknown += (*unknown_of(evidence.measured, self.metrics), *lacks)
+        return replace(
+            base,
+            as_of=evidence.as_of,
+            notes=said,
+            unknown=tuple(dict.fromkeys(unknown)),
+            lacks=lacks,
+        )
 
-    def _ask(self, question: Any, work: Callable[[], _T]) -> _T:
+    def _lacks(self) -> tuple[str, ...]:
+        """What all answers of the reading lack, worked out once."""
+        return self._once("lacks", lambda: engines.lacks_of(self.reading))
+
+    def base_of_evidence(self, group: str | None = None) -> Result:
+        """What an answer says that rests on all that was gathered, of one group or all."""
+        return self.base_of(self.evidence(group))
+
+    def beside(self, read: Reading, lag: pa.Table) -> Beside:
+        """Rows of `LAG` beside what a broker's log of requests and its metrics say about them."""
+        from sharelag.metrics.measured import add_measured
+        from sharelag.workbench.broker_metrics import measure_beside, unknown_of
+
+        told = self.held_beside(read, lag, lag)
+        if self.metrics is None:
+            return told
+        measured = measure_beside(lag, self.metrics, read.now, self.source)
+        return Beside(
+            add_measured(told.table, measured),
+            (*told.notes, *self.metrics.words(set(lag.column("group_id").to_pylist()))),
+            (*told.unknown, *unknown_of(measured, self.metrics)),
+            told.lacks,
+        )
+
+    def held_beside(
+        self, read: Reading, lag: pa.Table, rows: pa.Table, runs: bool = False
+    ) -> Beside:
+        """Rows of share partitions beside who holds offsets of them, by a log of requests.
+
+        With ``runs``, also the acquired runs themselves, as ``held``, for pictures.
+        """
+        if self.requests is None:
+            return Beside(rows)
+        from sharelag.metrics.holders import add_holders, with_held_runs
+
+        holders = self.requests.holders(lag, read.table("windows"), read.now)
+        rows = add_holders(rows, holders)
+        if runs:
+            rows = with_held_runs(rows, holders)
+        return Beside(rows, self.requests.words(read.now), (), self.requests.lacks)
+
+    def keep(self, question: Any, work: Callable[[], _T]) -> _T:
+        """Work something out once; a question begins with the words that a progress bar shows."""
         words = question if isinstance(question, str) else question[0]
         return self._once(question, lambda: self._run(f"reading {words}", work))
 
     def _run(self, words: str, work: Callable[[], _T]) -> _T:
-        if engines.choose(self.engine, self.source) != "spark":
+        if self._is_here():
             return work()
+        from sharelag.workbench.spark_bar import spark_bar
+
         with spark_bar(words, self.bars):
             return work()
 

@@ -8,26 +8,26 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sharelag.engine import OVER
+from sharelag.engine.engines import ENGINES
 from sharelag.errors import InputError
-from sharelag.reading import OVER
+from sharelag.inputs import CaptureInput, Input
+from sharelag.inputs.files.request_log import RequestLog
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.open import TIMEOUT, open_input
+from sharelag.inputs.recorded import DEMO, folder_of, samples
 from sharelag.replay.moment import Choice, Moment, parse_moment, with_zone
-from sharelag.sources.files.request_log import RequestLog
-from sharelag.sources.inputs import CaptureInput, Input
-from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.open import TIMEOUT, open_input
-from sharelag.sources.recorded import DEMO, folder_of, samples
 from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.broker_metrics import metrics_of
-from sharelag.workbench.engine import ENGINES
 from sharelag.workbench.requests import Requests
 from sharelag.workbench.spans import span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sharelag.sources.spark.ends import Ends
-    from sharelag.sources.spark.tabular import Tabular
+    from sharelag.inputs.spark.ends import Ends
+    from sharelag.inputs.spark.frames import Tabular
 
 
 def open_workbench(
@@ -93,6 +93,8 @@ def open_workbench(
         records.
     spark : pyspark.sql.SparkSession, optional
         Else the active one, or one that is made for this machine.
+    cache : bool
+        Whether Spark keeps the raw records, compressed, while the workbench is open.
     over : str or timedelta
         The span before the moment that rates are of, such as ``2h``.
     patience : str or timedelta, optional

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka.records import TopicRecord, record_at
 from sharelag.model import DeliveryState, iso
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka.record import TopicRecord, record_at
 from sharelag.tables.words import counted, terminal
 from sharelag.workbench import json_text
 

@@ -8,25 +8,23 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.engine.once import Once
 from sharelag.errors import InputError
-from sharelag.metrics.batching import batching
+from sharelag.inputs.files.request_log import LineCounts, RequestLog, lacking_requests
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.holders import holders_arrow, with_holders
-from sharelag.metrics.memberships import memberships
-from sharelag.metrics.request_checks import (
+from sharelag.metrics.holders import add_holders, holders_arrow
+from sharelag.metrics.requests import (
+    batching,
     check_requests,
     leader_epochs_of_records,
+    memberships,
     partial_deletes_of_records,
+    request_errors,
+    sessions,
 )
-from sharelag.metrics.request_errors import request_errors
-from sharelag.metrics.sessions import sessions
 from sharelag.model import iso
-from sharelag.reading.once import Once
 from sharelag.replay.holds import held_at, holds_of
-from sharelag.schemas import Arrow
-from sharelag.schemas.requests import HOLDERS, REQUEST_TABLES
-from sharelag.sources.files.request_log import RequestLog
-from sharelag.sources.files.unread_lines import LineCounts, lacking_requests
+from sharelag.schemas import HOLDERS, REQUEST_TABLES, Arrow
 from sharelag.tables.words import counted
 from sharelag.wire.requests.times import BESIDE, OWN, TAKEN
 
@@ -87,11 +85,11 @@ class Requests:
 
     @property
     def holds(self) -> pa.Table:
-        """Return `sharelag.schemas.requests.HOLDS`."""
+        """Return `sharelag.schemas.HOLDS`."""
         return self._once("holds", lambda: holds_of(self.log.tables))
 
     def findings(self, history: Arrow | None = None) -> pa.Table:
-        """Return `sharelag.schemas.requests.REQUEST_FINDINGS`, by time."""
+        """Return `sharelag.schemas.REQUEST_FINDINGS`, by time."""
         self._require_some()
         found = [check_requests(self.log.tables, history)]
         if history is not None:
@@ -104,7 +102,7 @@ class Requests:
         return firsts.cast(both.schema).sort_by([("timestamp", "ascending")])
 
     def holders(self, lag: Arrow, windows: Arrow, as_of: datetime) -> pa.Table:
-        """Return `sharelag.schemas.requests.HOLDERS`; no rows where the log lacks the moment."""
+        """Return `sharelag.schemas.HOLDERS`; no rows where the log lacks the moment."""
         self._require_some()
         at = _micros(as_of)
         if not self._is_covered(at):
@@ -128,6 +126,11 @@ class Requests:
     def _require_some(self) -> None:
         """Refuse to say anything of a cluster by a log of which nothing could be read."""
         _ = self.lacks
+
+    def words(self, as_of: datetime) -> tuple[str]:
+        """Return from when to when the log goes, and whether that includes a moment."""
+        lacks = "" if self.covers(as_of) else "; who holds what at the moment above is not known"
+        return (f"{self.span()}{lacks}",)
 
     def span(self) -> str:
         """Return from when to when the log goes, in words."""
@@ -169,7 +172,7 @@ def with_requests(evidence: Evidence, requests: Requests | None) -> Evidence:
     if requests is None:
         return evidence
     holders = requests.holders(evidence.lag, evidence.windows, evidence.as_of)
-    return replace(evidence, holders=holders, lag=with_holders(evidence.lag, holders))
+    return replace(evidence, holders=holders, lag=add_holders(evidence.lag, holders))
 
 
 def _micros(at: datetime) -> int:

@@ -13,20 +13,20 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.durations import typed
+from sharelag.engine import Reading
 from sharelag.errors import InputError, listed, unknown_topic
+from sharelag.inputs import Input, KafkaInput
+from sharelag.inputs.files.printed import read_printed_offsets
+from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import lag_arrow
-from sharelag.metrics.reset import kafkas_commands, plan_reset
-from sharelag.metrics.settings_in_force import judged_as
+from sharelag.metrics.reset import plan_reset, reset_commands
+from sharelag.metrics.settings import choose_basis
 from sharelag.model.kafka_commands import refusal
 from sharelag.model.versions import given_or_told
-from sharelag.reading import Reading
 from sharelag.replay.moment import FIRST, Choice, parse_topics
-from sharelag.schemas.arrow import as_table, keys
-from sharelag.sources.files.printed_offsets import read_printed_offsets
-from sharelag.sources.inputs import Input, KafkaInput
-from sharelag.sources.kafka.config import ClientConfig
 from sharelag.tables import gaps, views
+from sharelag.tables.arrow import as_table, keys
 from sharelag.tables.words import counted, shown_name
 from sharelag.workbench.result import Result
 
@@ -156,7 +156,7 @@ def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence
 
 
 def _topic_ids(config: ClientConfig) -> dict[str, str]:
-    from sharelag.sources.kafka.topics import topic_ids
+    from sharelag.inputs.kafka.topics import topic_ids
 
     return topic_ids(config)
 
@@ -175,7 +175,7 @@ def reset_answer(
     """What a reset would do, and how Kafka's own command does it."""
     if isinstance(to, timedelta):
         to = _before(evidence.as_of, to)
-    commands = kafkas_commands(group, topics, to, *address_of(source), plan)
+    commands = reset_commands(group, topics, to, *address_of(source), plan)
     notes = [
         "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
         simulated,
@@ -196,7 +196,7 @@ def commands_in_words(
     """
     version, whose = given_or_told(kafka_version, source.kafka_version)
     settings = source.settings([], []) if version is None else schemas.SETTINGS.empty_table()
-    judged = judged_as(settings, version, whose=whose)
+    judged = choose_basis(settings, version, whose=whose)
     if why := refusal(commands[-1], judged.version):
         whose = f"{judged}{',' if judged.why else ''}"
         return [f"kafka-share-groups.sh of Kafka {whose} refuses the command: {why}."]

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from sharelag.errors import InputError, SetupError, unknown_column, unknown_name
+from sharelag.errors import InputError, unknown_column, unknown_name
 from sharelag.tables import render
 from sharelag.tables.presentation import GroupSummary, Presentation
 from sharelag.tables.words import moment
+from sharelag.workbench.views import View, load_view
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-    from sharelag_widgets import PlotView
-
-#: What to do where nothing can be shown that lives in a page.
-NO_WIDGETS = "the widgets are not installed here: pip install 'sharelag[notebook]'"
 #: The engine of what no cluster did.
 SIMULATED = "what-if"
 #: Makes a figure in a theme.
@@ -31,6 +28,35 @@ Draw = Callable[[Any], Any]
 def drawing(figure: Callable[..., Any], records: Callable[..., Any], *about: Any) -> Draw:
     """Return a function that draws the chart in a theme."""
     return lambda theme: figure(records(*about), theme)
+
+
+def chart(name: str, *about: Any, **looks: Any) -> Draw:
+    """Return a function that draws a chart of `sharelag.charts` in a theme.
+
+    Nothing is imported or read before it is drawn.
+
+    Parameters
+    ----------
+    name : str
+        Of ``NAME_records`` and ``NAME_figure``.
+    *about
+        What the records are of: tables, or functions that read them.
+    **looks
+        What the figure takes beside them, or functions that read it.
+    """
+
+    def draw(theme: str) -> Any:
+        from sharelag import charts
+
+        records = getattr(charts, f"{name}_records")(*map(_read, about))
+        beside = {key: _read(one) for key, one in looks.items()}
+        return getattr(charts, f"{name}_figure")(records, theme, **beside)
+
+    return draw
+
+
+def _read(given: Any) -> Any:
+    return given() if callable(given) else given
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +78,12 @@ class Result:
         Where the records come from.
     unknown
         What is not known, and why: sentences.
+    lacks
+        Those of ``unknown`` that make it a part of the answer: commands end with 3.
     notes
         What else to know: sentences.
+    rejected, repeated
+        Records that could not be decoded, and that repeat another one; both are left out.
     order
         The column whose largest values are shown when not all rows are.
     summaries
@@ -61,7 +91,7 @@ class Result:
     charts
         What `figure` can draw, by name.
     means
-        What columns mean, where that is other than in `sharelag.tables.columns`.
+        What columns mean, where that is other than in `sharelag.tables.declared`.
     frame
         Makes the DataFrame of all rows, where ``table`` may have some of them only.
     session
@@ -75,7 +105,10 @@ class Result:
     source: str
     engine: str = "local"
     unknown: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    rejected: int = 0
+    repeated: int = 0
     order: str = ""
     summaries: tuple[GroupSummary, ...] = ()
     charts: Mapping[str, Draw] = field(default_factory=dict)
@@ -129,7 +162,7 @@ class Result:
                 said = f"a Result has no attribute {name!r}: it is a column, result[{name!r}]"
             raise AttributeError(said)
 
-    def plot(self, kind: str | None = None, **given: Any) -> PlotView:
+    def plot(self, kind: str | None = None, **given: Any) -> View:
         """Draw it in the colours of the page, light or dark, and as wide as the page is.
 
         Parameters
@@ -146,11 +179,8 @@ class Result:
         SetupError
             The widgets are not installed.
         """
-        try:
-            from sharelag_widgets import PlotView
-        except ImportError as error:
-            raise SetupError(NO_WIDGETS) from error
-        return PlotView.of(self, kind, **given)
+        shown: View = load_view("PlotView").of(self, kind, **given)
+        return shown
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """All rows as a Spark DataFrame, those of a long history too.
@@ -162,12 +192,12 @@ class Result:
         """
         if self.frame is not None:
             return self.frame()
-        from sharelag.pipeline.collecting import frame_of
+        from sharelag.engine.spark.collecting import frame_of
 
         return frame_of(spark or self._session(), self.table)
 
     def _session(self) -> SparkSession:
-        from sharelag.sources.spark import session
+        from sharelag.inputs.spark import session
 
         return session() if self.session is None else self.session()
 

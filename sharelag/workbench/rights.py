@@ -10,19 +10,25 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.engine import engines
 from sharelag.errors import AuthorizationError, ClusterError, InputError, TopicMissingError
-from sharelag.metrics.acl_lines import SOMEBODY
-from sharelag.metrics.acls import allowed_all, judged, repairs
-from sharelag.metrics.rights import failing, failing_of_ours, rights, wanted
+from sharelag.inputs import Input, KafkaInput
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.rights import Authorizer, ask_rights, authorizer, principal_of
+from sharelag.metrics.rights import (
+    SOMEBODY,
+    allow_all,
+    failing,
+    failing_of_ours,
+    judge_rights,
+    list_needs,
+    repairs,
+    rights,
+)
 from sharelag.model.rights import CLUSTER, Right
 from sharelag.replay.moment import Choice
-from sharelag.sources.inputs import Input, KafkaInput
-from sharelag.sources.kafka.acls import Authorizer, authorizer
-from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.kafka.rights import ask_rights, principal_of
 from sharelag.tables import views
 from sharelag.tables.gaps import of_hidden
-from sharelag.workbench import engine as engines
 from sharelag.workbench.result import Result
 
 _LOG = logging.getLogger(__name__)
@@ -90,7 +96,7 @@ def rights_of(
             raise InputError(f"invalid principal {one!r}: give its type and name, User:alice")
     names, unknown = _names(source, sorted(set(groups)), sorted(set(topics)))
     config = source.config
-    every = [right for right, _ in wanted(*names)]
+    every = [right for right, _ in list_needs(*names)]
     whose = principal or principal_of(config)
     if principal in (None, principal_of(config)):  # brokers know best what we may do
         asked = ask_rights(config, *names)
@@ -99,7 +105,7 @@ def rights_of(
         found = authorizer(config)
         rules = None if found is None else found.rules
         if found is None:
-            asked = allowed_all(every)
+            asked = allow_all(every)
         else:
             asked, not_known = _by_rules(found, every, principal, super_users)
             unknown += not_known
@@ -121,7 +127,7 @@ def _by_rules(
         is_super = None if found.may_have_super_users else False
     is_listed = found.is_kafkas or found.rules.num_rows > 0
     may_be_open = found.may_be_open or not is_listed
-    asked = judged(found.rules, every, principal, is_super, may_be_open)
+    asked = judge_rights(found.rules, every, principal, is_super, may_be_open)
     if is_super:
         return asked, ()
     if not is_listed:
@@ -185,7 +191,8 @@ def _names(
         return (groups, topics), ()
     choice = Choice(groups=frozenset(groups))
     try:
-        lag = engines.brief(source, "local", None, choice).table
+        with engines.reading(source, "local", None, choice, history=False) as begun:
+            lag = begun.brief.table
     except (AuthorizationError, TopicMissingError):
         return (groups, topics), (_NO_NAMES,)
     seen = pc.unique(lag.column("topic")).drop_null().to_pylist()

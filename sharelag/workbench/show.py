@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
-from sharelag.schemas.arrow import flat, without_timestamps
+from sharelag.tables.arrow import flat, without_timestamps
 from sharelag.wire.decode import Decoded
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from sharelag.wire.formatter import kafka_json, kafka_texts, reject_json, reject_texts
@@ -45,6 +45,7 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
             {"group_id": key.group_id, "topic": row.get("topic"), "topic_id": key.topic_id}
             | {"partition": key.partition, **raw, "batches": batches, **derived, "runs": runs}
             | {"notes": row.get("notes") or []}
+            | ({"held": row["held"]} if "held" in row else {})
         )
     return rows
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from threading import Event, Thread, current_thread, main_thread
 from typing import Any, Self
 
-from sharelag.sources.spark.notice import in_notebook
-from sharelag.sources.spark.progress import Tasks
+from sharelag.inputs.spark.notice import in_notebook
+from sharelag.inputs.spark.progress import Tasks
 
 _EVERY = 0.2  # seconds between two looks
 

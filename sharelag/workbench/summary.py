@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sharelag import charts
 from sharelag.errors import InputError
 from sharelag.metrics.evidence import Evidence
 from sharelag.tables.displayable import Displayable
 from sharelag.whatif.compare import Comparison
-from sharelag.workbench import charts
 from sharelag.workbench.result import SIMULATED, Result
 
 #: Measures whose chart is worth having.

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sharelag.workbench import charts
-from sharelag.workbench.charts import palette
+from sharelag import charts
+from sharelag.charts import palette
 from tests.support.browser.offline import OfflinePage
 from tests.support.charts import (
     ARABIC,

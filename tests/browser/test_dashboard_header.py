@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from sharelag_widgets.dashboards.header import Header
+from sharelag_widgets.dashboards.pieces import Header
 from tests.support.browser.desk import ROOT, Desk, axe_violations
 from tests.support.widgets.samples import HOSTILE
 

@@ -13,9 +13,9 @@ from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, Lab
 CELLS = [
     """import ipywidgets, pyarrow as pa
 from sharelag_widgets import LagTable
-from sharelag_widgets.dashboards.header import Header
-from sharelag_widgets.dashboards.sheet import Sheet
-from sharelag_widgets.dashboards.verdict import Verdict
+from sharelag_widgets.dashboards.pieces import Header
+from sharelag_widgets.dashboards.pieces import Sheet
+from sharelag_widgets.dashboards.pieces import Verdict
 def rows(lag):
     return pa.table({"group_id": ["billing"], "topic": ["orders"], "topic_id": ["A" * 22],
                      "partition": [0], "lag": [lag]})

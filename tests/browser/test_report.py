@@ -21,9 +21,8 @@ from playwright.sync_api import Browser, Page
 from sharelag.reports import blocks, cells, report
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
 from sharelag.reports.figures import draw
-from sharelag.reports.ledger import write_index
-from sharelag.reports.mail import mail
-from sharelag.reports.page import page
+from sharelag.reports.page import mail, page
+from sharelag.reports.store import write_index
 from sharelag.version import __version__
 from tests.support.browser.chromium import open_page
 from tests.support.browser.desk import ROOT, axe_violations

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser
 
+from sharelag.charts.palette import KINDS as LOOKS
+from sharelag.charts.palette import LAST, Theme
 from sharelag.model import DeliveryState
-from sharelag.workbench.charts.palette import KINDS as LOOKS
-from sharelag.workbench.charts.palette import LAST, Theme
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
 from tests.support.browser.desk import Desk

@@ -12,8 +12,7 @@ import pyarrow as pa
 from playwright.sync_api import Browser, expect
 
 import sharelag
-from sharelag import schemas
-from sharelag.workbench import charts
+from sharelag import charts, schemas
 from sharelag_widgets import LagTable, PlotView, Selection
 from tests.support.browser.desk import Desk, axe_violations
 from tests.support.widgets.samples import BEGIN, HOSTILE, TOPIC_ID, lag

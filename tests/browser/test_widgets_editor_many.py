@@ -135,7 +135,7 @@ def test_partitions_without_a_measure(browser: Browser, tmp_path: Path) -> None:
 CELLS = [
     """import time
 from sharelag_widgets import AssignmentEditor, Difference
-from sharelag.whatif.edited import what_if
+from sharelag.whatif.fixed import what_if
 from sharelag.whatif.scenario import Member, Producer, Scenario, Service, Settings, Topic
 members = tuple(Member(name, service=Service(2.0)) for name in ("a", "b"))
 scenario = Scenario((Topic("orders", 3),), members, (Producer("orders", 450.0, weights=(0.9, 0.05, 0.05)),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ from playwright.sync_api import Browser, Page
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, WindowStrip
 from tests.support.browser.desk import ROOT, Desk, axe_violations
-from tests.support.widgets.samples import HOSTILE, lag, moving, window, windows
+from tests.support.widgets.samples import HOSTILE, lag, window, windows
 
 NAMES = ["strip", "grid", "table", "chart"]
-PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}
+DARK = "background: #111; color: #eee"
 CONTRAST = (ROOT / "widgets/tests/contrast.js").read_text("utf-8")
 
 
@@ -29,9 +30,20 @@ def everything(name: str = "payments") -> list[Any]:
     ]
 
 
-def ready(desk: Desk) -> None:
+def ready(browser: Browser, folder: Path, name: str = "payments", **settings: Any) -> Desk:
+    """One view of each kind in a page, drawn."""
+    desk = Desk(browser, folder, *everything(name), **settings)
     desk.page.locator(".sl-chart[data-drawn]").wait_for()
     desk.settle()
+    return desk
+
+
+@pytest.fixture(scope="module")
+def light(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A light page for all that begins there; each test leaves it light."""
+    desk = ready(browser, tmp_path_factory.mktemp("light"))
+    yield desk
+    desk.page.close()
 
 
 def themes(page: Page) -> list[str]:
@@ -41,74 +53,88 @@ def themes(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("theme", PAPERS)
-def test_axe_finds_nothing_and_text_has_contrast(
-    theme: str, browser: Browser, tmp_path: Path
-) -> None:
-    desk = Desk(browser, tmp_path, *everything(), paper=PAPERS[theme])
-    ready(desk)
-    for button in desk.page.get_by_role("button", name="Show as table").all():
+SWATCHES = """[...document.querySelectorAll('.sl-strip .sl-swatch')]
+    .map(one => [one.dataset.fill, one.dataset.pattern, one.toDataURL()])"""
+
+
+def test_what_a_screen_reader_gets(light: Desk) -> None:
+    strip, grid, table, chart = (
+        light.root(number).aria_snapshot().replace("\u202f", " ") for number in range(4)
+    )
+    assert 'slider "Offsets"' in strip
+    assert 'heading "payments"' in strip
+    assert "SPSO 100, SPEO 120, log end 1 120" in strip
+    assert 'list "Offsets by state"' in strip
+    assert 'slider "Share partitions"' in grid
+    assert "400 share partitions" in grid
+    assert 'grid "Lag"' in table
+    assert 'columnheader "Lag' in table
+    assert 'group "Lag over time: 3 points"' in chart
+
+
+def test_axe_finds_nothing_and_text_has_contrast(light: Desk) -> None:
+    for button in light.page.get_by_role("button", name="Show as table").all():
         button.click()
-    for keys in desk.page.locator("summary").all():
+    for keys in light.page.locator("summary").all():
         keys.click()
-    desk.settle()
-    assert themes(desk.page) == [theme] * 4
-    assert axe_violations(desk.page) == []
-    ratios = desk.page.evaluate(CONTRAST)
+    light.settle()
+    assert themes(light.page) == ["light"] * 4
+    assert axe_violations(light.page) == []
+    ratios = light.page.evaluate(CONTRAST)
     assert len(ratios) > 100
     assert [one for one in ratios if one[0] < 4.5] == []
-    desk.assert_quiet()
+    light.assert_quiet()
 
 
-def test_the_theme_follows_while_the_page_is_open(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, *everything())
-    ready(desk)
-    fills = "[...document.querySelectorAll('.sl-strip .sl-swatch')].map(one => one.dataset.fill)"
-    before = desk.page.evaluate(fills)
-    desk.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-    desk.page.wait_for_function(
+def test_the_theme_follows_while_the_page_is_open(light: Desk) -> None:
+    page, before = light.page, light.page.evaluate(SWATCHES)
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    page.wait_for_function(
         "[...document.querySelectorAll('.sl')].every(view => view.dataset.theme === 'dark')"
     )
-    desk.settle()
-    assert desk.page.evaluate(fills) != before
-    desk.page.wait_for_function(
+    light.settle()
+    page.wait_for_function(
         "document.querySelector('.gtitle, .xtick text').style.fill.replaceAll(' ', '') === 'rgb(230,233,239)'"
     )
-    assert [one for one in desk.page.evaluate(CONTRAST) if one[0] < 4.5] == []
-    desk.page.evaluate("document.body.dataset.jpThemeName = 'JupyterLab Dark High Contrast'")
-    desk.page.wait_for_function("document.querySelector('.sl').dataset.contrast === 'more'")
-    ratios = desk.page.evaluate(CONTRAST)
-    assert [one for one in ratios if one[0] < 7] == []
-    desk.page.evaluate("document.body.dataset.jpThemeLight = 'true'")
-    desk.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
-    desk.assert_quiet()
+    after = page.evaluate(SWATCHES)
+    for drawn in (before, after):  # no two states look the same
+        assert [len(set(part)) for part in zip(*drawn, strict=True)] == [len(before)] * 3
+    assert after != before
+    assert axe_violations(page) == []
+    assert [one for one in page.evaluate(CONTRAST) if one[0] < 4.5] == []
+    page.evaluate("document.body.dataset.jpThemeName = 'JupyterLab Dark High Contrast'")
+    page.wait_for_function("document.querySelector('.sl').dataset.contrast === 'more'")
+    assert [one for one in page.evaluate(CONTRAST) if one[0] < 7] == []
+    page.evaluate("""() => { document.body.dataset.jpThemeLight = 'true';
+        delete document.body.dataset.jpThemeName; }""")
+    page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
+    light.assert_quiet()
 
 
-def test_hidden_for_a_moment_it_is_painted_again(browser: Browser, tmp_path: Path) -> None:
+def test_hidden_for_a_moment_it_is_painted_again(light: Desk) -> None:
     """As when JupyterLab changes its theme: hidden, and shown before the browser measures."""
-    desk = Desk(browser, tmp_path, *everything())
-    ready(desk)
+    light.settle()
     canvases = "() => [...document.querySelectorAll('canvas[role=slider]')].map(one => [one.width, one.clientWidth])"
-    before = desk.page.evaluate(canvases)
+    before = light.page.evaluate(canvases)
     assert len(before) == 2
     assert all(width == shown > 300 for width, shown in before)
-    desk.page.evaluate(
+    light.page.evaluate(
         """async () => { const main = document.querySelector('main');
         requestAnimationFrame(() => { main.style.display = 'none'; });
         document.body.dataset.jpThemeLight = 'false';
         await null; await null; // the views ask for their paint between these two
         requestAnimationFrame(() => { main.style.display = ''; }); }"""
     )
-    swatches = "[...document.querySelectorAll('.sl-strip .sl-swatch')]"
-    desk.page.wait_for_function(f"{swatches}.some(one => one.dataset.fill === '#56B4E9')")
-    assert desk.page.evaluate(canvases) == before
-    desk.assert_quiet()
+    light.page.wait_for_function(f"{SWATCHES}.some(([fill]) => fill === '#56B4E9')")
+    assert light.page.evaluate(canvases) == before
+    light.page.evaluate("document.body.dataset.jpThemeLight = 'true'")
+    light.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
+    light.assert_quiet()
 
 
 def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: Path) -> None:
     paper = "} :root { color-scheme: light dark"
-    desk = Desk(browser, tmp_path, *everything(), paper=paper, color_scheme="dark")
-    ready(desk)
+    desk = ready(browser, tmp_path, paper=paper, color_scheme="dark")
     assert themes(desk.page) == ["dark"] * 4
     desk.page.emulate_media(color_scheme="light")
     desk.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
@@ -118,8 +144,8 @@ def test_the_system_decides_where_the_page_lets_it(browser: Browser, tmp_path: P
 
 
 def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, *everything(), paper=PAPERS["dark"])
-    ready(desk)
+    desk = ready(browser, tmp_path, paper=DARK)
+    assert themes(desk.page) == ["dark"] * 4
     desk.page.emulate_media(media="print")
     desk.page.wait_for_function(
         "[...document.querySelectorAll('.sl')].every(view => view.dataset.theme === 'light')"
@@ -129,38 +155,26 @@ def test_on_paper_it_is_light_and_without_controls(browser: Browser, tmp_path: P
     desk.assert_quiet()
 
 
-def test_forced_colours_leave_patterns(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, *everything(), forced_colors="active")
-    ready(desk)
-    assert themes(desk.page) == ["forced"] * 4
-    swatches = desk.page.eval_on_selector_all(
-        ".sl-strip .sl-swatch", "all => all.map(one => [one.dataset.fill, one.dataset.pattern])"
+def test_forced_colours_leave_patterns(light: Desk) -> None:
+    light.page.emulate_media(forced_colors="active")
+    light.page.wait_for_function(
+        "[...document.querySelectorAll('.sl')].every(view => view.dataset.theme === 'forced')"
     )
-    assert {fill for fill, _ in swatches} == {"Canvas"}
-    assert len({pattern for _, pattern in swatches}) == len(swatches) == 6
-    steps = desk.page.eval_on_selector_all(
+    light.settle()
+    fills, patterns, _ = zip(*light.page.evaluate(SWATCHES), strict=True)
+    assert set(fills) == {"Canvas"}
+    assert len(set(patterns)) == len(patterns) == 6
+    steps = light.page.eval_on_selector_all(
         ".sl-grid .sl-swatch", "all => all.map(one => one.toDataURL())"
     )
     assert len(set(steps)) == len(steps) == 8
-    desk.assert_quiet()
-
-
-@pytest.mark.parametrize("theme", PAPERS)
-def test_no_two_states_look_the_same_in_the_legend(
-    theme: str, browser: Browser, tmp_path: Path
-) -> None:
-    desk = Desk(browser, tmp_path, WindowStrip.of(moving()), paper=PAPERS[theme])
-    drawn = desk.page.eval_on_selector_all(
-        ".sl-strip .sl-swatch",
-        "all => all.map(one => [one.dataset.fill, one.dataset.pattern, one.toDataURL()])",
-    )
-    for part in zip(*drawn, strict=True):
-        assert len(set(part)) == len(drawn)
+    light.page.emulate_media(forced_colors="none")
+    light.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
+    light.assert_quiet()
 
 
 def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, *everything(HOSTILE))
-    ready(desk)
+    desk = ready(browser, tmp_path, HOSTILE)
     assert desk.page.locator(".sl-strip h3").inner_text() == HOSTILE
     desk.page.get_by_label("Filter").last.fill("onerror")
     desk.page.get_by_label("Filter").first.fill("onerror")
@@ -180,26 +194,8 @@ def test_names_are_text_everywhere(browser: Browser, tmp_path: Path) -> None:
     desk.assert_quiet()
 
 
-def test_what_a_screen_reader_gets(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, *everything())
-    ready(desk)
-    strip, grid, table, chart = (
-        desk.root(number).aria_snapshot().replace("\u202f", " ") for number in range(4)
-    )
-    assert 'slider "Offsets"' in strip
-    assert 'heading "payments"' in strip
-    assert "SPSO 100, SPEO 120, log end 1 120" in strip
-    assert 'list "Offsets by state"' in strip
-    assert 'slider "Share partitions"' in grid
-    assert "400 share partitions" in grid
-    assert 'grid "Lag"' in table
-    assert 'columnheader "Lag' in table
-    assert 'group "Lag over time: 3 points"' in chart
-
-
 def test_magnified_twice_nothing_is_lost(browser: Browser, tmp_path: Path) -> None:
-    desk = Desk(browser, tmp_path, *everything(), device_scale_factor=2)
-    ready(desk)
+    desk = ready(browser, tmp_path, device_scale_factor=2)
     for picture in (".sl-strip canvas[role=slider]", ".sl-grid canvas[role=slider]"):
         assert desk.page.eval_on_selector(
             picture, "one => Math.abs(one.width - 2 * one.clientWidth) <= 2"

@@ -41,6 +41,8 @@ def cluster() -> Iterator[KafkaCluster]:
         "share.coordinator.state.topic.num.partitions": "12",
         "auto.leader.rebalance.enable": "false",  # leaders move when a test says so
         "broker.session.timeout.ms": "6000",  # until a broker that was killed leads no more
+        # What archived an offset stays, however long a story of dead letters takes.
+        "share.coordinator.state.topic.prune.interval.ms": "3600000",
     }
     with KafkaCluster(properties=settings, racks=RACKS, log_requests=True, jmx=True) as running:
         yield running

@@ -8,40 +8,42 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from sharelag import schemas
 from sharelag.errors import InputError, TopicMissingError
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.files import views
+from sharelag.inputs.files.archive import GAP, ArchiveInput, compact
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.spark import follow as job
+from sharelag.inputs.spark.follow import follow
 from sharelag.replay.moment import Choice
-from sharelag.sources.files import views
-from sharelag.sources.files.archive import GAP, ArchiveInput, compact
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import client_config
-from sharelag.sources.spark import follow as job
-from sharelag.sources.spark.follow import follow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
-from sharelag.workbench import engine
+from tests.support import readings
 from tests.support.cases import Cases
+from tests.support.command import sharelag
 from tests.support.descriptions import describe
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,
     create_topics,
+    delete_below,
     numbered,
     produce,
     set_group_config,
@@ -50,8 +52,12 @@ from tests.support.kafka.workload import (
 )
 from tests.support.reliability import Inject
 
+#: The commands that need Spark find that of this process.
+pytestmark = pytest.mark.usefixtures("spark")
 #: Partitions of the topics here; the last is written to by the tests alone.
 PARTITIONS = 3
+LAST = PARTITIONS - 1
+GROUP = "archived"
 
 
 @pytest.fixture
@@ -61,19 +67,15 @@ def topic(broker: KafkaBroker) -> str:
     return name
 
 
-def _follow(broker: KafkaBroker, folder: Path, topic: str, **options: Any) -> None:
+def _follow(broker: KafkaBroker, folder: Path, topic: str) -> None:
     """Archive what is there now, in this process."""
     config = client_config(broker.bootstrap_servers)
-    query = follow(config, folder, topics=[topic], every=0.0, until_now=True, **options)
-    query.awaitTermination()
+    follow(config, folder, topics=[topic], every=0.0, until_now=True).awaitTermination()
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
     order = [(name, "ascending") for name in ("topic", "partition", "offset")]
-    rows: list[dict[str, Any]] = (
-        table.select(schemas.RAW.names).cast(schemas.RAW).sort_by(order).to_pylist()
-    )
-    return rows
+    return table.select(schemas.RAW.names).cast(schemas.RAW).sort_by(order).to_pylist()  # type: ignore[no-any-return]
 
 
 def _in_topic(broker: KafkaBroker, topic: str) -> list[dict[str, Any]]:
@@ -86,14 +88,17 @@ def _archived(folder: Path, topic: str) -> list[dict[str, Any]]:
 
 
 def _plainly(folder: Path) -> pa.Table:
+    """What anybody finds who opens the folder and knows nothing of the job."""
     place = folder / "data" / "records"
     return pq.read_table(place.resolve()) if place.exists() else schemas.RAW.empty_table()
 
 
-def _delete_below(broker: KafkaBroker, topic: str, partition: int, offset: int) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for done in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
-        done.result(timeout=30)
+def _places(rows: list[dict[str, Any]]) -> dict[int, list[int]]:
+    """Offsets by partition, in their order."""
+    found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+    for row in rows:
+        found[row["partition"]].append(row["offset"])
+    return found
 
 
 def _gaps(folder: Path) -> list[tuple[object, ...]]:
@@ -107,21 +112,16 @@ def _gaps(folder: Path) -> list[tuple[object, ...]]:
 def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
     """Records keep coming to all partitions but the last, some hundred a second."""
     ended, random = threading.Event(), Random("values")
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "linger.ms": 5}
-    )
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "linger.ms": 5}
+    producer = Producer(settings)
 
     def work() -> None:
         number = 0
         while not ended.wait(0.02):
             for _ in range(20):
                 number += 1
-                producer.produce(
-                    topic,
-                    random.randbytes(random.randint(0, 200)),
-                    b"%d" % number,
-                    number % (PARTITIONS - 1),
-                )
+                value = random.randbytes(random.randint(0, 200))
+                producer.produce(topic, value, b"%d" % number, number % LAST)
             producer.poll(0)
 
     thread = threading.Thread(target=work)
@@ -135,19 +135,11 @@ def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
 
 
 @contextmanager
-def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[subprocess.Popen[str]]:
+def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[None]:
     """The job in separate processes, all of which are killed at the end."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.kafka.archive_job",
-        broker.bootstrap_servers,
-        str(folder),
-        "2000",
-        topic,
-    ]
+    module = "tests.support.kafka.archive_job"
     process = subprocess.Popen(
-        command,
+        [sys.executable, "-m", module, broker.bootstrap_servers, str(folder), "2000", topic],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -156,7 +148,7 @@ def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[subprocess.P
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "following\n"
-        yield process
+        yield
         assert process.poll() is None  # it was at work until it was killed
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -172,13 +164,10 @@ def test_killed_at_random_moments(
     cases: Cases,
     injected: Inject,
 ) -> None:
-    folder, random = tmp_path / "archive", Random("kills")
-    produce(
-        broker.bootstrap_servers, topic, [(PARTITIONS - 1, b"k", b"v%d" % n) for n in range(300)]
-    )
-    seen = 0
+    servers, folder, random = broker.bootstrap_servers, tmp_path / "archive", Random("kills")
+    produce(servers, topic, [(LAST, b"k", b"v%d" % n) for n in range(300)])
+    seen, gap = 0, range(0)
     at_kill: list[int] = []
-    gap: tuple[str, int, int, int] | None = None
     with _produced_meanwhile(broker, topic):
         for kill in range(cases(3, 20)):
             with _job(broker, folder, topic):
@@ -189,175 +178,180 @@ def test_killed_at_random_moments(
                         lambda: views.current(folder).number > at_kill[-1], "it writes", every=0.01
                     )
                 time.sleep(random.uniform(0, 3))
-            # Whoever reads now, knowing nothing of the job, finds each partition's records once,
-            # and none missing.
+            # Each partition's records are there once, and none is missing.
             found = _plainly(folder)
             assert found.num_rows >= seen
             seen = found.num_rows
-            for partition in range(PARTITIONS):
-                offsets = (
-                    found.filter(pc.equal(found.column("partition"), partition))
-                    .column("offset")
-                    .to_pylist()
-                )
-                lost = range(gap[2], gap[3]) if gap and partition == PARTITIONS - 1 else ()
-                assert sorted(offsets) == [
-                    n for n in range(len(offsets) + len(lost)) if n not in lost
-                ]
+            for partition, offsets in _places(_rows(found)).items():
+                lost = gap if partition == LAST else range(0)
+                whole = range(len(offsets) + len(lost))
+                assert offsets == [n for n in whole if n not in lost]
             at_kill.append(views.current(folder).number)
             if kill == 0:
-                have = sum(row["partition"] == PARTITIONS - 1 for row in _archived(folder, topic))
-                produce(
-                    broker.bootstrap_servers,
-                    topic,
-                    [(PARTITIONS - 1, b"k", b"w%d" % n) for n in range(200)],
-                )
-                _delete_below(broker, topic, PARTITIONS - 1, 400)
-                gap = (topic, PARTITIONS - 1, have, 400)
+                have = len(_places(_archived(folder, topic))[LAST])
+                produce(servers, topic, [(LAST, b"k", b"w%d" % n) for n in range(200)])
+                delete_below(servers, topic, {LAST: 400})
+                gap = range(have, 400)
     _follow(broker, folder, topic)
-    expected = _in_topic(broker, topic)
-    kept = [
-        row
-        for row in _archived(folder, topic)
-        if row["partition"] < PARTITIONS - 1 or row["offset"] >= 400
-    ]
-    assert gap is not None
-    assert len(_archived(folder, topic)) == len(expected) + gap[2]
-    assert _gaps(folder) == [gap]
+    expected, archived = _in_topic(broker, topic), _archived(folder, topic)
+    kept = [row for row in archived if row["partition"] < LAST or row["offset"] >= 400]
+    assert len(archived) == len(expected) + gap.start
+    assert _gaps(folder) == [(topic, LAST, gap.start, gap.stop)]
     # The same to anybody who opens the folder, before and after small files are merged.
     for _ in range(2):
-        assert _rows(_plainly(folder)) == _archived(folder, topic)
+        assert _rows(_plainly(folder)) == archived
         on_spark = spark.read.parquet(str(folder / "data" / "records"))
-        assert (
-            on_spark.count()
-            == on_spark.select("partition", "offset").distinct().count()
-            == seen_now(folder)
-        )
-        assert ArchiveInput(folder).frame(spark, topic).count() == seen_now(folder)
+        distinct = on_spark.select("partition", "offset").distinct().count()
+        assert on_spark.count() == distinct == len(archived)
+        assert ArchiveInput(folder).frame(spark, topic).count() == len(archived)
         compact(folder)
-    by_partition: dict[int, list[int]] = {}
-    for row in (
-        pa.Table.from_batches(ArchiveInput(folder).batches(topic))
-        .select(["partition", "offset"])
-        .to_pylist()
-    ):
-        by_partition.setdefault(row["partition"], []).append(row["offset"])
-    assert all(offsets == sorted(offsets) for offsets in by_partition.values())
-    print(f"\nkilled at views {at_kill}, {seen_now(folder)} records")
-    told = {"records in the archive": seen_now(folder)}
-    have, topics = ({_place(row): row for row in rows} for rows in (kept, expected))
+    in_their_order = pa.Table.from_batches(ArchiveInput(folder).batches(topic)).to_pylist()
+    assert all(offsets == sorted(offsets) for offsets in _places(in_their_order).values())
+    print(f"\nkilled at views {at_kill}, {len(archived)} records")
+    have_, topics = (
+        {(row["partition"], row["offset"]): row for row in rows} for rows in (kept, expected)
+    )
     injected(
         "processes",
         "a growing archive is killed (kill -9)",
         len(at_kill),
-        told,
-        lost=len(topics.keys() - have.keys()),
-        wrong=sum(topics.get(_place(row)) != row for row in kept) + len(kept) - len(have),
+        {"records in the archive": len(archived)},
+        lost=len(topics.keys() - have_.keys()),
+        wrong=sum(topics.get(place) != row for place, row in have_.items())
+        + len(kept)
+        - len(have_),
     )
     assert kept == expected
-
-
-def _place(row: dict[str, Any]) -> tuple[int, int]:
-    return row["partition"], row["offset"]
-
-
-def seen_now(folder: Path) -> int:
-    return int(_plainly(folder).num_rows)
 
 
 class _KilledError(Exception):
     pass
 
 
-def _fails_before(real: Callable[..., bool]) -> Callable[..., bool]:
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("fails", ["before", "after"])
+def test_pruned_under_a_stopped_archive_and_then_killed(
+    broker: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    servers, folder, real = broker.bootstrap_servers, tmp_path / "archive", views.commit
+
     def commit(*args: Any, batch: int = -1, **kwargs: Any) -> bool:
-        if batch >= 1:
+        if batch >= 1 and fails == "before":
             raise _KilledError
-        return real(*args, batch=batch, **kwargs)
-
-    return commit
-
-
-def _fails_after(real: Callable[..., bool]) -> Callable[..., bool]:
-    def commit(*args: Any, batch: int = -1, **kwargs: Any) -> bool:
-        done = real(*args, batch=batch, **kwargs)
+        done = real(*args, **kwargs | {"batch": batch})
         if batch >= 1:
             raise _KilledError
         return done
 
-    return commit
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("fails", [_fails_before, _fails_after], ids=["before", "after"])
-def test_pruned_under_a_stopped_archive_and_then_killed(
-    broker: KafkaBroker,
-    spark: SparkSession,
-    topic: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fails: Callable[[Any], Any],
-) -> None:
-    folder = tmp_path / "archive"
-    produce(broker.bootstrap_servers, topic, numbered(300, PARTITIONS))
+    produce(servers, topic, numbered(300, PARTITIONS))
     _follow(broker, folder, topic)
-    produce(broker.bootstrap_servers, topic, numbered(600, PARTITIONS))
-    _delete_below(broker, topic, 1, 250)
-    _delete_below(broker, topic, 2, 300)  # nothing is left of it
+    produce(servers, topic, numbered(600, PARTITIONS))
+    delete_below(servers, topic, {1: 250, 2: 300})  # nothing is left of the last
     with monkeypatch.context() as patch:
-        patch.setattr(views, "commit", fails(views.commit))
+        patch.setattr(views, "commit", commit)
         with pytest.raises(StreamingQueryException, match="_KilledError"):
             _follow(broker, folder, topic)
-    gaps = [(topic, 1, 100, 250), (topic, 2, 100, 300)]
-    assert _gaps(folder) == (gaps if fails is _fails_after else [])
+    first, end = (topic, 1, 100, 250), (topic, 2, 100, 300)
+    assert _gaps(folder) == ([first, end] if fails == "after" else [])
     # What is pruned now belongs to the same gap when the micro-batch had not been added; else its
     # records are there.
-    _delete_below(broker, topic, 1, 260)
-    if fails is _fails_before:
-        gaps[0] = (topic, 1, 100, 260)
+    delete_below(servers, topic, {1: 260})
+    begins = 250 if fails == "after" else 260
+    gaps = [(topic, 1, 100, begins), end]
     _follow(broker, folder, topic)
     assert _gaps(folder) == gaps
-    rows = pa.concat_tables(
-        [pq.read_table(path) for path in views.current(folder).files("gaps")]
-    ).cast(GAP)
-    assert rows.num_rows == 2
-    have = {
-        p: [r["offset"] for r in _archived(folder, topic) if r["partition"] == p]
-        for p in range(PARTITIONS)
-    }
-    first = gaps[0][3]
-    assert have == {0: list(range(300)), 1: [*range(100), *range(first, 300)], 2: list(range(100))}
+    files = views.current(folder).files("gaps")
+    assert pa.concat_tables([pq.read_table(path) for path in files]).cast(GAP).num_rows == 2
+    expected = {0: [*range(300)], 1: [*range(100), *range(begins, 300)], 2: [*range(100)]}
+    assert _places(_archived(folder, topic)) == expected
     # It goes on as if nothing had been, and a gap stays one.
-    produce(broker.bootstrap_servers, topic, numbered(30, PARTITIONS))
+    produce(servers, topic, numbered(30, PARTITIONS))
     _follow(broker, folder, topic)
     assert _gaps(folder) == gaps
-    assert len(_archived(folder, topic)) == 300 + 100 + (300 - first) + 100 + 30
+    assert len(_archived(folder, topic)) == sum(map(len, expected.values())) + 30
 
 
 # ---- the real topics -----------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def archived(
+    broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[Any], list[Any]]:
+    """An archive that was added to twice, and the live lag at both times."""
+    servers, folder = broker.bootstrap_servers, tmp_path_factory.mktemp("cli") / "archive"
+    create_topics(servers, {f"{GROUP}-orders": 2})
+    set_group_config(servers, GROUP, share_auto_offset_reset="earliest")
+    follow = ("capture", str(folder), "--follow", "--until-now", "--bootstrap-server", servers)
+    lives = []
+    for _ in range(2):
+        produce(servers, f"{GROUP}-orders", numbered(40, 2), batch=5)
+        few = {"max.poll.records": 5}
+        share_consume(servers, GROUP, [f"{GROUP}-orders"], accept, until=20, config=few)
+        done = sharelag(*follow)
+        assert done.returncode == 0, done.stderr
+        lives.append(ask("lag --group", GROUP, at=servers))
+    return folder, lives[0], lives[1]
+
+
+def _lag(folder: Path, *more: str) -> list[dict[str, Any]]:
+    return ask(f"lag --group {GROUP} --capture", str(folder), *more)
+
+
+def test_lag_of_the_archive_is_that_of_the_cluster(
+    archived: tuple[Path, list[Any], list[Any]],
+) -> None:
+    folder, _, now = archived
+    names = ("topic", "partition", "start_offset", "end_offset", "lag")
+    found, live = ([[row[name] for name in names] for row in rows] for rows in (_lag(folder), now))
+    assert found == live
+    assert all(row["lag"] is not None for row in now)
+
+
+def test_the_archive_knows_the_past(archived: tuple[Path, list[Any], list[Any]]) -> None:
+    """As of the first sample of end offsets, which is known exactly."""
+    folder, before, _ = archived
+    first = min(datetime.fromisoformat(row["as_of"]) for row in before)
+    assert first.isoformat() < min(row["as_of"] for row in _lag(folder))
+    rows = _lag(folder, "--as-of", first.isoformat())
+    assert [row["start_offset"] for row in rows] == [row["start_offset"] for row in before]
+    assert {row["lag_reason"] for row in rows} <= {None, "no_end_offset_then"}
+
+
+def test_it_is_neither_overwritten_nor_mixed(
+    archived: tuple[Path, list[Any], list[Any]], broker: KafkaBroker, tmp_path: Path
+) -> None:
+    folder = str(archived[0])
+    (tmp_path / "mine.txt").write_text("work")
+    for words, code, said in (
+        ((folder, "--follow", "--overwrite"), 2, ""),
+        ((folder, "--until-now"), 2, ""),
+        ((folder, "--overwrite"), 1, "exists already"),
+        ((str(tmp_path), "--follow", "--until-now"), 1, "is not an archive and not empty"),
+    ):
+        done = sharelag("capture", *words, "--bootstrap-server", broker.bootstrap_servers)
+        assert (done.returncode, said in done.stderr) == (code, True)
+
+
 @pytest.mark.exhaustive
 def test_state_and_members_as_they_are_and_lag_of_the_past(
-    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path
+    broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
-    bootstrap, folder, group = (
-        broker.bootstrap_servers,
-        tmp_path / "archive",
-        f"archive-{uuid4().hex[:8]}",
-    )
-    config = client_config(bootstrap)
-    set_group_config(bootstrap, group, share_auto_offset_reset="earliest")
-    produce(bootstrap, topic, numbered(90, PARTITIONS))
-    share_consume(bootstrap, group, [topic], accept, until=90)
-    _commit_as_others_do(bootstrap, topic)
-    query = follow(config, folder, every=0.0, until_now=True)
-    query.awaitTermination()
+    servers, folder, group = broker.bootstrap_servers, tmp_path / "archive", f"of-{topic}"
+    config = client_config(servers)
+    set_group_config(servers, group, share_auto_offset_reset="earliest")
+    produce(servers, topic, numbered(90, PARTITIONS))
+    share_consume(servers, group, [topic], accept, until=90)
+    settings = {"bootstrap.servers": servers, "group.id": f"classic-{topic}"}
+    other = Consumer({**settings, "enable.auto.commit": False})
+    other.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
+    other.close()
+    follow(config, folder, every=0.0, until_now=True).awaitTermination()
     source, cluster = ArchiveInput(folder), KafkaInput(config)
     choice = Choice(frozenset([group]))
     for where in ("local", "spark"):
         got, wanted = (
-            engine.lag(one, where, None, choice).table.drop_columns("as_of")
+            readings.lag(one, where, None, choice).table.drop_columns("as_of")
             for one in (source, cluster)
         )
         assert got.to_pylist() == wanted.to_pylist()
@@ -370,48 +364,29 @@ def test_state_and_members_as_they_are_and_lag_of_the_past(
     kept = [row for row in _in_topic(broker, GROUP_TOPIC) if row["key"][:2] in kinds]
     assert [row for row in _archived(folder, GROUP_TOPIC) if row in kept] == kept
     # Later the end is another, and that of the first moment is still known.
-    produce(bootstrap, topic, numbered(30, PARTITIONS))
-    share_consume(bootstrap, group, [topic], accept, until=30)
+    produce(servers, topic, numbered(30, PARTITIONS))
+    share_consume(servers, group, [topic], accept, until=30)
     follow(config, folder, every=0.0, until_now=True).awaitTermination()
     ids = [kafka.topic_ids(config)[topic]]
-    assert source.offsets(ids).column("end_offset").to_pylist() == [40] * PARTITIONS
-    assert source.past_offsets(ids, [first]).column("end_offset").to_pylist() == [30] * PARTITIONS
-    then = engine.lag(source, "local", first, choice).table
+    then = readings.lag(source, "local", first, choice).table
+    for found, ends in (
+        (source.offsets(ids), [40] * PARTITIONS),
+        (source.past_offsets(ids, [first]), [30] * PARTITIONS),
+        (then, [30] * PARTITIONS),
+    ):
+        assert found.column("end_offset").to_pylist() == ends
     assert then.column("lag").to_pylist() == [0] * PARTITIONS
-    assert then.column("end_offset").to_pylist() == [30] * PARTITIONS
-
-
-def _commit_as_others_do(bootstrap: str, topic: str) -> None:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"classic-{topic}",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
-    consumer.close()
 
 
 def test_end_offsets_are_sampled_while_no_records_come(
-    broker: KafkaBroker,
-    spark: SparkSession,
-    topic: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "archive"
+    folder, config = tmp_path / "archive", client_config(broker.bootstrap_servers)
     create_topics(broker.bootstrap_servers, {f"{topic}-idle": 1})
-    query = follow(
-        client_config(broker.bootstrap_servers),
-        folder,
-        topics=[f"{topic}-idle"],
-        every=0.0,
-        compact_every=2,
-    )
+    query = follow(config, folder, topics=[f"{topic}-idle"], every=0.0, compact_every=2)
     try:
         produce(broker.bootstrap_servers, topic, numbered(3, PARTITIONS))
-        ids = [kafka.topic_ids(client_config(broker.bootstrap_servers))[topic]]
+        ids = [kafka.topic_ids(config)[topic]]
         source = ArchiveInput(folder)
         wait_until(
             lambda: source.offsets(ids).column("end_offset").to_pylist() == [1] * PARTITIONS,
@@ -424,23 +399,24 @@ def test_end_offsets_are_sampled_while_no_records_come(
         assert source.size() == 0
         monkeypatch.setattr(job, "_LET_GO", 0.0)
         with pytest.raises(InputError, match="another job is writing"):
-            follow(client_config(broker.bootstrap_servers), folder, topics=[f"{topic}-idle"])
+            follow(config, folder, topics=[f"{topic}-idle"])
     finally:
         query.stop()
 
 
-# ---- what is refused, and what is unknown --------------------------------------------------------
-
-
-def test_what_cannot_be_followed(
-    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path
+def test_what_cannot_be_followed_and_no_secret_in_the_folder(
+    broker: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
-    config, folder = client_config(broker.bootstrap_servers), tmp_path / "archive"
+    secret = {"ssl.key.password": "hunter2"}
+    config, folder = client_config(broker.bootstrap_servers, None, secret), tmp_path / "archive"
     with pytest.raises(TopicMissingError):
         follow(config, folder, topics=[f"{topic}-gone"])
     assert not folder.exists()
     produce(broker.bootstrap_servers, topic, numbered(3, PARTITIONS))
-    _follow(broker, folder, topic)
+    follow(config, folder, topics=[topic], until_now=True).awaitTermination()
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path for path in files if b"hunter2" in path.read_bytes()] == []
     with pytest.raises(InputError, match="give the same topics"):
         follow(config, folder, topics=[topic, f"{topic}-gone"])
     (folder / "checkpoint").rename(tmp_path / "checkpoint")
@@ -450,14 +426,3 @@ def test_what_cannot_be_followed(
     describe(folder, cluster_id="another-cluster")
     with pytest.raises(InputError, match="an archive of cluster another-cluster"):
         _follow(broker, folder, topic)
-
-
-def test_no_secret_comes_into_the_folder(
-    broker: KafkaBroker, spark: SparkSession, topic: str, tmp_path: Path
-) -> None:
-    produce(broker.bootstrap_servers, topic, numbered(3, PARTITIONS))
-    config = client_config(broker.bootstrap_servers, None, {"ssl.key.password": "hunter2"})
-    follow(config, tmp_path / "archive", topics=[topic], until_now=True).awaitTermination()
-    files = [path for path in (tmp_path / "archive").rglob("*") if path.is_file()]
-    assert len(files) > 10
-    assert [path for path in files if b"hunter2" in path.read_bytes()] == []

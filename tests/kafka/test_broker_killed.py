@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,27 +12,23 @@ from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from sharelag.model import SharePartition
 from sharelag.wire import state_partition
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import sharelag, sharelag_process
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.bystanders import SCRAPE, Exporter
 from tests.support.kafka.cluster import KafkaCluster, frozen
-from tests.support.kafka.workload import (
-    accept,
-    numbered,
-    produce,
-    set_group_config,
-    share_consume,
-    wait_until,
-)
+from tests.support.kafka.workload import read_in_part, wait_until
 from tests.support.reliability import Inject
 from tests.support.stopwatch import timed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.exhaustive
 PARTITIONS, STATE_PARTITIONS = 24, 12
 SESSION = 10  # seconds until a broker that was killed leads no more
 #: Seconds in which the one broker that is left answers on a busy machine, too; less than a session.
@@ -46,11 +43,8 @@ def cluster() -> Iterator[KafkaCluster]:
     }
     with KafkaCluster(properties=settings) as cluster:
         servers = cluster.bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic("orders", PARTITIONS, 3)])["orders"].result(timeout=30)
-        set_group_config(servers, "billing", **{"share.auto.offset.reset": "earliest"})
-        produce(servers, "orders", numbered(10 * PARTITIONS, PARTITIONS))
-        share_consume(servers, "billing", ["orders"], accept, until=10 * PARTITIONS)
+        all_of_it = 10 * PARTITIONS
+        read_in_part(servers, "billing", "orders", partitions=PARTITIONS, read=all_of_it, copies=3)
         yield cluster
 
 
@@ -105,7 +99,6 @@ def state_of(topic_id: str, partition: int) -> int:
     return state_partition(SharePartition("billing", topic_id, partition), STATE_PARTITIONS)
 
 
-@pytest.mark.exhaustive
 def test_an_answer_in_part_says_so_while_leaders_move(
     cluster: KafkaCluster, injected: Inject, tmp_path: Path
 ) -> None:
@@ -173,16 +166,7 @@ def test_an_answer_in_part_says_so_while_leaders_move(
     assert wrong == 0
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "lag",
-        *(
-            pytest.param(one, marks=pytest.mark.exhaustive)
-            for one in ("windows", "explain", "progress", "health")
-        ),
-    ],
-)
+@pytest.mark.parametrize("command", ["lag", "windows", "explain", "progress", "health"])
 def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
     cluster: KafkaCluster, command: str, injected: Inject
 ) -> None:
@@ -219,7 +203,6 @@ def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
     assert over < 2
 
 
-@pytest.mark.exhaustive
 def test_spark_answers_in_part_as_one_process_does(
     cluster: KafkaCluster, spark: SparkSession, injected: Inject
 ) -> None:
@@ -236,7 +219,6 @@ def test_spark_answers_in_part_as_one_process_does(
     assert wrong == 0
 
 
-@pytest.mark.exhaustive
 def test_a_silent_partition_of_the_groups_records_refuses_members_alone(
     cluster: KafkaCluster, tmp_path: Path, injected: Inject
 ) -> None:
@@ -293,3 +275,47 @@ def lead(cluster: KafkaCluster, topics: dict[str, int], folder: Path) -> None:
         lambda: all(set(partitions(topic).values()) == {n} for topic, n in topics.items()),
         "the brokers lead what they are to lead",
     )
+
+
+#: Seconds after which the exporter shows the numbers of a cluster no more that has just hung: those
+#: of `gathered`, for a collection every two seconds with a timeout of two, and what a busy machine
+#: adds.
+OLD = 40.0
+
+
+def test_the_numbers_of_a_broker_that_hangs_end_and_come_back(
+    tmp_path: Path, injected: Inject
+) -> None:
+    with KafkaBroker() as broker:
+        servers = broker.bootstrap_servers
+        read_in_part(servers, "still", "still", partitions=2, read=20)
+        options = ["--bootstrap-server", servers, "--timeout", "2000"]
+        with Exporter(options, tmp_path, {0: 0, 1: 0}) as exporter:
+
+            def has_numbers() -> bool:
+                return "kafka_share_group_lag{" in exporter.scrape()
+
+            wait_until(has_numbers, "the exporter has collected", 120)
+            with frozen(broker):
+                hung = time.monotonic()
+                wait_until(lambda: not has_numbers(), "no numbers are shown any more", OLD)
+                ended = time.monotonic() - hung
+                # Old numbers must not come back while the broker hangs: looked at for 5 s.
+                for _ in range(10):
+                    assert not has_numbers()
+                    time.sleep(0.5)
+            wait_until(has_numbers, "numbers are shown again", 120)
+    injected(
+        "brokers",
+        "the only broker is stopped while the exporter is scraped (SIGSTOP)",
+        1,
+        exporter.happened,
+        wrong=len(exporter.wrong),
+        measured={
+            "seconds until no numbers are shown": round(ended, 1),
+            "seconds for a scrape": exporter.slowest,
+        },
+    )
+    assert exporter.wrong == []
+    assert exporter.ends == []
+    assert exporter.slowest < SCRAPE

@@ -6,18 +6,18 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 import sharelag as package
 from tests.support.command import sharelag
+from tests.support.kafka.ask import ask
 from tests.support.kafka.cluster import KafkaCluster
-from tests.support.kafka.record_metrics import jmx
+from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import (
     Delivery,
+    create_placed,
     create_topics,
     numbered,
     produce,
@@ -26,16 +26,12 @@ from tests.support.kafka.workload import (
     share_consumer,
     wait_until,
 )
+from tools.record.broker_metrics import jmx
 
 GROUP, TOPIC = "measured", "of-metrics"
 HOLDING, HELD = "holding", "held-of-metrics"
-LOCK = "share.record.lock.duration.ms"
-
-
-def rows_of(*arguments: str) -> list[dict[str, Any]]:
-    done = sharelag(*arguments, "-o", "json")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+#: Each broker leads a partition.
+PLACED = [[1, 2], [2, 3], [3, 1]]
 
 
 def increases(*places: str) -> dict[int, dict[str, int]]:
@@ -74,19 +70,6 @@ def readings(cluster: KafkaCluster, tmp_path: Path) -> Readings:
     return Readings(cluster, tmp_path)
 
 
-def create_placed(servers: str, topic: str, leaders: list[int]) -> None:
-    """Create a topic whose partitions are led by these brokers."""
-    placed = NewTopic(topic, len(leaders), replica_assignment=[[n, 1 + n % 3] for n in leaders])
-    admin = AdminClient({"bootstrap.servers": servers})  # kept: what it was asked dies with it
-    admin.create_topics([placed])[topic].result(timeout=30)
-
-    def led() -> bool:
-        found = admin.list_topics(topic, timeout=30).topics[topic].partitions
-        return [found[number].leader for number in sorted(found)] == leaders
-
-    wait_until(led, f"brokers {leaders} lead the partitions of {topic}")
-
-
 def poll(consumer: ShareConsumer, count: int) -> list[Message]:
     found: list[Message] = []
 
@@ -112,9 +95,10 @@ def test_each_broker_counts_what_the_consumer_did_where_it_leads(
 ) -> None:
     """Broker 1 leads a partition with a record that fails once, 2 one with two locks that end."""
     servers, each = cluster.bootstrap_servers, 20
-    create_placed(servers, TOPIC, [1, 2, 3])
+    create_placed(servers, TOPIC, PLACED)
     produce(servers, TOPIC, numbered(3 * each, 3))
-    set_group_config(servers, GROUP, **{"share.auto.offset.reset": "earliest", LOCK: "1000"})
+    lock = {"share_record_lock_duration_ms": "1000"}
+    set_group_config(servers, GROUP, share_auto_offset_reset="earliest", **lock)
     first = readings.read(1, 2, 3)
     seen: Counter[tuple[int | None, int | None]] = Counter()
 
@@ -128,8 +112,7 @@ def test_each_broker_counts_what_the_consumer_did_where_it_leads(
         return AcknowledgeType.REJECT if place == (2, 0) else AcknowledgeType.ACCEPT
 
     def timeouts() -> int:
-        places = ("--broker-metrics", *readings.read(2))
-        rows = rows_of("lag", "--bootstrap-server", servers, "--group", GROUP, *places)
+        rows = ask(f"lag --group {GROUP} --broker-metrics", *readings.read(2), at=servers)
         return sum(int(row["lock_timeouts"] or 0) for row in rows)
 
     def locks_ended(held: list[Delivery]) -> None:
@@ -149,14 +132,15 @@ def test_each_broker_counts_what_the_consumer_did_where_it_leads(
 def test_what_is_held_is_told_from_what_was_never_delivered(
     cluster: KafkaCluster, readings: Readings
 ) -> None:
-    servers, lag = cluster.bootstrap_servers, ("--group", HOLDING, "--bootstrap-server")
+    servers, lag = cluster.bootstrap_servers, ("--group", HOLDING)
+    server = ("--bootstrap-server", servers)
 
     def read() -> str:
         return readings.read(2)[0]
 
-    create_placed(servers, HELD, [2])
+    create_placed(servers, HELD, [[2, 3]])
     produce(servers, HELD, numbered(5, 1))
-    set_group_config(servers, HOLDING, **{"share.auto.offset.reset": "earliest"})
+    set_group_config(servers, HOLDING, share_auto_offset_reset="earliest")
     consumer = share_consumer(servers, HOLDING, [HELD])
     try:
         acknowledge(consumer, poll(consumer, 5), rejected=0)
@@ -166,20 +150,17 @@ def test_what_is_held_is_told_from_what_was_never_delivered(
         produce(servers, HELD, numbered(40, 1))
         second = read()
         metrics = ("--broker-metrics", first, "--broker-metrics", second)
-        (row,) = rows_of("lag", *lag, servers, *metrics)
+        (row,) = ask("lag", *lag, *metrics, at=servers)
         assert row["unread"] == 52  # all that the state topic says
         # The start offset is written with the next change: so far the window begins before it.
         passed = row["effective_start_offset"] - row["start_offset"]
         assert (row["acquired_low"], row["acquired_high"]) == (12 - passed, 12)
         assert (row["never_delivered_low"], row["never_delivered_high"]) == (40, 40 + passed)
-        (row,) = rows_of("progress", *lag, servers, *metrics)
+        (row,) = ask("progress", *lag, *metrics, at=servers)
         assert (row["in_flight_offsets"], row["lock_timeouts"]) == (12, 0)
+        read_twice = [first, second]
         bench = package.open(
-            servers,
-            engine="local",
-            groups=HOLDING,
-            broker_metrics=[first, second],
-            patience="1ms",
+            servers, engine="local", groups=HOLDING, broker_metrics=read_twice, patience="1ms"
         )
         assert bench.lag().table.column("acquired_high").to_pylist() == [12]
         assert "12 in flight, 0 locks expired" in bench.explain().to_text()
@@ -189,7 +170,7 @@ def test_what_is_held_is_told_from_what_was_never_delivered(
     third = read()
     assert increases(second, third) == {2: {"accept": 8, "release": 0, "reject": 4, "renew": 0}}
     metrics = ("--broker-metrics", third, "--broker-metrics", read())
-    done = sharelag("lag", *lag, servers, *metrics, "-o", "json")
+    done = sharelag("lag", *lag, *server, *metrics, "-o", "json")
     assert json.loads(done.stdout)["in_flight_offsets"] is None
     assert "the metrics that were read have none of these share partitions" in done.stderr
     # A new member: the broker loads the share partition again, and its gauges are new ones.
@@ -199,25 +180,26 @@ def test_what_is_held_is_told_from_what_was_never_delivered(
         last = read()
         for before in ((), (third,)):
             given = [part for one in (*before, last) for part in ("--broker-metrics", one)]
-            (row,) = rows_of("lag", *lag, servers, *given)
+            (row,) = ask("lag", *lag, *given, at=servers)
             assert (row["acquired_high"], row["never_delivered_low"]) == (40, 0)
-            assert "earlier load" not in sharelag("lag", *lag, servers, *given).stderr
+            assert "earlier load" not in sharelag("lag", *lag, *server, *given).stderr
     finally:
         consumer.close()
 
 
+@pytest.mark.exhaustive
 def test_the_letters_of_each_group_are_counted(cluster: KafkaCluster, readings: Readings) -> None:
     """The queue of one group takes letters, that of another refuses them for their size."""
     servers, topic, each = cluster.bootstrap_servers, "of-letters", 9
     queues = {"letters-kept": "dlq.kept", "letters-too-large": "dlq.small"}
-    create_placed(servers, topic, [1, 2, 3])
+    create_placed(servers, topic, PLACED)
     produce(servers, topic, numbered(3 * each, 3))
     enabled = {"errors.deadletterqueue.group.enable": "true"}
     create_topics(servers, {"dlq.kept": 1}, enabled)
     create_topics(servers, {"dlq.small": 1}, enabled | {"max.message.bytes": "100"})
     for group, queue in queues.items():
         settings = {"errors.deadletterqueue.topic.name": queue}
-        set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"} | settings)
+        set_group_config(servers, group, share_auto_offset_reset="earliest", **settings)
 
     def decide(message: Message) -> AcknowledgeType:
         return AcknowledgeType.ACCEPT if message.offset() else AcknowledgeType.REJECT
@@ -253,3 +235,27 @@ def test_the_letters_of_each_group_are_counted(cluster: KafkaCluster, readings: 
         said = sharelag(command, *asked).stderr
         assert f"written 0, requests {requests}, failed requests {refused}" in said
         assert "letters-kept" not in said
+
+
+_MBEAN = "kafka.server:type=ShareGroupMetrics,name=PartitionLoadTimeMs"
+
+
+def shown(place: Path) -> dict[str, float]:
+    """The figures that `sharelag metrics` shows of it."""
+    rows = ask("metrics", str(place))
+    mine = [row for row in rows if row["metric"] == "PartitionLoadTimeMs"]
+    assert {row["mbean"] for row in mine} == {_MBEAN.partition(",")[0]}
+    return {row["attribute"]: row["figure"] for row in mine}
+
+
+@pytest.mark.row("MET-07")
+def test_two_loads_are_shown_with_their_mean_and_the_longest(tmp_path: Path) -> None:
+    """KIP-932 calls them partition-load-time-avg and -max; Kafka 4.3.1 has a histogram."""
+    with Oracle("LoadTimes") as kafka:
+        told = kafka.ask({"loads": [10, 30]})
+    assert told.pop("mbean") == _MBEAN
+    dump = tmp_path / "broker.properties"
+    lines = [f"{_MBEAN}:{name}={value}" for name, value in told.items()]
+    dump.write_text("\n".join(["time=1", *lines, ""]))
+    found = shown(dump)
+    assert (found["Count"], found["Mean"], found["Max"]) == (2, 20, 30)

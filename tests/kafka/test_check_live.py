@@ -10,190 +10,37 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from prometheus_client.parser import text_string_to_metric_families
+from confluent_kafka.admin import AdminClient
 
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
+from tests.support.kafka.access import java_settings, settings_file
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.cluster import follower
-from tests.support.kafka.describe import parse_describe
-from tests.support.kafka.scenarios import healthy, hot_partition, no_members, slow
-from tests.support.kafka.scenarios_of_records import poison, window_full
-from tests.support.kafka.stage import Stage
 from tests.support.kafka.workload import (
     accept,
-    create_topics,
+    create_placed,
     numbered,
     produce,
-    set_group_config,
+    read_in_part,
     share_consume,
     wait_until,
 )
 
-
-def short_retention(stage: Stage) -> None:
-    """The only member leaves; what arrives then is kept for half an hour, as the topic is set."""
-    stage.open(2, retention_ms="1800000")
-    stage.join()
-    stage.wait_finished()
-    stage.leave()
-    stage.produce(20)
-
-
-STORIES: dict[str, Any] = {
-    "check_healthy": healthy,
-    "check_no_members": no_members,
-    # Its last attempt is under way until all is looked at: the broker allows no longer lock.
-    "check_poison": partial(poison, lock_ms=60_000),
-    "check_window_full": window_full,
-    "check_hot_partition": hot_partition,
-    # Far more than they finish until this is asked about, however long the other stories take.
-    "check_slow": partial(slow, arriving=320),
-    "check_short_retention": short_retention,
-}
-GROUPS = {name: name.replace("_", "-") for name in STORIES}
 PATHS = ("/metrics", "/keda/billing", "/keda/none", "/", "/metrics?debug=1")
-RULES = """version: 1
-rules:
-  - {name: lag, measure: lag, groups: [check-healthy, check-no-members, check-poison], warn: 100, critical: 200}
-  - {name: lag for long, measure: lag, groups: [check-*], warn: 100, for: 1h}
-  # The poison record is the 21st of 24, 0.4 s apart: older than a second in any check.
-  - {name: age, measure: age, groups: [check-healthy, check-no-members, check-poison], warn: 1s}
-  - {name: nobody, measure: cause, causes: [no_members], patience: 1s, groups: [check-*], critical: 1}
-  - {name: poison, measure: poison, groups: [check-*], warn: 1}
-  - {name: window, measure: window, groups: [check-*], warn: 0.8, critical: 1}
-  - {name: drain, measure: drain, groups: [check-healthy, check-no-members, check-slow], warn: 10m, critical: 1h}
-  - {name: uneven, measure: imbalance, groups: [check-healthy, check-slow, check-hot-partition], min_lag: 50, warn: 3}
-  - {name: retention, measure: retention, groups: [check-*], warn: 1h, critical: 10m}
-  - {name: state topic, measure: state_topic, findings: [undecodable, misplaced], warn: 1}
-"""
 
 
-@pytest.fixture(scope="module")
-def stages(broker: KafkaBroker) -> Iterator[dict[str, Stage]]:
-    """Stages by scenario, each at the end of its story, its members still there."""
-    with ExitStack() as stack, ThreadPoolExecutor(len(STORIES)) as threads:
-        opened = {
-            name: stack.enter_context(Stage(broker.bootstrap_servers, name)) for name in STORIES
-        }
-        for story in [threads.submit(STORIES[name], stage) for name, stage in opened.items()]:
-            story.result()
-        yield opened
-
-
-def rule_file(folder: Path, text: str = RULES, name: str = "rules") -> str:
+def rule_file(folder: Path, text: str, name: str = "rules") -> str:
     file = folder / f"{name}.yaml"
     file.write_text(text)
     return str(file)
-
-
-@pytest.mark.exhaustive
-def test_each_trouble_is_reported_for_its_group_and_no_other(
-    broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path
-) -> None:
-    command = (
-        "check",
-        "--rules",
-        rule_file(tmp_path),
-        "--bootstrap-server",
-        broker.bootstrap_servers,
-    )
-    answer = sharelag(*command, "-o", "json")
-    assert answer.returncode == 2, answer.stderr
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
-    found = {(row["rule"], row["group_id"]): row for row in rows}
-    assert len(rows) == len(found) == 5 * 7 + 4 * 3 + 1
-    healthy, alone, poisoned, full, hot, slowly, short = GROUPS.values()
-    levels = {place: row["level"] for place, row in found.items() if row["level"] != "ok"}
-    # It finishes a whole poll at a time, and nothing arrives any more: its rates are what a span of
-    # a few seconds happens to hold.
-    assert levels.pop(("drain", slowly)) in ("critical", "warning", "unknown")
-    assert levels == {
-        ("lag", alone): "critical",
-        ("age", alone): "warning",
-        ("age", poisoned): "warning",
-        ("nobody", alone): "critical",
-        ("nobody", short): "critical",
-        ("poison", poisoned): "warning",
-        ("window", full): "critical",
-        ("drain", alone): "critical",
-        ("uneven", hot): "warning",
-        ("retention", short): "warning",
-    }
-    # Its lock is held: the window is as wide as the group's own limit.
-    assert 1 <= found["window", full]["value"] < 1.2
-    assert 3 < found["uneven", hot]["value"] <= 6  # of six partitions
-    assert 1_500_000 < found["retention", short]["value"] < 1_800_000
-    assert found["state topic", None]["value"] == 0
-    # As much as Kafka's own command says.
-    described = parse_describe(broker.share_groups_describe(alone))
-    assert found["lag", alone]["value"] == sum(row["lag"] or 0 for row in described) == 240
-    place = found["poison", poisoned]
-    assert (place["topic"], place["partition"]) == (stages["check_poison"].topic, 1)
-    assert found["lag", healthy]["value"] == 0
-    # What was made a moment ago has not lagged for an hour.
-    assert found["lag for long", alone]["level"] == "ok"
-    people = sharelag(*command)
-    assert people.returncode == 2
-    first, _, *lines = people.stdout.splitlines()
-    (drain,) = [line for line in lines if line.split()[1:3] == ["drain", slowly]]
-    lines.remove(drain)
-    counts = Counter({level: int(n) for n, level in re.findall(r"(\d+) (\w+)", first)})
-    counts[drain.split()[0]] -= 1
-    assert first.startswith("CRITICAL: ")
-    assert +counts == {"critical": 5, "warning": 5, "ok": 37}
-    assert [line.split()[0] for line in lines[:10]] == ["critical"] * 5 + ["warning"] * 5
-    # What is fine so far is there only if it would be worse after a while.
-    assert all(line.startswith("ok ") and "would be " in line for line in lines[10:])
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
-        ("measure: lag, groups: [check-no-members], warn: 200, for: 500ms", 1),
-        ("measure: lag, groups: [check-no-member], critical: 200", 3),
-    ],
-)
-def test_exit_codes(
-    broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path, line: str, code: int
-) -> None:
-    file = rule_file(tmp_path, f"version: 1\nrules: [{{name: r, {line}}}]")
-    answer = sharelag("check", "--rules", file, "--bootstrap-server", broker.bootstrap_servers)
-    assert answer.returncode == code, answer.stdout
-
-
-def test_the_exported_lag_is_kafkas(
-    broker: KafkaBroker, stages: dict[str, Stage], tmp_path: Path
-) -> None:
-    file = tmp_path / "sharelag.prom"
-    given = ("--bootstrap-server", broker.bootstrap_servers, "--group", GROUPS["check_no_members"])
-    answer = sharelag("export", "prometheus", "--textfile", str(file), *given)
-    assert answer.returncode == 0, answer.stderr
-    families = {
-        family.name: family.samples for family in text_string_to_metric_families(file.read_text())
-    }
-    ours = {
-        (s.labels["topic"], int(s.labels["partition"])): s.value
-        for s in families["kafka_share_group_lag"]
-    }
-    described = parse_describe(broker.share_groups_describe(GROUPS["check_no_members"]))
-    assert ours == {(row["topic"], row["partition"]): row["lag"] for row in described}
-    assert [s.value for s in families["kafka_share_group_members"]] == [0]
-
-
-# ---- a cluster that fails piece by piece
 
 
 @pytest.fixture(scope="module")
@@ -201,31 +48,17 @@ def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
     """The first has all internal topics and half of ``orders``; the second has the rest."""
     with KafkaBroker() as first, ExitStack() as stack:
         servers = first.bootstrap_servers
-        set_group_config(servers, "billing", **{"share.auto.offset.reset": "earliest"})
-        create_topics(servers, {"before": 1})
-        produce(servers, "before", numbered(10, 1))
-        share_consume(servers, "billing", ["before"], accept, until=10)
+        read_in_part(servers, "billing", "before", read=10)
         second = stack.enter_context(follower(first, 2))
         admin = AdminClient({"bootstrap.servers": servers})
         wait_until(
             lambda: len(admin.list_topics(timeout=10).brokers) == 2,
             "both brokers are in the cluster",
         )
-        topic = NewTopic("orders", 4, replica_assignment=[[1], [2], [1], [2]])
-        admin.create_topics([topic])["orders"].result(timeout=30)
-        wait_until(lambda: leaders(admin) == [1, 2, 1, 2], "all partitions have leaders")
+        create_placed(servers, "orders", [[1], [2], [1], [2]])
         produce(servers, "orders", numbered(40, 4))
         share_consume(servers, "billing", ["orders"], accept, until=40)
         yield first, second
-
-
-def leaders(admin: AdminClient) -> list[int]:
-    return [
-        part.leader
-        for _, part in sorted(
-            admin.list_topics("orders", timeout=10).topics["orders"].partitions.items()
-        )
-    ]
 
 
 @pytest.mark.row("ADM-11")
@@ -299,22 +132,12 @@ IN_FILE, AS_PARAMETER, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-
 
 
 def secrets_given(broker: KafkaBroker, folder: Path) -> list[str]:
-    file = folder / "client.properties"
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    login = f'{module} required username="admin" password="{IN_FILE}";'
-    file.write_text(
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={login}\n"
-    )
-    return [
-        "--bootstrap-server",
-        broker.secure_bootstrap_servers,
-        "--command-config",
-        str(file),
-        "--command-property",
-        f"ssl.key.password={AS_PARAMETER}",
-    ]
+    config = settings_file(folder, java_settings(broker, "admin", mechanism="SCRAM-SHA-256"))
+    more = ["--command-property", f"ssl.key.password={AS_PARAMETER}"]
+    return ["--command-config", config, *more]
 
 
+@pytest.mark.exhaustive
 def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> None:
     given = secrets_given(secured, tmp_path)
     rules = rule_file(tmp_path, "version: 1\nrules: [{name: r, measure: lag, warn: 100}]")
@@ -352,17 +175,9 @@ def served(
 ) -> list[str]:
     """What a server says and answers, once it has gathered, or tried to."""
     texts = []
-    command = [
-        sys.executable,
-        "-c",
-        "from sharelag.cli import main; main()",
-        "export",
-        "serve",
-        "--port",
-        "0",
-    ]
+    command = [sys.executable, "-c", "from sharelag.cli import main; main()"]
     with subprocess.Popen(
-        [*command, *given],
+        [*command, "export", "serve", "--port", "0", *given],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

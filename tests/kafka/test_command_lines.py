@@ -12,8 +12,8 @@ from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS, Tool, check_com
 from sharelag.model.versions import has_reached
 from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle
-from tests.support.kafka.releases import RELEASES
 from tests.support.kafka.since import since
+from tools.releases import RELEASES
 
 #: Files that a command line names have to exist: no random one names any.
 FILES = {"command-config", "consumer-config", "formatter-config"}
@@ -36,6 +36,13 @@ VALUES = {
 }
 
 
+#: In a usual run the two newest.
+RELEASED = [
+    one.version
+    if one.version in COMPARED
+    else pytest.param(one.version, marks=pytest.mark.exhaustive)
+    for one in RELEASES
+]
 HAS_OPTIONS = since("4.2", "tools of the preview took other options")
 #: What people also type.
 ODD = ["-execute", "-group=x", "--exec", "-e", "--no-such", "word", "--group"]
@@ -73,7 +80,7 @@ def random_line(random: Random, tool: Tool, version: str) -> list[str]:
 
 
 @pytest.mark.parametrize("tool", [SHARE_GROUPS, CONSOLE], ids=lambda tool: tool.name)
-@pytest.mark.parametrize("kafka", [one.version for one in RELEASES], indirect=True)
+@pytest.mark.parametrize("kafka", RELEASED, indirect=True)
 def test_random_command_lines(kafka: Oracle, version: str, tool: Tool, cases: Any) -> None:
     random = Random(tool.name)
     lines = [random_line(random, tool, version) for _ in range(cases(600, 20_000))]

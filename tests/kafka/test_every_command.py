@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 import sys
-import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +23,8 @@ from mcp import Client, StdioServerParameters
 
 from sharelag.cli import cli
 from tests.support.command import sharelag
+from tests.support.kafka.ask import ask
+from tests.support.kafka.bystanders import Exporter
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.describe import (
     DescribedOffset,
@@ -63,6 +63,7 @@ class Kafka:
     def __init__(self, cluster: KafkaCluster) -> None:
         self._broker = cluster.brokers[0]
         self.servers = cluster.bootstrap_servers
+        self._ends: dict[tuple[str, int], dict[int, int]] = {}
 
     def run(self, tool: str, *args: str) -> str:
         """Return what a command printed on standard output."""
@@ -73,7 +74,7 @@ class Kafka:
 
     def groups(self, *args: str) -> str:
         """Return what ``kafka-share-groups.sh`` printed."""
-        return self.run("consumer.group.ShareGroupCommand", *args)
+        return self._broker.share_groups(*args)
 
     @cached_property
     def described(self) -> str:
@@ -116,12 +117,13 @@ class Kafka:
         return re.findall(r"ClusterId:\s+(\S+)", said)[0]
 
     def ends(self, topic: str, time: int = -1) -> dict[int, int]:
-        """Return the end of each partition's log, or with -2 its start."""
+        """Return the end of each partition's log, or with -2 its start; of our topics once."""
+        if (topic, time) in self._ends and topic != _STATE:
+            return self._ends[topic, time]
         text = self.run("GetOffsetShell", "--topic", topic, "--time", str(time))
-        return {
-            int(partition): int(offset)
-            for partition, offset in re.findall(r"^.*:(\d+):(\d+)$", text, re.MULTILINE)
-        }
+        found = re.findall(r"^.*:(\d+):(\d+)$", text, re.MULTILINE)
+        self._ends[topic, time] = {int(partition): int(offset) for partition, offset in found}
+        return self._ends[topic, time]
 
     def records(self, topic: str, *args: str, count: int) -> str:
         """Return what ``kafka-console-consumer.sh`` printed of so many records."""
@@ -380,11 +382,8 @@ def progress(live: Live) -> None:
 
 @check("imbalance")
 def imbalance(live: Live) -> None:
-    (row,) = (
-        row
-        for row in live.rows("imbalance", "--by", "broker", "--group", STEADY)
-        if row["measure"] == "lag"
-    )
+    rows = live.rows("imbalance", "--by", "broker", "--group", STEADY)
+    (row,) = (row for row in rows if row["measure"] == "lag")
     led: Counter[int] = Counter()
     for (group, topic, partition), described in live.kafka.offsets.items():
         if group == STEADY:
@@ -482,7 +481,7 @@ def settings(live: Live) -> None:
     assert shared <= ours.keys()
     assert ours["share.record.lock.duration.ms"] == ("20000", "group")
     assert ours["share.heartbeat.interval.ms"][1] == "broker"
-    of_brokers = json_rows(live.run("settings", "--group", STEADY, "-o", "json"))
+    of_brokers = ask("settings --group", STEADY, at=live.kafka.servers)
     mine = {row["name"]: row["value"] for row in of_brokers if row["group_id"] is None}
     kafkas = live.kafka.settings("brokers", "1")
     known = mine.keys() & kafkas.keys()
@@ -490,13 +489,11 @@ def settings(live: Live) -> None:
     assert {name for name in kafkas if name.startswith(("group.share", "share."))} <= known
 
 
-def json_rows(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
 @check("explain")
 def explain(live: Live) -> None:
-    rows = [row for row in live.rows("explain") if row["cause"] == "no_members"]
+    # By itself it waits for as long as a lock lasts, and this cluster may be younger.
+    found = live.rows("explain", "--patience", "1ms")
+    rows = [row for row in found if row["cause"] == "no_members"]
     held: Counter[str] = Counter()
     for row in rows:
         held[row["group_id"]] += row["held"] or 0
@@ -512,8 +509,7 @@ def explain(live: Live) -> None:
 def capture(live: Live) -> None:
     folder = live.folder / "capture"
     live.run("capture", str(folder))
-    done = sharelag("lag", "--capture", str(folder), "-o", "json")
-    rows = [row for row in json_rows(done.stdout) if row["group_id"] in GROUPS]
+    rows = [row for row in ask("lag --capture", str(folder)) if row["group_id"] in GROUPS]
     assert as_described(rows) == live.kafka.offsets
 
 
@@ -533,12 +529,8 @@ def rules(live: Live) -> None:
 def doctor(live: Live) -> None:
     said = live.run("doctor")
     assert f"cluster {live.kafka.cluster_id} at" in said
-    features = dict(
-        re.findall(
-            r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)",
-            live.kafka.run("FeatureCommand", "describe"),
-        )
-    )
+    told = live.kafka.run("FeatureCommand", "describe")
+    features = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", told))
     assert re.search(rf"share\.version: {features['share.version']}$", said, re.MULTILINE)
     release = features["metadata.version"].partition("-")[0]
     assert f"Kafka {release}" in said
@@ -575,27 +567,9 @@ def textfile(live: Live) -> None:
 
 @check("export serve")
 def serve(live: Live) -> None:
-    words = ["export", "serve", "--port", "0", "--bootstrap-server", live.kafka.servers]
-    command = [sys.executable, "-c", "from sharelag.cli import main; main()", *words]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        try:
-            address = next(
-                place[0]
-                for line in server.stderr
-                if (place := re.search(r"http://[\d.]+:\d+", line))
-            )
-            found: list[str] = []
-
-            def has_collected() -> bool:
-                with urllib.request.urlopen(f"{address}/metrics", timeout=60) as answer:
-                    found.append(answer.read().decode())
-                return "kafka_share_group_lag{" in found[-1]
-
-            wait_until(has_collected, "the server has collected")
-            assert exported(found[-1]) == known_lags(live)
-        finally:
-            server.terminate()
+    with Exporter(["--bootstrap-server", live.kafka.servers], live.folder, {}) as server:
+        wait_until(lambda: bool(exported(server.scrape())), "the server has collected")
+        assert exported(server.scrape()) == known_lags(live)
 
 
 @check("mcp")
@@ -623,12 +597,8 @@ def peek(live: Live) -> None:
     places = {(CONSOLE, RETURNS, 7): "finished", (STEADY, ORDERS, EACH - 5): "unread"}
     for (group, topic, offset), state in places.items():
         said = live.run("peek", group, f"{topic}:1:{offset}")
-        printed = live.kafka.records(
-            topic,
-            *("--partition", "1", "--offset", str(offset)),
-            *("--formatter-property", "print.key=true"),
-            count=1,
-        )
+        words = f"--partition 1 --offset {offset} --formatter-property print.key=true"
+        printed = live.kafka.records(topic, *words.split(), count=1)
         key, value = printed.strip().split("\t")
         assert f"{topic}:1:{offset} in {group}: {state}, " in said
         assert f"key, {len(key)} bytes:\n  {key}\n" in said
@@ -646,13 +616,15 @@ def dlq(live: Live) -> None:
     ]
     assert len(given_up) == len(live.rejected) == 60
     assert set(given_up) == live.rejected
-    printed = live.kafka.records(
-        QUEUE,
-        *("--from-beginning", "--formatter-property", "print.headers=true"),
-        count=len(live.rejected),
-    )
+    words = ("--from-beginning", "--formatter-property", "print.headers=true")
+    printed = live.kafka.records(QUEUE, *words, count=len(live.rejected))
     letters = re.findall(r"errors\.partition:(\d+),.*?errors\.offset:(\d+)", printed)
     assert {(int(partition), int(offset)) for partition, offset in letters} == live.rejected
+
+
+def starts_and_lags(rows: Mapping[tuple[str, str, int], Any], group: str = "") -> dict[Any, Any]:
+    chosen = {key: row for key, row in rows.items() if key[0] == group or not group}
+    return {key: (row["start_offset"], row["lag"]) for key, row in chosen.items()}
 
 
 @check("plan-reset")
@@ -666,21 +638,13 @@ def plan_reset(live: Live) -> None:
         (topic, int(partition), int(offset)) for topic, partition, offset in theirs
     }
     assert len(theirs) == 3
-    for key, row in keyed(rows).items():
-        assert (row["start_offset"], row["lag"]) == (
-            live.kafka.offsets[key]["start_offset"],
-            live.kafka.offsets[key]["lag"],
-        )
+    assert starts_and_lags(keyed(rows)) == starts_and_lags(live.kafka.offsets, RESET)
 
 
 @check("plan-delete")
 def plan_delete(live: Live) -> None:
     rows = keyed(live.rows("plan-delete", "--group", STEADY))
-    assert {key: (row["start_offset"], row["lag"]) for key, row in rows.items()} == {
-        key: (row["start_offset"], row["lag"])
-        for key, row in live.kafka.offsets.items()
-        if key[0] == STEADY
-    }
+    assert starts_and_lags(rows) == starts_and_lags(live.kafka.offsets, STEADY)
     # The group begins at the earliest record, as kafka-configs.sh says.
     assert live.kafka.settings("groups", STEADY)["share.auto.offset.reset"][0] == "earliest"
     starts = live.kafka.ends(ORDERS, -2)
@@ -690,7 +654,7 @@ def plan_delete(live: Live) -> None:
 @check("simulate")
 def simulate(live: Live) -> None:
     words = ("--service", "10ms", "--duration", "20s", "--members", "3")
-    (row,) = json_rows(live.run("simulate", "--group", STEADY, *words, "-o", "json"))
+    (row,) = ask("simulate --group", STEADY, *words, at=live.kafka.servers)
     # It begins with the lag of the cluster, and three members finish that and what arrives.
     assert (row["lag_max"], row["lag_end"]) == (6 * LATE, 0)
     assert row["completed"] == row["arrived"] + 6 * LATE

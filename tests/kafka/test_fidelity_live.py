@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.fidelity.experiments import experiments
-from tests.support.kafka.fidelity.live import prepare, run_live
-from tests.support.kafka.fidelity.measure import simulated
-from tests.support.kafka.fidelity.script import PROPERTIES
+from tools.record.fidelity.experiments import experiments
+from tools.record.fidelity.live import prepare, run_live
+from tools.record.fidelity.measure import simulated
+from tools.record.fidelity.script import PROPERTIES
 
 #: Part of the simulator's drain time within which the real one has to be. A busy machine is slow,
 #: but never fast.

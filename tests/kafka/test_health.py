@@ -11,19 +11,19 @@ import pyarrow.compute as pc
 import pytest
 
 from sharelag import schemas
-from sharelag.metrics.health import gather, health_arrow, health_counts
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import client_config
+from sharelag.metrics.health import gather, health_arrow
 from sharelag.metrics.placement import findings, state_partitions
 from sharelag.model import SharePartition, topic_id_text
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.wire.placement import PLACES, missing_partitions
-from sharelag.workbench import engine
+from tests.support import readings
 from tests.support.cases import Cases
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.workload import (
     accept,
     create_topics,
@@ -44,18 +44,9 @@ def test_needed_from_is_what_kafkas_coordinator_counts(
 ) -> None:
     random = Random("pruning")
     logs = [log(random) for _ in range(cases(100, 5000))]
-    requested = [
-        [
-            {
-                "o": record["offset"],
-                "k": record["key"].hex(),
-                "v": record["value"] and record["value"].hex(),
-            }
-            for record in log
-        ]
-        for log in logs
-    ]
-    answers = oracle_replayer.ask_many({"records": records} for records in requested)
+    answers = oracle_replayer.ask_many(
+        hexed([(one["key"], one["value"]) for one in log], begin=log[0]["offset"]) for log in logs
+    )
     result = 0
     for records, answer in zip(logs, answers, strict=True):
         counts = gather(
@@ -172,7 +163,7 @@ def pruned() -> Iterator[KafkaBroker]:
         create_topics(servers, {"health": 3})
         produce(servers, "health", numbered(300, 3), batch=5)
         for group in GROUPS:
-            set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+            set_group_config(servers, group, share_auto_offset_reset="earliest")
             share_consume(
                 servers, group, ["health"], accept, until=300, config={"max.poll.records": 5}
             )
@@ -210,7 +201,7 @@ def test_the_log_start_after_pruning_is_where_we_say_it_is_needed_from(pruned: K
         assert line["pinned_by"].startswith(("health-a:", "health-b:", "health <c>:"))
         assert line["rejects"] == line["misplaced"] == 0
     assert sum(line["share_partitions"] for line in rows) == 9
-    windows = engine.windows(KafkaInput(client_config(pruned.bootstrap_servers)), "local").table
+    windows = readings.windows(KafkaInput(client_config(pruned.bootstrap_servers)), "local").table
     health = health_arrow(
         gather(kafka.read_topic(client_config(pruned.bootstrap_servers), STATE_TOPIC)), 2
     )
@@ -218,11 +209,3 @@ def test_the_log_start_after_pruning_is_where_we_say_it_is_needed_from(pruned: K
     swapped = findings(health, windows, 3).to_pylist()
     assert {line["finding"] for line in swapped} == {"misplaced"}
     assert all(line["belongs"] != line["record_partition"] for line in swapped)
-
-
-def test_pieces_of_a_live_topic_add_up(pruned: KafkaBroker) -> None:
-    config = client_config(pruned.bootstrap_servers)
-    batches = list(kafka.read_topic(config, STATE_TOPIC))
-    whole = health_arrow(health_counts(pa.Table.from_batches(batches)), 2)
-    assert whole.equals(health_arrow(gather(batches), 2))
-    assert pc.sum(whole.column("records")).as_py() == sum(batch.num_rows for batch in batches)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,22 +12,21 @@ import pytest
 
 from sharelag.model import StateBatch
 from sharelag.replay import replay
-from sharelag.replay.members import members_arrow
 from tests.support.command import sharelag
-from tests.support.group_records import join, log
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_members
-from tests.support.kafka.oracles import Oracle
+from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.states import as_kafka
 from tests.support.kafka.workload import create_topics, share_consumer, wait_until
 from tests.support.records import KEY, raw, state_records
 from tests.support.reliability import Inject
+from tests.support.stopwatch import timed
 
 #: The most offsets that a window may hold: each is a run where no neighbours fare the same.
 RUNS = 4_000
 #: The most members of a share group, by default.
 MEMBERS = 200
-JSON = ("-o", "json")
 _AVAILABLE, _ACKNOWLEDGED = 0, 2
 
 
@@ -47,11 +43,7 @@ def test_a_window_of_4000_runs_is_the_coordinators(
     oracle_replayer: Oracle, tmp_path: Path, injected: Inject
 ) -> None:
     records = state_records(_written(Random("runs")))
-    question = [
-        {"o": offset, "k": key.hex(), "v": value.hex() if value else None}
-        for offset, (key, value) in enumerate(records)
-    ]
-    theirs = oracle_replayer.ask({"records": question})
+    theirs = oracle_replayer.ask(hexed(records))
     assert theirs["loadFailedAt"] is None
     ours = replay([(offset, key, value) for offset, (key, value) in enumerate(records)])
     wrong = int(as_kafka(ours) != theirs["states"])
@@ -59,9 +51,7 @@ def test_a_window_of_4000_runs_is_the_coordinators(
     assert len(state["batches"]) == RUNS
     file = tmp_path / "state.parquet"
     pq.write_table(pa.Table.from_batches([raw(records)]), file)
-    answer = sharelag("windows", "--raw", str(file), "-o", "json")
-    assert answer.returncode == 0, answer.stderr
-    (row,) = [json.loads(line) for line in answer.stdout.splitlines()]
+    (row,) = ask("windows --raw", str(file))
     assert (row["group_id"], len(row["batches"]), len(row["runs"])) == (KEY.group_id, RUNS, RUNS)
     drawn = sharelag("windows", "--raw", str(file), "--picture")
     assert drawn.returncode == 0, drawn.stderr
@@ -69,15 +59,6 @@ def test_a_window_of_4000_runs_is_the_coordinators(
     happened = {"states like Kafka's": 1 - wrong}
     injected("load", f"a window of {RUNS:,} runs of one offset", 1, happened, wrong=wrong)
     assert as_kafka(ours) == theirs["states"]
-
-
-def test_a_group_of_200_members_is_read_whole() -> None:
-    rows = [
-        record for n in range(MEMBERS) for record in join("large", f"member-{n:03d}", n + 1, n % 50)
-    ]
-    found = members_arrow(log(rows).combine_chunks().to_batches()[0])
-    assert found.num_rows == MEMBERS
-    assert len(set(found.column("member_id").to_pylist())) == MEMBERS
 
 
 @pytest.mark.exhaustive
@@ -93,16 +74,15 @@ def test_200_members_are_those_of_kafkas_command(broker: KafkaBroker, injected: 
         def have_partitions() -> bool:
             for one in consumers:
                 one.poll(0.01)
-            answer = sharelag("members", "--bootstrap-server", servers, "--group", group, *JSON)
-            rows = [json.loads(line) for line in answer.stdout.splitlines()]
+            rows = ask("members --group", group, at=servers)
             return len(rows) == MEMBERS and all(row["assigned"] for row in rows)
 
         wait_until(have_partitions, f"{MEMBERS} members have partitions", 300)
-        seconds, ours = _told("members", servers, group)
+        ours, seconds = timed(lambda: ask("members --group", group, at=servers))
         theirs = parse_members(
             broker.share_groups("--describe", "--group", group, "--members", "--verbose")
         )
-        _, (shown,) = _told("groups", servers, group)
+        (shown,) = ask("groups --group", group, at=servers)
     told = {(row["member_id"], row["assigned"]) for row in ours}
     kafkas = {(one["member_id"], one["partitions"]) for one in theirs}
     assert shown["members"] == len(theirs) == MEMBERS
@@ -115,10 +95,3 @@ def test_200_members_are_those_of_kafkas_command(broker: KafkaBroker, injected: 
         measured={"seconds for `sharelag members`": round(seconds, 1)},
     )
     assert told == kafkas
-
-
-def _told(command: str, servers: str, group: str) -> tuple[float, list[dict[str, Any]]]:
-    begun = time.monotonic()
-    answer = sharelag(command, "--bootstrap-server", servers, "--group", group, *JSON)
-    assert answer.returncode == 0, answer.stderr
-    return time.monotonic() - begun, [json.loads(line) for line in answer.stdout.splitlines()]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -13,27 +13,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, ShareConsumer
-from pyspark.sql import SparkSession
 
 import sharelag
-from sharelag import pipeline, schemas
-from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag import schemas
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import client_config
 from sharelag.model.versions import has_reached
 from sharelag.replay.members import groups_arrow, members_arrow
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import client_config
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
-from tests.support.command import sharelag as command_line
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.describe import DescribedMember, parse_members, parse_states
+from tests.support.kafka.describe import parse_members
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.since import SHARE_CONSUMERS
 from tests.support.kafka.workload import (
     create_topics,
     end_offsets,
     share_consumer,
-    topic_ids,
     wait_until,
 )
 
@@ -136,70 +133,6 @@ def of_this_test(rows: list[Any], name: str) -> list[Any]:
     )
 
 
-def as_described(rows: list[dict[str, Any]], names: dict[str, str]) -> list[DescribedMember]:
-    return [
-        DescribedMember(
-            group=row["group_id"],
-            member_id=row["member_id"],
-            host=row["client_host"],
-            client_id=row["client_id"],
-            partitions=sum(len(topic["partitions"]) for topic in row["assigned_partitions"]),
-            member_epoch=row["member_epoch"],
-            assignment={
-                names[t["topic_id"]]: sorted(t["partitions"]) for t in row["assigned_partitions"]
-            },
-        )
-        for row in rows
-    ]
-
-
-def test_members_are_kafkas(groups: KafkaBroker) -> None:
-    names = {
-        found: name
-        for name, found in topic_ids(groups.bootstrap_servers, [ORDERS, RETURNS]).items()
-    }
-    ours = of_this_test(members_arrow(records(groups)).to_pylist(), "group_id")
-    theirs = parse_members(
-        groups.share_groups("--describe", "--all-groups", "--members", "--verbose")
-    )
-    assert of_this_test(as_described(ours, names), "group") == of_this_test(theirs, "group")
-    assert {row["group_id"] for row in ours} == {CROWD, HOSTILE}
-    crowd = [row for row in ours if row["group_id"] == CROWD]
-    assert sorted(len(row["assigned_partitions"]) for row in crowd)[0] == 0  # one is idle
-    assert {tuple(row["subscribed_topic_names"]) for row in crowd} == {
-        (ORDERS, RETURNS),
-        (RETURNS,),
-        ("members-nothing",),
-    }
-
-
-def test_groups_are_kafkas(groups: KafkaBroker) -> None:
-    ours = of_this_test(groups_arrow(records(groups)).to_pylist(), "group_id")
-    theirs = parse_states(groups.share_groups("--describe", "--all-groups", "--state", "--verbose"))
-    result = [
-        {
-            "group": row["group_id"],
-            "state": row["state"],
-            "group_epoch": INITIAL_EPOCH if row["group_epoch"] is None else row["group_epoch"],
-            "assignment_epoch": INITIAL_EPOCH
-            if row["assignment_epoch"] is None
-            else row["assignment_epoch"],
-            "members": row["members"],
-        }
-        for row in ours
-    ]
-    assert of_this_test(result, "group") == of_this_test(theirs, "group")
-    by_group = {row["group_id"]: row for row in ours}
-    assert set(by_group) == {CROWD, LEFT, RESET, HOSTILE}
-    assert by_group[RESET]["group_epoch"] is None
-    assert by_group[LEFT]["emptied"] is not None
-    assert by_group[CROWD]["emptied"] is None
-    initialized = {
-        topic["topic_name"]: topic["partitions"] for topic in by_group[CROWD]["initialized_topics"]
-    }
-    assert initialized == {ORDERS: [0, 1, 2], RETURNS: [0, 1]}
-
-
 @pytest.mark.row("GRP-11")
 def test_a_member_is_there_from_its_first_record_until_its_tombstone(groups: KafkaBroker) -> None:
     table = records(groups)
@@ -214,41 +147,35 @@ def test_a_member_is_there_from_its_first_record_until_its_tombstone(groups: Kaf
     after = groups_arrow(table, away).to_pylist()
     (empty,) = [row for row in after if row["group_id"] == DELETED]
     assert (empty["state"], empty["members"], empty["emptied"]) == ("Empty", 0, away)
-    assert DELETED not in [
-        row["group_id"] for row in groups_arrow(table, datetime.now(UTC)).to_pylist()
-    ]
+    now = {row["group_id"]: row for row in groups_arrow(table, datetime.now(UTC)).to_pylist()}
+    assert DELETED not in now
+    assert [now[name]["emptied"] is None for name in (LEFT, CROWD)] == [False, True]
+    initialized = {
+        topic["topic_name"]: topic["partitions"] for topic in now[CROWD]["initialized_topics"]
+    }
+    assert initialized == {ORDERS: [0, 1, 2], RETURNS: [0, 1]}
 
 
 def test_the_spread_of_partitions_is_what_the_command_adds_up_to(groups: KafkaBroker) -> None:
-    table = records(groups)
-    spread = imbalance_arrow(
-        schemas.LAG.empty_table(), members_arrow(table), groups_arrow(table)
-    ).to_pylist()
-    spread = [row for row in spread if row["group_id"] == CROWD and row["topic_id"] is None]
+    spread = ask("imbalance", "--group", CROWD, at=groups.bootstrap_servers)
     theirs = parse_members(
         groups.share_groups("--describe", "--group", CROWD, "--members", "--verbose")
     )
-    (over_members,) = [row for row in spread if row["measure"] == "partitions"]
+    rows = {(row["over"], row["measure"]): row for row in spread if row["topic_id"] is None}
+    over_members, over_partitions = rows["member", "partitions"], rows["partition", "members"]
     counts = [row["partitions"] for row in theirs]
     assert (over_members["items"], over_members["total"]) == (len(counts), sum(counts))
-    assert (
-        (over_members["min"], over_members["max"]) == (min(counts), max(counts)) == (0, max(counts))
-    )
+    assert (over_members["min"], over_members["max"]) == (min(counts), max(counts))
+    assert min(counts) == 0  # one is idle
     assert over_members["cv"] == pytest.approx(statistics.pstdev(counts) / statistics.fmean(counts))
-    (over_partitions,) = [row for row in spread if row["measure"] == "members"]
-    assigned = [
+    each = Counter(
         (topic, n)
         for row in theirs
         for topic, numbers in row["assignment"].items()
         for n in numbers
-    ]
-    each = [
-        assigned.count((topic, n))
-        for topic, count in ((ORDERS, 3), (RETURNS, 2))
-        for n in range(count)
-    ]
-    assert (over_partitions["items"], over_partitions["unknown"]) == (5, 0)
-    assert over_partitions["max_mean"] == max(each) / statistics.fmean(each)
+    ).values()
+    assert (over_partitions["items"], over_partitions["unknown"]) == (len(each), 0) == (5, 0)
+    assert over_partitions["max_mean"] == pytest.approx(max(each) / statistics.fmean(each))
 
 
 #: What the commands print, and the columns that they have of a group.
@@ -271,7 +198,7 @@ def test_groups_of_the_cluster_are_those_that_kafkas_command_prints(
 ) -> None:
     columns = _OF_GROUPS[command]
     theirs = {row["group_id"]: row for row in printed(groups, tmp_path, "groups", *command)}
-    ours = {row["group_id"]: row for row in asked(groups, "groups")}
+    ours = {row["group_id"]: row for row in ask("groups", at=groups.bootstrap_servers)}
     described = {name: row for name, row in theirs.items() if name.startswith("members-")}
     # Only groups with members are among members.
     assert described.keys() == {CROWD, HOSTILE} | (
@@ -296,21 +223,22 @@ def test_types_of_groups_are_those_that_kafkas_other_command_prints(
     assert listed.returncode == 0, listed.stderr
     file = tmp_path / "printed.txt"
     file.write_text(listed.stdout, "utf-8")
-    theirs = {
-        row["group_id"]: row["type"] for row in rows_of("groups", "--kafka-output", str(file))
-    }
+    theirs = {row["group_id"]: row["type"] for row in ask("groups --kafka-output", str(file))}
     assert {name: kind for name, kind in theirs.items() if name.startswith("members-")} == {
         "members-classic": "Classic",
         **dict.fromkeys((CROWD, HOSTILE, LEFT, RESET), "Share"),
     }
-    assert {row["type"] for row in asked(groups, "groups")} == {"Share"}
+    assert {row["type"] for row in ask("groups", at=groups.bootstrap_servers)} == {"Share"}
 
 
 def test_members_of_the_cluster_are_those_that_kafkas_command_prints(
     groups: KafkaBroker, tmp_path: Path
 ) -> None:
     command = ("--describe", "--all-groups", "--members", "--verbose")
-    both = [printed(groups, tmp_path, "members", *command), asked(groups, "members")]
+    both = [
+        printed(groups, tmp_path, "members", *command),
+        ask("members", at=groups.bootstrap_servers),
+    ]
     theirs, ours = ([as_compared(row) for row in of_this_test(rows, "group_id")] for rows in both)
     assert sorted(theirs) == sorted(ours)
     assert len(ours) == 6
@@ -329,26 +257,4 @@ def printed(broker: KafkaBroker, folder: Path, name: str, *command: str) -> list
     """The rows of ``sharelag groups`` or ``members`` of what Kafka's command printed."""
     file = folder / "printed.txt"
     file.write_text(broker.share_groups(*command), "utf-8")
-    return rows_of(name, "--kafka-output", str(file))
-
-
-def asked(broker: KafkaBroker, name: str) -> list[dict[str, Any]]:
-    """The same of the cluster itself."""
-    return rows_of(name, "--bootstrap-server", broker.bootstrap_servers)
-
-
-def rows_of(*arguments: str) -> list[dict[str, Any]]:
-    done = command_line(*arguments, "-o", "json")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def test_spark_gives_the_same(groups: KafkaBroker, spark: SparkSession) -> None:
-    table = records(groups)
-    frame = spark.createDataFrame(table).repartition(5)
-    for ours, theirs in ((members_arrow, pipeline.members), (groups_arrow, pipeline.groups)):
-        local = ours(table)
-        on_spark = theirs(frame).toArrow().cast(local.schema)
-        keys = [(name, "ascending") for name in local.schema.names if name.endswith("_id")][:2]
-        assert on_spark.sort_by(keys).to_pylist() == local.to_pylist()
-        assert local.num_rows
+    return ask(name, "--kafka-output", str(file))

@@ -6,17 +6,22 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
 from sharelag import schemas
-from sharelag.errors import BrokerUnreachableError, InputError
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import client_config
+from sharelag.errors import InputError
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import client_config
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.workload import create_topics, end_offsets, log_start_offsets, topic_ids
+from tests.support.kafka.workload import (
+    create_topics,
+    delete_below,
+    end_offsets,
+    log_start_offsets,
+    topic_ids,
+)
 
 #: Record n of a partition was written n seconds later.
 BEGUN = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
@@ -36,8 +41,7 @@ def topic(broker: KafkaBroker) -> str:
             at = BEGUN + timedelta(seconds=n)
             producer.produce(name, b"v", b"k", partition, timestamp=int(at.timestamp() * 1000))
     assert producer.flush(30) == 0
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.delete_records([TopicPartition(name, 1, DELETED)])[TopicPartition(name, 1)].result(30)
+    delete_below(broker.bootstrap_servers, name, {1: DELETED})
     return name
 
 
@@ -85,8 +89,3 @@ def test_of_the_past(spark: SparkSession, broker: KafkaBroker, topic: str) -> No
     assert [row[4] for row in _rows(deleted)] == [2, None]
     with pytest.raises(InputError, match="has no time zone"):
         sharelag.offsets(spark, servers, topics=topic, as_of=then.replace(tzinfo=None))
-
-
-def test_nobody_answers(spark: SparkSession) -> None:
-    with pytest.raises(BrokerUnreachableError):
-        sharelag.offsets(spark, "127.0.0.1:1", timeout=1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -15,14 +14,15 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message
 
 from sharelag import schemas
+from sharelag.engine import engines
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.replay.moment import Choice
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import ClientConfig
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.workbench import engine
-from sharelag.workbench.investigate import lags_at
-from tests.support.command import sharelag
+from sharelag.workbench.questions.timeline import lags_at
+from tests.support import readings
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import (
@@ -50,7 +50,7 @@ def noted(broker: KafkaBroker) -> dict[datetime, list[Any]]:
     servers = broker.bootstrap_servers
     create_topics(servers, {TOPIC: 3})
     for group in GROUPS:
-        set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+        set_group_config(servers, group, share_auto_offset_reset="earliest")
     moments: dict[datetime, list[Any]] = {}
     for n in range(MOMENTS):
         produce(servers, TOPIC, numbered(30 + 3 * n, 3), batch=5)
@@ -85,7 +85,7 @@ def _note(broker: KafkaBroker) -> dict[datetime, list[Any]]:
 
 def _groups(broker: KafkaBroker) -> list[str]:
     config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})
-    table = engine.windows(KafkaInput(config), "local").table
+    table = readings.windows(KafkaInput(config), "local").table
     return [group for group in GROUPS if group in set(table.column("group_id").to_pylist())]
 
 
@@ -100,8 +100,8 @@ def _ours(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[tuple[Any,
 def test_lag_as_of_ten_moments(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
     names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
     for moment, theirs in noted.items():
-        answer = engine.lag(_source(broker), "local", moment, Choice(frozenset(GROUPS)))
-        assert _ours(answer.table.to_pylist(), names) == theirs
+        rows = readings.lag(_source(broker), "local", moment).table.to_pylist()
+        assert _ours([row for row in rows if row["group_id"] in GROUPS], names) == theirs
     assert len(noted) == MOMENTS
     assert len({str(theirs) for theirs in noted.values()}) == MOMENTS  # it was at work
 
@@ -110,7 +110,7 @@ def test_all_moments_from_one_reading(
     broker: KafkaBroker, noted: dict[datetime, list[Any]]
 ) -> None:
     source = _source(broker)
-    with engine.reading(source, "local", None, Choice(frozenset(GROUPS))) as past:
+    with engines.reading(source, "local", None, Choice(frozenset(GROUPS))) as past:
         ends = source.past_offsets(past.topic_ids, list(noted))
         timeline = lags_at(past, ends, list(noted))
     names = ("group_id", "topic", "partition", "start_offset", "lag")
@@ -125,20 +125,8 @@ def test_all_moments_from_one_reading(
 def test_history_of_a_live_cluster(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
     first = min(noted)
     every = (max(noted) - first) / 5
-    answer = sharelag(
-        "history",
-        "--bootstrap-server",
-        broker.bootstrap_servers,
-        "--group",
-        "past-a",
-        "-o",
-        "json",
-        "--since",
-        first.isoformat(),
-        "--every",
-        f"{every / timedelta(seconds=1):.6f}s",
-    )
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    span = f"--since {first.isoformat()} --every {every / timedelta(seconds=1):.6f}s"
+    rows = ask(f"history --group past-a {span}", at=broker.bootstrap_servers)
     assert len(rows) >= 3 * 5
     assert all(row["lag"] is not None for row in rows)
 
@@ -147,15 +135,8 @@ def test_watch_shows_what_changed_until_it_is_interrupted(
     broker: KafkaBroker, noted: dict[datetime, list[Any]]
 ) -> None:
     """The second round begins with another heading and a change for each row."""
-    arguments = [
-        "lag",
-        "--bootstrap-server",
-        broker.bootstrap_servers,
-        "--group",
-        "past-b",
-        "--watch",
-        "0.2s",
-    ]
+    arguments = ["lag", "--bootstrap-server", broker.bootstrap_servers]
+    arguments += ["--group", "past-b", "--watch", "0.2s"]
     with subprocess.Popen(
         [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments],
         stdout=subprocess.PIPE,

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message
 
 import sharelag
-from sharelag.sources.kafka.described import described_offsets
+from sharelag.inputs.kafka.described import described_offsets
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
@@ -122,6 +122,7 @@ def test_a_deleted_group_begins_at_the_end(first: KafkaBroker, group: str) -> No
     assert all(one.offset >= starts[one.topic, one.partition] for one in seen)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("group", ["by_duration:PT1H"], indirect=True)
 def test_kafka_refuses_while_the_group_has_members(first: KafkaBroker, group: str) -> None:
     servers, topics = first.bootstrap_servers, topics_of(group)

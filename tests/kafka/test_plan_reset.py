@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 from contextlib import closing
@@ -12,15 +11,18 @@ from random import Random
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType, Message
+from confluent_kafka import AcknowledgeType, Message, Producer
 
 import sharelag
 from sharelag.errors import InputError
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.files.printed import read_printed_offsets
+from sharelag.inputs.kafka.described import described_offsets
+from sharelag.model import milliseconds
 from sharelag.model.versions import has_reached
-from sharelag.sources.files.printed_offsets import read_printed_offsets
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka.described import described_offsets
+from tests.support.cases import Cases
 from tests.support.command import sharelag as command
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.since import SHARE_CONSUMERS, since
@@ -29,6 +31,7 @@ from tests.support.kafka.workload import (
     create_topics,
     numbered,
     produce,
+    read_in_part,
     set_group_config,
     share_consume,
     share_consumer,
@@ -37,7 +40,7 @@ from tests.support.kafka.workload import (
 
 pytestmark = SHARE_CONSUMERS
 KNOWS_LAG = since("4.3", "Kafka prints no lag right after a reset (KAFKA-20034)")
-GROUP, TOPIC, RESETS = "reset-plans", "reset-plan-orders", 20
+GROUP, TOPIC = "reset-plans", "reset-plan-orders"
 
 
 @pytest.fixture(scope="module", name="worked")
@@ -67,11 +70,11 @@ def described(broker: KafkaBroker) -> dict[int, tuple[int | None, int | None]]:
 
 
 @KNOWS_LAG
-def test_twenty_resets_do_what_their_plans_say(worked: KafkaBroker) -> None:
+def test_many_resets_do_what_their_plans_say(worked: KafkaBroker, cases: Cases) -> None:
     servers, random = worked.bootstrap_servers, Random("resets")
     times = [datetime.now(UTC)]
-    moved = 0
-    for number in range(RESETS):
+    moved, resets = 0, cases(8, 20)
+    for number in range(resets):
         if number % 3 == 2:
             produce(servers, TOPIC, numbered(random.randrange(3, 30), 3), batch=3)
             times.append(datetime.now(UTC))
@@ -92,23 +95,44 @@ def test_twenty_resets_do_what_their_plans_say(worked: KafkaBroker) -> None:
         moved += sum(row["new_start_offset"] != row["start_offset"] for row in rows)
         if number % 4 == 0 and any(lag for _, lag in found.values()):
             work(worked, 5)
-    assert moved > RESETS
+    assert moved > resets
+
+
+@KNOWS_LAG
+def test_a_reset_to_a_time_begins_with_the_record_of_that_time(first: KafkaBroker) -> None:
+    """Of records a second before it, at it and a second after it the second is the first."""
+    servers, group, topic = first.bootstrap_servers, "time-plans", "time-plan-orders"
+    create_topics(servers, {topic: 1}, copies=3)
+    set_group_config(servers, group, share_auto_offset_reset="earliest")
+    to = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    producer = Producer({"bootstrap.servers": servers})
+    for seconds in (-1, 0, 1):
+        at = milliseconds(to + timedelta(seconds=seconds))
+        producer.produce(topic, b"v", b"k", 0, timestamp=at)
+        assert producer.flush(30) == 0
+    share_consume(servers, group, [topic], accept, until=3)
+    plan = sharelag.open(servers, engine="local", groups=group).plan_reset(group, to)
+    (row,) = plan.table.to_pylist()
+    assert (row["new_start_offset"], row["again"]) == (1, 2)
+    (line,) = [note for note in plan.notes if note.endswith("--execute")]
+    first.share_groups("--group", *line.split("--group", 1)[1].split())
+    (found,) = described_offsets(first.share_groups_describe(group)).to_pylist()
+    assert (found["start_offset"], found["lag"]) == (1, row["new_lag"])
+    seen = share_consume(servers, group, [topic], accept, until=2)
+    assert [one.offset for one in seen] == [1, 2]
 
 
 def test_what_is_planned_to_come_again_comes_again(worked: KafkaBroker) -> None:
     servers = worked.bootstrap_servers
-    worked.share_groups(
-        "--group", GROUP, "--topic", TOPIC, "--reset-offsets", "--to-earliest", "--execute"
-    )
+    reset = ("--group", GROUP, "--topic", TOPIC, "--reset-offsets", "--to-earliest", "--execute")
+    worked.share_groups(*reset)
     work(worked, some_of_each(30, 3), mixed)
     bench = sharelag.open(servers, engine="local", groups=GROUP)
     rows = bench.plan_reset(GROUP, "earliest").table.to_pylist()
     lag = bench.lag(GROUP).table.to_pylist()
     again = sum(row["again"] for row in rows)
     assert again == sum(row["end_offset"] for row in lag) - sum(row["lag"] for row in lag) > 0
-    worked.share_groups(
-        "--group", GROUP, "--topic", TOPIC, "--reset-offsets", "--to-earliest", "--execute"
-    )
+    worked.share_groups(*reset)
     count = sum(row["end_offset"] for row in lag)
     seen = share_consume(servers, GROUP, [TOPIC], accept, until=count)
     assert {(one.partition, one.offset) for one in seen} >= {
@@ -138,13 +162,10 @@ def test_what_kafkas_command_prints_of_local_offsets_is_read(
 def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(
     first: KafkaBroker,
 ) -> None:
-    """Below, within and beyond the log; Kafka prints no lag of the last one, and nor do we."""
+    """At the end of the log, beyond it, of which Kafka prints no lag and nor do we, and within."""
     servers, group, topic = first.bootstrap_servers, "set-plans", "set-plan-orders"
-    create_topics(servers, {topic: 1}, copies=3)
-    set_group_config(servers, group, share_auto_offset_reset="earliest")
-    produce(servers, topic, numbered(60, 1), batch=5)
-    share_consume(servers, group, [topic], accept, until=60)
-    for offset in (0, 33, 60, 5000, 20):
+    read_in_part(servers, group, topic, read=60, copies=3, batch=5)
+    for offset in (60, 5000, 20):
         plan = sharelag.open(servers, engine="local", groups=group).plan_reset(group, offset)
         (row,) = plan.table.to_pylist()
         assert any("is beyond the end of 1 of 1 log." in note for note in plan.notes) is (
@@ -185,9 +206,7 @@ def nothing_is_delivered_and_it_is_explained(servers: str, group: str, topic: st
     produce(servers, topic, numbered(10, 1))
     with closing(share_consumer(servers, group, [topic])) as member:
         assert not [message for _ in range(6) for message in member.poll(0.5)]
-    arguments = ("--bootstrap-server", servers, "--group", group, "--patience", "1ms")
-    done = command("explain", *arguments, "-o", "json")
-    (row,) = [json.loads(line) for line in done.stdout.splitlines()]
+    (row,) = ask("explain --patience 1ms --group", group, at=servers)
     assert (row["cause"], row["severity"], row["topic"]) == ("start_beyond_end", "critical", topic)
     evidence = {one["name"]: one["value"] for one in row["evidence"]}
     assert (evidence["start offset"], evidence["end offset"]) == ("5000", "70")
@@ -197,10 +216,7 @@ def nothing_is_delivered_and_it_is_explained(servers: str, group: str, topic: st
 def test_a_shift_begins_at_the_first_unfinished_offset(first: KafkaBroker) -> None:
     """Kafka writes the start offset of what is finished late: it still says 0."""
     servers, group, topic = first.bootstrap_servers, "shift-plans", "shift-plan-orders"
-    create_topics(servers, {topic: 1}, copies=3)
-    set_group_config(servers, group, share_auto_offset_reset="earliest")
-    produce(servers, topic, numbered(40, 1), batch=5)
-    share_consume(servers, group, [topic], accept, until=40)
+    read_in_part(servers, group, topic, read=40, copies=3, batch=5)
     bench = sharelag.open(servers, engine="local")
     (window,) = bench.windows(group).table.to_pylist()
     assert window["effective_start_offset"] == 40
@@ -241,10 +257,7 @@ def test_the_command_of_a_group_with_any_name_means_that_group(
     first: KafkaBroker, group: str
 ) -> None:
     servers, topic = first.bootstrap_servers, f"reset-plan-names-{len(group)}"
-    create_topics(servers, {topic: 1}, copies=3)
-    set_group_config(servers, group, share_auto_offset_reset="earliest")
-    produce(servers, topic, numbered(5, 1))
-    share_consume(servers, group, [topic], accept, until=5)
+    read_in_part(servers, group, topic, read=5, copies=3)
     done = command("plan-reset", "--bootstrap-server", servers, "--group", group, "--to-earliest")
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.endswith("--dry-run")]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sharelag.errors import ConfigError
-from sharelag.sources.kafka.config import client_config
-from sharelag.sources.kafka.providers import resolved
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.kafka.providers import resolved
 from tests.support.kafka import oracles
 from tests.support.kafka.cloud_files import TAKEN
 

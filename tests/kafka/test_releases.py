@@ -13,8 +13,8 @@ from sharelag.model.settings.consumer import CONSUMER
 from sharelag.model.versions import has_reached, release_of
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, Field, RecordKind
 from sharelag.wire.generations.layouts import layout_of
-from tests.support.kafka import releases_page
-from tests.support.kafka.releases import RELEASES, Printed, Release
+from tools import releases_page
+from tools.releases import RELEASES, Printed, Release
 
 FIRST, LATER = RELEASES[0], RELEASES[1:]
 #: Kafka's records of share groups that only 4.0 has, and those of its that we reject.
@@ -32,7 +32,7 @@ later = pytest.mark.parametrize("release", LATER, ids=lambda one: one.name)
 
 def test_the_page_is_what_the_jars_say() -> None:
     page = releases_page.PAGE.read_text("utf-8")
-    assert page == releases_page.written(page), "python -m tests.support.kafka.releases_page"
+    assert page == releases_page.written(page), "python -m tools.releases_page"
 
 
 def ours(given: tuple[Field, ...], release: Release, within: str = "") -> list[str]:

@@ -21,7 +21,7 @@ from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
 from tests.support.kafka.jars import COMPARED
-from tests.support.kafka.oracles import Oracle, combiner, replayer
+from tests.support.kafka.oracles import Oracle, combiner, hexed, replayer
 from tests.support.kafka.since import since
 from tests.support.kafka.states import as_kafka
 from tests.support.records import state_records
@@ -93,9 +93,7 @@ def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:
 def test_replay_gives_the_coordinators_state(replaying: Oracle, cases: Any) -> None:
     random = Random("replay")
     sequences = [generators.sequence(random) for _ in range(cases(120, 1000))]
-    for records, theirs in zip(
-        sequences, replaying.ask_many(map(_question, sequences)), strict=True
-    ):
+    for records, theirs in zip(sequences, replaying.ask_many(map(hexed, sequences)), strict=True):
         ours = replay(_with_offsets(records), kafka_version=replaying.version)
         assert as_kafka(ours) == theirs["states"]
         assert theirs["loadFailedAt"] is None
@@ -108,7 +106,7 @@ def test_long_sequences_of_ordered_batches_give_the_coordinators_state(
     sequences = [
         state_records(generators.ordered_sequence(random)) for _ in range(cases(100, 3000))
     ]
-    answers = replaying.ask_many(map(_question, sequences))
+    answers = replaying.ask_many(map(hexed, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
         ours = replay(_with_offsets(records), kafka_version=replaying.version)
         assert as_kafka(ours) == theirs["states"]
@@ -120,7 +118,7 @@ def test_history_gives_the_coordinators_state_after_every_record(
     random = Random("history")
     sequences = [generators.sequence(random) for _ in range(cases(60, 600))]
     prefixes = [records[: n + 1] for records in sequences for n in range(len(records))]
-    answers = iter(replaying.ask_many(map(_question, prefixes)))
+    answers = iter(replaying.ask_many(map(hexed, prefixes)))
     for records in sequences:
         history = {
             line["record_offset"]: line for line in history_arrow(_decoded(records)).to_pylist()
@@ -168,9 +166,7 @@ def test_strict_fails_where_kafkas_load_fails(replaying: Oracle, cases: Any) -> 
                 [generators.damaged(random, (key, value)), update_tombstone]
             )
         sequences.append(records)
-    for records, theirs in zip(
-        sequences, replaying.ask_many(map(_question, sequences)), strict=True
-    ):
+    for records, theirs in zip(sequences, replaying.ask_many(map(hexed, sequences)), strict=True):
         numbered, at = _with_offsets(records), theirs["loadFailedAt"]
         if at is None:
             assert as_kafka(replay(numbered, True, replaying.version)) == theirs["states"]
@@ -193,7 +189,7 @@ def test_the_default_goes_on_after_a_bad_record(replaying: Oracle, cases: Any) -
         records[at] = random.choice([(records[at][0], b"\0"), (b"\0\1" + records[at][0][2:], None)])
         sequences.append(records)
     with replayer(keep_going=True, version=replaying.version) as oracle:
-        answers = oracle.ask_many(map(_question, sequences))
+        answers = oracle.ask_many(map(hexed, sequences))
     for records, theirs in zip(sequences, answers, strict=True):
         ours = replay(_with_offsets(records), kafka_version=replaying.version)
         assert as_kafka(ours) == theirs["states"]
@@ -201,12 +197,3 @@ def test_the_default_goes_on_after_a_bad_record(replaying: Oracle, cases: Any) -
 
 def _with_offsets(records: list[generators.Record]) -> list[tuple[int, bytes, bytes | None]]:
     return [(offset, key, value) for offset, (key, value) in enumerate(records)]
-
-
-def _question(records: list[generators.Record]) -> dict[str, Any]:
-    return {
-        "records": [
-            {"o": offset, "k": key.hex(), "v": None if value is None else value.hex()}
-            for offset, (key, value) in enumerate(records)
-        ]
-    }

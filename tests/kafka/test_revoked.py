@@ -18,11 +18,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from sharelag.sources.files import views
-from sharelag.sources.files.archive import ArchiveInput
+from sharelag.inputs.files import views
+from sharelag.inputs.files.archive import ArchiveInput
 from sharelag.wire.fields import STATE_TOPIC
-from tests.support.command import sharelag
 from tests.support.kafka.access import rule, set_rules, settings_file
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.bystanders import Bystander, Exporter
 from tests.support.kafka.workload import wait_until
@@ -38,16 +38,16 @@ TAKEN = [
         "not authorized to read __",  # whichever of the two topics is read next
         "AuthorizationError",
     ),
-    ("the login of a user is deleted", "check user, password", "AuthenticationError"),
+    pytest.param(
+        *("the login of a user is deleted", "check user, password", "AuthenticationError"),
+        marks=pytest.mark.exhaustive,
+    ),
 ]
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def _rules() -> list[AclBinding]:
-    given = [rule(text) for text in RIGHTS]
-    for one in given:
-        one.principal = f"User:{USER}"
-    return given
+    return [rule(text, principal=f"User:{USER}") for text in RIGHTS]
 
 
 def _credentials(broker: KafkaBroker, is_there: bool) -> None:
@@ -124,9 +124,7 @@ def test_what_runs_says_so_and_shows_no_numbers(
 
 def _lag_of(archive: Path) -> tuple[int, str]:
     """The lag that an archive tells of the first partition of orders, and as of when."""
-    done = sharelag("lag", "--capture", str(archive), "-o", "json", "--engine", "local")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = ask("lag --engine local --capture", str(archive))
     (row,) = (row for row in rows if (row["topic"], row["partition"]) == ("orders", 0))
     return row["lag"], row["as_of"]
 

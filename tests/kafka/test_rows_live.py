@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pyarrow as pa
@@ -19,15 +19,16 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 import sharelag as package
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.files.consumed import ConsumedLog
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import client_config
 from sharelag.model.versions import has_reached
 from sharelag.replay.members import groups_arrow
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import client_config
 from sharelag.whatif.simulation.clients import Client
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
-from sharelag.workbench import engine
+from tests.support import readings
 from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
@@ -40,6 +41,8 @@ from tests.support.kafka.workload import (
     share_consumer,
     wait_until,
 )
+from tests.support.request_lines import rows as picked
+from tools.releases import message
 
 TOPIC, GROWS = "rows-orders", "rows-grows"
 
@@ -72,7 +75,7 @@ def polled(one: ShareConsumer) -> list[Message]:
 
 def window(broker: KafkaBroker, group: str) -> dict[str, Any]:
     """What is persisted of the group's one share partition."""
-    windows = engine.windows(
+    windows = readings.windows(
         KafkaInput(client_config(broker.bootstrap_servers)), "local"
     ).table.to_pylist()
     (row,) = [row for row in windows if row["group_id"] == group]
@@ -80,7 +83,7 @@ def window(broker: KafkaBroker, group: str) -> dict[str, Any]:
 
 
 def lag(broker: KafkaBroker, group: str) -> int | None:
-    rows = engine.lag(
+    rows = readings.lag(
         KafkaInput(client_config(broker.bootstrap_servers)), "local"
     ).table.to_pylist()
     (row,) = [row for row in rows if row["group_id"] == group]
@@ -239,7 +242,11 @@ def test_what_is_in_a_new_partition_before_the_group_knows_it(orders: KafkaBroke
 
 @pytest.mark.row("FET-01")
 def test_in_kafkas_protocol_a_fetch_names_partitions_and_no_offset(kafka_jars: Path) -> None:
-    schema = _message(kafka_jars, "ShareFetchRequest")
+    (path,) = kafka_jars.glob("kafka-clients-*.jar")
+    with zipfile.ZipFile(path) as jar:
+        schema, beat = (
+            message(jar, f"{name}Request") for name in ("ShareFetch", "ShareGroupHeartbeat")
+        )
     topics, forgotten = (_field(schema, name) for name in ("Topics", "ForgottenTopicsData"))
     partition = _field(topics, "Partitions")
     assert [field["name"] for field in topics["fields"]] == ["TopicId", "Partitions"]
@@ -249,20 +256,66 @@ def test_in_kafkas_protocol_a_fetch_names_partitions_and_no_offset(kafka_jars: P
         "AcknowledgementBatches",
     ]
     assert [field["name"] for field in forgotten["fields"]] == ["TopicId", "Partitions"]
-    names = {
-        field["name"] for field in _message(kafka_jars, "ShareGroupHeartbeatRequest")["fields"]
-    }
+    names = {field["name"] for field in beat["fields"]}
     assert not {"InstanceId", "RebalanceTimeoutMs", "ServerAssignor"} & names
-
-
-def _message(jars: Path, name: str) -> dict[str, Any]:
-    (jar,) = jars.glob("kafka-clients-*.jar")
-    text = zipfile.ZipFile(jar).read(f"common/message/{name}.json").decode()
-    schema: dict[str, Any] = json.loads(
-        "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("//"))
-    )
-    return schema
 
 
 def _field(schema: dict[str, Any], name: str) -> dict[str, Any]:
     return next(field for field in schema["fields"] if field["name"] == name)
+
+
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+SHARE_CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+VERIFIABLE = "org.apache.kafka.tools.VerifiableShareConsumer"
+PRINTED, RECORDS = "printed-deliveries", 12
+PRINTS = [
+    word
+    for name in ("timestamp", "partition", "offset", "delivery", "key", "headers")
+    for word in ("--formatter-property", f"print.{name}=true")
+]
+
+
+def printed(folder: Path, done: CompletedProcess[str]) -> ConsumedLog:
+    path = folder / "printed.txt"
+    assert done.returncode == 0, done.stderr
+    path.write_text(done.stdout, "utf-8")
+    return ConsumedLog(path)
+
+
+@pytest.mark.exhaustive
+def test_deliveries_and_outcomes_are_those_of_kafkas_consumers(
+    broker: KafkaBroker, tmp_path: Path
+) -> None:
+    servers = broker.bootstrap_servers
+    create_topics(servers, {PRINTED: 1})
+    produce(servers, PRINTED, numbered(RECORDS, 1))
+    groups = ("console-deliveries", "verified-deliveries")
+    for group in groups:
+        set_group_config(servers, group, share_auto_offset_reset="earliest")
+    given: tuple[Any, ...] = ("--bootstrap-server", servers, "--topic", PRINTED)
+    console = (*given, "--group", groups[0], *PRINTS, "--max-messages", str(RECORDS))
+    for count, options in ((1, ("--release",)), (2, ())):
+        done = broker.run_tool(SHARE_CONSOLE, *console, "--timeout-ms", "40000", *options)
+        log = printed(tmp_path, done)
+        table = log.tables["deliveries"]
+        assert picked(table, "partition", "offset", "delivery_count") == [
+            (0, offset, count) for offset in range(RECORDS)
+        ]
+        assert table.column("timestamp").null_count == log.tables["rejects"].num_rows == 0
+    done = broker.run_tool(CONSOLE, *given, *PRINTS, "--from-beginning", "--max-messages", "3")
+    table = printed(tmp_path, done).tables["deliveries"]
+    assert picked(table, "offset", "delivery_count") == [(0, None), (1, None), (2, None)]
+    done = broker.run_tool(
+        *(VERIFIABLE, *given, "--group-id", groups[1], "--max-messages", str(RECORDS)),
+        *("--acknowledgement-mode", "sync"),
+    )
+    tables = printed(tmp_path, done).tables
+    assert tables["deliveries"].column("offset").to_pylist() == list(range(RECORDS))
+    assert (
+        picked(tables["outcomes"], "topic", "partition", "succeeded", "error_message")
+        == [(PRINTED, 0, True, None)] * tables["outcomes"].num_rows
+    )
+    heard = picked(tables["outcomes"], "first_offset", "last_offset")
+    assert [offset for first, last in heard for offset in range(first, last + 1)] == list(
+        range(RECORDS)
+    )

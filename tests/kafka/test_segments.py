@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -14,14 +14,15 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources.files.segments import read_segments
-from sharelag.sources.inputs import KafkaInput, SegmentsInput
-from sharelag.sources.kafka import topics as kafka
-from sharelag.sources.kafka.config import client_config
+from sharelag.inputs import KafkaInput, SegmentsInput
+from sharelag.inputs.files.segments import read_segments
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import client_config
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.workbench import engine
+from tests.support import readings
 from tests.support.command import sharelag
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.workload import (
     accept,
@@ -42,32 +43,40 @@ class Files:
     lag: pa.Table
     #: The log directory of the broker, which was stopped in good order.
     folder: Path
-    #: Copies of some of it from before, while the broker wrote.
-    copies: list[Path]
 
 
-@pytest.fixture(scope="module", name="files")
-def files_of_a_broker(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    folder = tmp_path_factory.mktemp("files")
+@contextmanager
+def at_work() -> Iterator[KafkaBroker]:
+    """A broker with small segments, and a group that has read half of a topic."""
     with KafkaBroker(properties={"log.segment.bytes": "1048576"}) as broker:
         servers = broker.bootstrap_servers
         create_topics(servers, {"files": 3})
         produce(servers, "files", numbered(300, 3))
-        set_group_config(servers, "files", **{"share.auto.offset.reset": "earliest"})
+        set_group_config(servers, "files", share_auto_offset_reset="earliest")
         share_consume(servers, "files", ["files"], accept, until=150)
-        copies = copied_at_work(broker, folder)
-        source = KafkaInput(client_config(servers))
-        raw = pa.Table.from_batches(kafka.read_topic(source.config, STATE_TOPIC), schemas.RAW)
-        lag = engine.lag(source, "local").table
+        yield broker
+
+
+@pytest.fixture(scope="module", name="files")
+def files_of_a_broker(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    with at_work() as broker:
+        source = KafkaInput(client_config(broker.bootstrap_servers))
+        raw, lag = records_of(broker), readings.lag(source, "local").table
         broker.stop()  # in good order: the checkpoints are written
-        return Files(raw, lag, Path(shutil.copytree(broker.log_dir, folder / "log")), copies)
+        folder = tmp_path_factory.mktemp("files") / "log"
+        return Files(raw, lag, Path(shutil.copytree(broker.log_dir, folder)))
+
+
+def records_of(broker: KafkaBroker) -> pa.Table:
+    config = client_config(broker.bootstrap_servers)
+    return pa.Table.from_batches(kafka.read_topic(config, STATE_TOPIC), schemas.RAW)
 
 
 def copied_at_work(broker: KafkaBroker, to: Path) -> list[Path]:
     """Copy the files again and again while the broker writes, until some have states."""
     servers, records = broker.bootstrap_servers, numbered(30_000, 2)
     create_topics(servers, {"copied": 2})
-    set_group_config(servers, "copied", **{"share.auto.offset.reset": "earliest"})
+    set_group_config(servers, "copied", share_auto_offset_reset="earliest")
     copies: list[Path] = []
     enough, done = Event(), Event()
 
@@ -102,13 +111,11 @@ def test_the_records_are_the_brokers(files: Files) -> None:
 
 def test_the_lag_is_the_brokers(files: Files) -> None:
     lag, folder = files.lag, files.folder
-    ours = engine.lag(SegmentsInput((folder,)), "local").table
+    ours = readings.lag(SegmentsInput((folder,)), "local").table
     apart = ["as_of"]
     assert ours.drop(apart).to_pylist() == lag.drop(apart).to_pylist()
-    answer = sharelag("lag", "--segments", str(folder), "-o", "json")
-    assert [json.loads(line)["lag"] for line in answer.stdout.splitlines()] == lag.column(
-        "lag"
-    ).to_pylist()
+    rows = ask("lag --segments", str(folder))
+    assert [row["lag"] for row in rows] == lag.column("lag").to_pylist()
     assert all(row["as_of"] for row in ours.to_pylist())
 
 
@@ -140,14 +147,16 @@ def test_other_folders_than_log_directories_are_an_error(tmp_path: Path) -> None
         assert message in answer.stderr
 
 
-def test_a_directory_that_is_copied_while_the_broker_writes(files: Files) -> None:
-    """Each copy has the first records of the log, and at most one reject a partition: a tail."""
+@pytest.mark.exhaustive
+def test_a_directory_that_is_copied_while_the_broker_writes(tmp_path: Path) -> None:
+    """Each copy has the first records of the log, and at most one reject per partition: a tail."""
+    with at_work() as broker:
+        copies, raw = copied_at_work(broker, tmp_path), records_of(broker)
     by_place = {
-        (row["partition"], row["offset"]): (row["key"], row["value"])
-        for row in files.raw.to_pylist()
+        (row["partition"], row["offset"]): (row["key"], row["value"]) for row in raw.to_pylist()
     }
     seen = 0
-    for copy in files.copies:
+    for copy in copies:
         if not any(copy.glob(f"{STATE_TOPIC}-*/*.log")):
             continue
         raw = pa.Table.from_batches(read_segments(copy, STATE_TOPIC), schemas.RAW)

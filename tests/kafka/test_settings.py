@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 from collections.abc import Iterator
 from random import Random
@@ -12,6 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ConfigEntry, ConfigSource
 
+from sharelag.inputs.kafka.config import ClientConfig, client_config
+from sharelag.inputs.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _values, settings
 from sharelag.model.settings import (
     Setting,
     catalogue,
@@ -23,13 +23,11 @@ from sharelag.model.settings import (
 from sharelag.model.settings.catalogue import Typed
 from sharelag.model.settings.consumer import CONSUMER, Property
 from sharelag.model.versions import has_reached
-from sharelag.sources.kafka.config import ClientConfig, client_config
-from sharelag.sources.kafka.settings import TOPIC_SETTINGS, _agreed, _in_force, _values, settings
 from tests.support.cases import Cases
 from tests.support.command import sharelag
 from tests.support.kafka import oracles
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import COMPARED, KAFKA_VERSION
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.since import since
@@ -56,20 +54,16 @@ def profile(each: Oracle) -> str:
     return each.version
 
 
+KINDS = {"INT": "int", "SHORT": "short", "BOOLEAN": "bool", "STRING": "text", "LIST": "list"}
+
+
 def test_the_catalogue_is_kafkas(each: Oracle, profile: str) -> None:
     theirs = {(s["scope"], s["name"]): s for s in each.ask({"list": True})["settings"]}
     ours = [one for one in catalogue(profile) if one.scope != "topic"]
     assert {(s.scope, s.name) for s in ours} == set(theirs)
     for setting in ours:
         kafkas = theirs[setting.scope, setting.name]
-        kinds = {
-            "INT": "int",
-            "SHORT": "short",
-            "BOOLEAN": "bool",
-            "STRING": "text",
-            "LIST": "list",
-        }
-        assert setting.kind == kinds[kafkas["type"]]
+        assert setting.kind == KINDS[kafkas["type"]]
         assert as_text(setting.default) == kafkas["default"]
         assert setting.internal == kafkas["internal"]
         if setting.scope == "group":
@@ -157,17 +151,8 @@ def value(random: Random, setting: Setting) -> str:
         return random.choice(["simple", "simple,simple", " simple ", ""])
     if setting.kind == "text":
         durations = [
-            "PT1H",
-            "P1D",
-            "p1dt2h3m4.5s",
-            "PT",
-            "P",
-            "-PT1H",
-            "PT-1H",
-            "P1Y",
-            "PT1.1234567891S",
-            "pt0s",
-            "",
+            *("PT1H", "P1D", "p1dt2h3m4.5s", "PT", "P", "-PT1H", "PT-1H", "P1Y"),
+            *("PT1.1234567891S", "pt0s", ""),
         ]
         resets = [f"by_duration:{text}" for text in durations]
         more = resets if setting.pattern else ["read_committed", "READ_COMMITTED", "serializable"]
@@ -211,27 +196,7 @@ def is_refused(name: str, text: str) -> bool:
     )
 
 
-def test_the_properties_of_consumers_are_kafkas(each: Oracle) -> None:
-    theirs = each.ask({"properties": True})["properties"]
-    has = {name: one for name, one in CONSUMER.items() if has_reached(each.version, one.since)}
-    assert set(has) == set(theirs)
-    for name, ours in has.items():
-        assert ours.kind == theirs[name]["type"], name
-        said = theirs[name]["range"] or ""
-        assert ours.any_case == said.startswith("(case insensitive)") or name in UPPER_CASED
-        if ours.choices:
-            assert {*ours.choices} == {*said.partition("[")[2].rstrip("]").split(", ")}, name
-        bounds = "" if ours.least is None else f"[{ours.least},...{most(ours.greatest)}]"
-        assert ours.choices or bounds == said or ours.kind not in NUMBERS, (name, said)
-
-
-#: Compared in upper case, though its definition does not say so.
-UPPER_CASED = {"share.acquire.mode"}
 NUMBERS = {"int", "long", "short", "double"}
-
-
-def most(greatest: float | None) -> str:
-    return "" if greatest is None else f",{greatest}"
 
 
 def test_values_that_share_consumers_refuse_are_found(oracle: Oracle, cases: Cases) -> None:
@@ -337,12 +302,8 @@ def test_the_command_shows_them_and_checks_a_value_with_the_brokers_bounds(
     configured: KafkaBroker,
 ) -> None:
     lock = "share.record.lock.duration.ms"
-    answer = sharelag(
-        *("settings", "--bootstrap-server", configured.bootstrap_servers, "--group", HOSTILE),
-        *("--set", "share.delivery.count.limit=11", "-o", "json"),
-    )
-    assert answer.returncode == 1, answer.stderr  # 11 is a problem
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
+    given = ("--group", HOSTILE, "--set", "share.delivery.count.limit=11")  # which is a problem
+    rows = ask("settings", *given, at=configured.bootstrap_servers, status=1)
     mine = {row["name"]: row for row in rows if row["group_id"] == HOSTILE}
     kafkas = in_table(configured, HOSTILE)
     assert {name: row["value"] for name, row in mine.items() if row["source"] != "given"} == {
@@ -354,37 +315,6 @@ def test_the_command_shows_them_and_checks_a_value_with_the_brokers_bounds(
     assert limit["problem"] == "greater than group.share.max.delivery.count.limit = 10"
     brokers = {row["name"]: row["value"] for row in rows if row["group_id"] is None}
     assert brokers["group.share.max.record.lock.duration.ms"] == "60000"
-
-
-def test_on_three_brokers_the_command_shows_what_kafkas_tool_describes(
-    cluster: KafkaCluster,
-) -> None:
-    group, first = "settings-of-three", cluster.brokers[0]
-    set_group_config(cluster.bootstrap_servers, group, **{"share.delivery.count.limit": "7"})
-    answer = sharelag(
-        *("settings", "--bootstrap-server", cluster.bootstrap_servers, "--group", group),
-        *("-o", "json"),
-    )
-    assert answer.returncode == 0, answer.stderr
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
-
-    def by_kafka(kind: str, name: str) -> dict[str, str]:
-        done = first.run_configs(
-            *("--bootstrap-server", first.bootstrap_servers),
-            *("--entity-type", kind, "--entity-name", name, "--describe", "--all"),
-        )
-        assert done.returncode == 0, done.stderr
-        return dict(re.findall(r"^  (\S+)=(\S*) sensitive=false", done.stdout, re.MULTILINE))
-
-    mine = {row["name"]: row["value"] for row in rows if row["group_id"] == group}
-    theirs = by_kafka("groups", group)
-    assert mine == {name: theirs[name] for name in mine}
-    assert mine["share.delivery.count.limit"] == "7"
-    of_all = {row["name"]: row["value"] for row in rows if row["group_id"] is None}
-    # All three brokers have these settings; broker 2 is not a controller.
-    theirs = by_kafka("brokers", "2")
-    assert of_all == {name: theirs[name] for name in of_all}
-    assert of_all["share.coordinator.state.topic.num.partitions"] == "12"
 
 
 def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: KafkaBroker) -> None:

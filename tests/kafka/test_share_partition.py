@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from sharelag.model import SharePartition
-from sharelag.whatif.partition.fetching import rotated
-from sharelag.whatif.partition.values import Write, WrittenRun, written
+from sharelag.model import SharePartition, Window
+from sharelag.replay import replay_arrow
+from sharelag.replay.state import window_items
+from sharelag.whatif.partition.values import Write, WrittenRun, rotated, written
 from sharelag.whatif.records import CoordinatorError, StateTopic
+from sharelag.whatif.scenario import PartitionStart, Scenario
+from sharelag.whatif.simulate import SimulationResult, simulate
+from sharelag.wire.decode import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators
-from tests.support.kafka.oracles import Oracle, share_partition
+from tests.support.kafka.oracles import Oracle, hexed, share_partition
+from tests.support.kafka.states import as_kafka
 from tests.support.share_schedules import lives
+from tests.support.simulation_scenarios import EVERYTHING, random_scenario
 
 TOPIC = "A" * 22
 #: Where Kafka's class fails within, a fetch of ours gets nothing, and an acknowledgement is
@@ -32,7 +42,11 @@ def oracle() -> Iterator[Oracle]:
 
 
 @pytest.mark.parametrize(
-    "steady", [False, True], ids=["all that can happen", "nothing deleted or refused"]
+    "steady",
+    [
+        pytest.param(False, id="all that can happen"),
+        pytest.param(True, id="nothing deleted or refused", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_share_partition_does_what_kafkas_does(oracle: Oracle, cases: Any, steady: bool) -> None:
     played = [
@@ -202,3 +216,110 @@ def _answer(topic: StateTopic, op: dict[str, Any]) -> dict[str, Any]:
     except CoordinatorError as error:
         return {"error": error.number, "answer": answer}
     return {"error": 0, "answer": answer}
+
+
+def test_kafkas_coordinator_loads_what_a_simulation_wrote(
+    oracle_replayer: Oracle, cases: Any
+) -> None:
+    """After each run it holds the states of the simulation's coordinator and of our replay."""
+    runs = [simulate(EVERYTHING, seed) for seed in range(cases(1, 20))]
+    runs += [simulate(random_scenario(Random(n), n % 2 == 0), n) for n in range(cases(16, 600))]
+    requested = [(run, question) for run in runs for question in _by_partition(run)]
+    answers = oracle_replayer.ask_many([question for _, question in requested])
+    loaded: dict[int, dict[str, Any]] = {}
+    for (run, _), answer in zip(requested, answers, strict=True):
+        assert answer["loadFailedAt"] is None
+        loaded.setdefault(id(run), {}).update(answer["states"])
+    for run in runs:
+        kept = {key: run._states.window(place) for place, key in enumerate(run._states.keys)}
+        assert loaded[id(run)] == as_kafka(kept)
+        records = decode_arrow(run.records(), STATE_TOPIC).records
+        assert dict(window_items(replay_arrow(records))) == kept
+    assert sum(len(question["records"]) for _, question in requested) > 5000
+
+
+@pytest.mark.row("PSC-17")
+def test_kafkas_coordinator_would_have_written_the_same(
+    oracle_coordinator: Oracle, cases: Any
+) -> None:
+    """Given the simulated brokers' requests, it writes the same bytes, one partition at a time."""
+    for n in range(cases(10, 200)):
+        scenario = _new_group(random_scenario(Random(1000 + n), n % 2 == 0))
+        with _noted() as requested:
+            records = simulate(scenario, n).records().to_pylist()
+        topics = {topic.id: topic.partitions for topic in scenario.topics}
+        answer = oracle_coordinator.ask(
+            {"topics": topics, "ops": requested, "updatesPerSnapshot": 500, "coldMs": 300_000}
+        )
+        assert {result.get("error", 0) for result in answer["results"]} == {0}
+        theirs = [
+            (record["k"], record["v"])
+            for result in answer["results"]
+            for record in result["records"]
+        ]
+        assert [(row["key"].hex(), row["value"].hex()) for row in records] == theirs
+
+
+def _by_partition(run: SimulationResult) -> list[dict[str, Any]]:
+    partitions: dict[int, list[tuple[bytes, bytes | None]]] = {}
+    for row in run.records().to_pylist():
+        partitions.setdefault(row["partition"], []).append((row["key"], row["value"]))
+    return [hexed(records) for _, records in sorted(partitions.items())]
+
+
+def _new_group(scenario: Scenario) -> Scenario:
+    """The same, but the group knows none of its share partitions before."""
+    topics = tuple(
+        replace(
+            topic,
+            starts=tuple(
+                PartitionStart(start.end_offset, batch_records=4) for start in topic.starts
+            ),
+        )
+        for topic in scenario.topics
+    )
+    return replace(scenario, topics=topics)
+
+
+@contextmanager
+def _noted() -> Iterator[list[dict[str, Any]]]:
+    """Note the requests to the share coordinator, in the form of the oracle."""
+    requested: list[dict[str, Any]] = []
+    initialize, write, read = StateTopic.initialize, StateTopic.write, StateTopic.read
+
+    def of(key: SharePartition, op: str, now: int) -> dict[str, Any]:
+        return {"op": op, "now": now, "g": key.group_id, "t": key.topic_id, "p": key.partition}
+
+    def initialized(
+        self: StateTopic, key: SharePartition, now: int, state_epoch: int, start_offset: int
+    ) -> None:
+        requested.append(
+            of(key, "init", now) | {"stateEpoch": state_epoch, "startOffset": start_offset}
+        )
+        initialize(self, key, now, state_epoch, start_offset)
+
+    def written(self: StateTopic, key: SharePartition, one: Write) -> None:
+        requested.append(
+            of(key, "write", one.time_ms)
+            | {
+                "leaderEpoch": one.leader_epoch,
+                "stateEpoch": one.state_epoch,
+                "startOffset": one.start_offset,
+            }
+            | {
+                "dcc": one.delivery_complete_count,
+                "batches": [list(batch) for batch in one.batches],
+            }
+        )
+        write(self, key, one)
+
+    def was_read(self: StateTopic, key: SharePartition, leader_epoch: int, now: int) -> Window:
+        requested.append(of(key, "read", now) | {"leaderEpoch": leader_epoch})
+        return read(self, key, leader_epoch, now)
+
+    with (
+        patch.object(StateTopic, "initialize", initialized),
+        patch.object(StateTopic, "write", written),
+        patch.object(StateTopic, "read", was_read),
+    ):
+        yield requested

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +20,15 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine import reading
+from sharelag.engine.local import QuickReading
+from sharelag.engine.spark.reading import SparkReading
 from sharelag.errors import TopicMissingError
-from sharelag.tables.reasons import KAFKA_SETTING
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.metrics.lag import BRIEF
+from sharelag.replay.moment import Choice
+from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from tests.support.connect import connect_server, no_session
 from tests.support.kafka.broker import KafkaBroker
@@ -33,6 +39,8 @@ from tests.support.kafka.workload import numbered, produce, read_in_part
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "data" / "examples" / "spark-kafka"
+#: Its batches are asked by all other tests here.
+EXHAUSTIVE_KAFKA = pytest.param("kafka", marks=pytest.mark.exhaustive)
 #: Start offset and lag by topic and partition.
 Told = Mapping[tuple[str, int], tuple[int | None, int | None]]
 
@@ -41,15 +49,6 @@ Told = Mapping[tuple[str, int], tuple[int | None, int | None]]
 def connector(spark: SparkSession) -> SparkSession:
     """The session, with Spark's own Kafka source."""
     return add_connector(spark)
-
-
-@pytest.fixture
-def few_partitions(spark: SparkSession) -> Iterator[None]:
-    """Each shuffle partition of a stateful query costs a Python worker and a state store."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", before or "200")
 
 
 @pytest.fixture
@@ -95,6 +94,7 @@ def _raw(spark: SparkSession, broker: KafkaBroker, stream: bool = False) -> Data
     return frame.select("headers", F.lit("ours").alias("origin"), *reversed(schemas.RAW.names))
 
 
+@pytest.mark.exhaustive
 def test_without_the_setting_it_reads_nothing_and_the_answers_say_so(
     connector: SparkSession, broker: KafkaBroker, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -103,7 +103,7 @@ def test_without_the_setting_it_reads_nothing_and_the_answers_say_so(
         assert raw.count() == 0
         bench = sharelag.open(raw=raw)
         assert KAFKA_SETTING in caplog.text
-        for answer in (bench.lag(), bench.explain(), bench.history(), bench.health()):
+        for answer in (bench.lag(), bench.history()):
             assert not len(answer)
             assert KAFKA_SETTING in "".join(answer.notes)
             assert KAFKA_SETTING in answer.to_text()
@@ -118,7 +118,7 @@ def test_without_the_setting_it_reads_nothing_and_the_answers_say_so(
 def test_every_way_gives_the_lag_of_kafkas_command(
     connector: SparkSession, broker: KafkaBroker, group: str, internal_topics: None
 ) -> None:
-    raw = _raw(connector, broker)
+    raw = _raw(connector, broker).cache()  # read once, whatever is asked of it
     bench = sharelag.open(raw=raw, offsets=sharelag.offsets(connector, broker.bootstrap_servers))
     wanted = _told(broker, group)
     assert sum(lag or 0 for _, lag in wanted.values()) == 11
@@ -143,8 +143,10 @@ def test_every_way_gives_the_lag_of_kafkas_command(
     assert sharelag.members(of_groups).where(mine).count() == 0  # who read has left
     (health,) = sharelag.health(raw).agg(F.sum("records").alias("records")).collect()
     assert health.records == records.count()
+    raw.unpersist()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("internal_topics")
 def test_tasks_that_scan_whole_partitions_exchange_nothing(
     connector: SparkSession,
@@ -167,23 +169,7 @@ def test_tasks_that_scan_whole_partitions_exchange_nothing(
         assert _lag(sharelag.lag(raw, offsets).toArrow(), group) == wanted, name
 
 
-@pytest.mark.usefixtures("internal_topics", "few_partitions")
-def test_its_stream_gives_the_lag_of_kafkas_command(
-    connector: SparkSession, broker: KafkaBroker, group: str, tmp_path: Path
-) -> None:
-    windows = sharelag.stream.windows(sharelag.decode(_raw(connector, broker, True)).records)
-    offsets = sharelag.offsets(connector, broker.bootstrap_servers)
-    name = f"lag_{uuid4().hex[:8]}"
-    sink = sharelag.stream.lag(windows, offsets).writeStream.format("memory").queryName(name)
-    options = {"checkpointLocation": str(tmp_path)}
-    query = sink.outputMode("update").options(**options).trigger(availableNow=True).start()
-    query.awaitTermination()
-    changes = connector.table(name).toArrow()
-    lag = sharelag.stream.updated(schemas.LAG.empty_table(), changes)
-    assert _lag(lag, group) == _told(broker, group)
-
-
-@pytest.mark.parametrize("source", ["kafka", "sharelag_kafka"])
+@pytest.mark.parametrize("source", [EXHAUSTIVE_KAFKA, "sharelag_kafka"])
 def test_one_call_reads_both_topics_up_to_now(
     connector: SparkSession, broker: KafkaBroker, group: str, source: str
 ) -> None:
@@ -212,7 +198,7 @@ def test_one_call_reads_both_topics_up_to_now(
     assert not [one.group_id for one in listed.valid if "spark" in one.group_id]
 
 
-@pytest.mark.parametrize("source", ["kafka", "sharelag_kafka"])
+@pytest.mark.parametrize("source", [EXHAUSTIVE_KAFKA, "sharelag_kafka"])
 def test_one_call_gives_a_stream_of_both_topics(
     connector: SparkSession, broker: KafkaBroker, group: str, source: str, tmp_path: Path
 ) -> None:
@@ -237,22 +223,6 @@ def test_one_call_names_a_topic_that_is_not_there(
 
 
 # ---- the example, and what the pages say of it -------------------------------------------------
-
-
-def test_the_example_writes_the_lag_of_kafkas_command(
-    connector: SparkSession,
-    broker: KafkaBroker,
-    group: str,
-    internal_topics: None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    folder = tmp_path / "lag"
-    monkeypatch.setattr(sys, "argv", ["job.py", broker.bootstrap_servers, str(folder)])
-    runpy.run_path(str(EXAMPLE / "job.py"), run_name="__main__")
-    assert _lag(pq.read_table(folder), group) == _told(broker, group)
-    assert "Why is there lag?" in capsys.readouterr().out
 
 
 @pytest.mark.exhaustive
@@ -317,3 +287,53 @@ def _coordinates(version: str) -> str:
 
 def _page(path: Path) -> str:
     return path.read_text("utf-8")
+
+
+def source_of(broker: KafkaBroker) -> KafkaInput:
+    return KafkaInput(ClientConfig({"bootstrap.servers": broker.bootstrap_servers}))
+
+
+def test_lag_is_kafkas_and_no_record_is_kept(
+    broker: KafkaBroker, group: str, spark: SparkSession
+) -> None:
+    choice = Choice(frozenset({group}))
+    begun = SparkReading(source_of(broker), choice=choice, spark=spark)
+    lag = begun.table("lag")
+    assert ("frame", "raw") not in begun.once
+    told = _told(broker, group)
+    assert _lag(lag, group) == told
+    assert sum(lag_of or 0 for _, lag_of in told.values()) >= 11
+    wanted = QuickReading(source_of(broker), choice=choice).table("windows")
+    assert begun.table("windows").equals(wanted)
+
+
+@pytest.mark.parametrize("scanned", [True, False])
+def test_lag_alone_is_scanned_where_records_are_many(
+    broker: KafkaBroker,
+    group: str,
+    spark: SparkSession,
+    scanned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "SCAN_FROM_RECORDS", 0 if scanned else 1 << 40)
+    begun = SparkReading(source_of(broker), choice=Choice(frozenset({group})), spark=spark)
+    brief = begun.brief.table
+    assert (("table", "windows") in begun.once) is not scanned
+    assert brief.drop_columns("as_of").equals(
+        begun.table("lag").select(BRIEF.names).drop_columns("as_of")
+    )
+
+
+def test_all_tables_end_at_the_same_records(
+    broker: KafkaBroker, group: str, spark: SparkSession
+) -> None:
+    """What is written after the first question is in none of the answers."""
+    begun = SparkReading(source_of(broker), spark=spark)
+    counted = begun.counted
+    other = f"spark-{uuid4().hex[:8]}"
+    read_in_part(broker.bootstrap_servers, other, f"{other}-orders", partitions=2, read=20, left=3)
+    produce(broker.bootstrap_servers, f"{group}-orders", numbered(1, 1))
+    history = begun.history()
+    assert history.total == counted.records
+    assert other not in set(history.table.column("group_id").to_pylist())
+    assert begun.frames.records.count() == counted.records

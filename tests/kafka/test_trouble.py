@@ -334,7 +334,7 @@ def test_topics_and_groups_change_while_they_are_followed(tmp_path: Path, inject
         for round_ in range(2):
             if not round_:
                 create_topics(servers, {"moved": 2}, copies=3)
-            set_group_config(servers, "moved", **{"share.auto.offset.reset": "earliest"})
+            set_group_config(servers, "moved", share_auto_offset_reset="earliest")
             read(20)
             agreed(story, "a group has read")
             for fault, change in (

@@ -17,35 +17,36 @@ from pyspark.sql import SparkSession
 
 import sharelag
 from sharelag import schemas
-from sharelag.sources.files.captures import CaptureInfo, write_capture
-from sharelag.sources.files.description import read_description, write_description
+from sharelag.inputs.files.captures import (
+    CaptureInfo,
+    read_description,
+    write_capture,
+    write_description,
+)
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from tests.support import generators
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION, PREVIOUS_VERSION
-from tests.support.kafka.oracles import Oracle
-from tests.support.kafka.workload import (
-    accept,
-    create_topics,
-    numbered,
-    produce,
-    set_group_config,
-    share_consume,
-)
+from tests.support.kafka.oracles import Oracle, hexed
+from tests.support.kafka.workload import read_in_part
 from tests.support.records import NOW, raw, row
 
 #: The batches of each share partition, as Kafka's classes write its key.
 Held = dict[str, list[list[int]]]
 
 ENGINES = ["local", "spark"]
+#: The classes of both versions judge replays in test_replay_against_kafka.py, too.
+PREVIOUS = pytest.param(PREVIOUS_VERSION, marks=pytest.mark.exhaustive)
+BY_SPARK = pytest.param("spark", marks=pytest.mark.exhaustive)
 #: The number of tagged fields of a value is negative: no broker writes that.
 NEGATIVE = bytes.fromhex("ffffffff0f")
 
 
-@pytest.fixture(scope="module", params=[PREVIOUS_VERSION, KAFKA_VERSION])
+@pytest.fixture(scope="module", params=[PREVIOUS, KAFKA_VERSION])
 def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     # A coordinator that cannot read a record does not load; what it can read shows all the same.
     with Oracle("ReplayOracle", "--keep-going", version=request.param) as oracle:
@@ -91,12 +92,9 @@ def judged(oracle: Oracle, records: pa.RecordBatch) -> Held:
     columns = (records.column(name).to_pylist() for name in ("offset", "key", "value"))
     rows = list(zip(places, *columns, strict=True))
     for place in sorted(set(places)):
-        question = [
-            {"o": offset, "k": key.hex(), "v": None if value is None else value.hex()}
-            for at, offset, key, value in sorted(rows, key=lambda one: one[:2])
-            if at == place
-        ]
-        states = oracle.ask({"records": question})["states"]
+        mine = sorted(one[1:] for one in rows if one[0] == place)
+        question = hexed([one[1:] for one in mine], begin=mine[0][0])
+        states = oracle.ask(question)["states"]
         found |= {key: state["batches"] for key, state in states.items()}
     return found
 
@@ -136,11 +134,9 @@ def test_versions_hold_other_boundaries_and_the_newest_stands_for_an_unknown_one
     found = {}
     for version in (PREVIOUS_VERSION, KAFKA_VERSION, None):
         folder = captured(tmp_path / str(version), drawn, version)
-        lines = command("windows", "--capture", str(folder), "-o", "json").stdout.splitlines()
-        shown = map(json.loads, lines)
         found[version] = {
             f"{one['group_id']}:{one['topic_id']}:{one['partition']}": one["batches"]
-            for one in shown
+            for one in ask("windows --capture", str(folder))
         }
     apart, joined = found[PREVIOUS_VERSION], found[KAFKA_VERSION]
     assert found[None] == joined
@@ -148,7 +144,7 @@ def test_versions_hold_other_boundaries_and_the_newest_stands_for_an_unknown_one
     assert equal_neighbours(apart) > equal_neighbours(joined)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["local", BY_SPARK])
 def test_recorded_clusters_have_the_batches_of_the_version(
     engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -186,7 +182,7 @@ def many(record: generators.Record) -> generators.Record:
     return key, value[:-1] + b"\x91\x4e" + b"".join(tags)
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("engine", ["local", BY_SPARK])
 def test_the_number_of_tags_is_read_or_refused_by_version(
     engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -237,10 +233,7 @@ def test_a_cluster_is_asked_for_its_version(
 ) -> None:
     with KafkaBroker(version=PREVIOUS_VERSION) as broker:
         servers = broker.bootstrap_servers
-        create_topics(servers, {"first": 1})
-        produce(servers, "first", numbered(10, 1))
-        set_group_config(servers, "first", share_auto_offset_reset="earliest")
-        share_consume(servers, "first", ["first"], accept, until=10)
+        read_in_part(servers, "first", "first", read=10)
         # Brokers take records for their own topics from this client alone.
         writer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client"})
         for key, value in zip(

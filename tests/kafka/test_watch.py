@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -15,8 +14,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 from deltalake import DeltaTable
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import CapturedIO, RichOutput, capture_output
@@ -25,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from traitlets.config import Config
 
 import sharelag as api
+from sharelag.engine.spark import stream
 from sharelag.errors import (
     AuthorizationError,
     BrokerUnreachableError,
@@ -34,22 +33,22 @@ from sharelag.errors import (
     ShareLagError,
     TopicMissingError,
 )
-from sharelag.pipeline import stream
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka.config import client_config
-from sharelag.sources.spark.data_source import register
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.spark.data_source import register
 from sharelag.tables.lines import plain_rows
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
-from tests.support.command import sharelag
+from tests.support.kafka.ask import ask
 from tests.support.kafka.broker import KafkaBroker, parse_describe
 from tests.support.kafka.cluster import frozen
 from tests.support.kafka.workload import (
     accept,
     create_topics,
+    delete_below,
     numbered,
     produce,
-    set_group_config,
+    read_in_part,
     share_consume,
     wait_until,
 )
@@ -68,10 +67,7 @@ def group(broker: KafkaBroker) -> str:
 def _lagging(servers: str) -> str:
     """A group that has taken 20 of the 30 records of a topic of the same name."""
     name = f"watched-{uuid4().hex[:8]}"
-    create_topics(servers, {name: PARTITIONS})
-    set_group_config(servers, name, share_auto_offset_reset="earliest")
-    produce(servers, name, numbered(20, PARTITIONS))
-    share_consume(servers, name, [name], accept, until=20)
+    read_in_part(servers, name, name, partitions=PARTITIONS, read=20)
     produce(servers, name, numbered(10, PARTITIONS))
     return name
 
@@ -89,12 +85,6 @@ def _until(live: stream.Live, total: int) -> list[int]:
         if seen[-1] == total:
             return seen
     raise AssertionError(f"{total} never came: {seen}")
-
-
-def _told(servers: str, group: str) -> list[dict[str, Any]]:
-    answer = sharelag("lag", "--bootstrap-server", servers, "--group", group, "-o", "json")
-    assert answer.returncode == 0, answer.stderr
-    return [json.loads(line) for line in answer.stdout.splitlines()]
 
 
 def _without_as_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -118,7 +108,9 @@ def test_lag_moves_with_what_is_produced_and_acknowledged(
         share_consume(servers, group, [group], accept, until=16)
         assert _until(live, 0)[0] == 16
         assert group in live._repr_mimebundle_()["text/html"]
-        assert _without_as_of(plain_rows(live.lag)) == _without_as_of(_told(servers, group))
+        assert _without_as_of(plain_rows(live.lag)) == _without_as_of(
+            ask("lag --group", group, at=servers)
+        )
         described = broker.share_groups_describe(group)
         assert {(r["topic"], r["partition"]): r["lag"] for r in live.lag.to_pylist()} == _lags(
             described
@@ -186,10 +178,7 @@ def test_records_pruned_unread_are_no_loss(
         assert asleep.wait(60)
         _delete(servers, topic, records[0][0])
         produce(servers, topic, [(0, *records[1]), (0, *records[2])])
-        admin = AdminClient({"bootstrap.servers": servers})
-        admin.delete_records([TopicPartition(topic, 0, 4)])[TopicPartition(topic, 0)].result(
-            timeout=30
-        )
+        delete_below(servers, topic, {0: 4})
         awake.set()
         number = 0
         while _partitions(live) != [1, 2] or live.stale is not None:
@@ -211,6 +200,7 @@ def _delete(servers: str, topic: str, key: bytes) -> None:
     assert producer.flush(30) == 0
 
 
+@pytest.mark.exhaustive
 def test_a_topic_without_records_has_no_lag_until_one_comes(
     broker: KafkaBroker, spark: SparkSession
 ) -> None:
@@ -271,6 +261,7 @@ def test_why_lag_cannot_be_computed_is_said_as_long_as_that_holds(
         assert "no longer current" not in repr(live)
 
 
+@pytest.mark.exhaustive
 def test_what_goes_wrong_is_reported(broker: KafkaBroker, spark: SparkSession, group: str) -> None:
     servers = broker.bootstrap_servers
 

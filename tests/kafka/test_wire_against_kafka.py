@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.model import SharePartition
-from sharelag.wire import decode_arrow, encode, state_partition
+from sharelag.wire import decode_arrow, encode
 from sharelag.wire.encode import unsigned_varint
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
 from sharelag.wire.generations import TODAY
 from tests.support import generators
-from tests.support.kafka.oracles import Oracle
+from tests.support.generations import records
+from tests.support.kafka.oracles import Oracle, hexed, share_values
 from tests.support.kafka.since import since
 from tests.support.mutations import corpus, mutated
 
@@ -53,18 +53,14 @@ def ours(topic: str, records: list[generators.Record]) -> list[dict[str, Any] | 
     return answers
 
 
+def questions(topic: str, records: list[generators.Record]) -> list[dict[str, Any]]:
+    return [{"topic": _ORACLE_TOPICS[topic]} | one for one in hexed(records)["records"]]
+
+
 def kafkas(
     oracle: Oracle, topic: str, records: list[generators.Record]
 ) -> list[dict[str, Any] | str]:
-    questions = [
-        {
-            "topic": _ORACLE_TOPICS[topic],
-            "k": key.hex(),
-            "v": None if value is None else value.hex(),
-        }
-        for key, value in records
-    ]
-    answers = [_as_ours(answer) for answer in oracle.ask_many(questions)]
+    answers = [_as_ours(answer) for answer in oracle.ask_many(questions(topic, records))]
     return [
         "skipped" if _is_of_another_group(topic, key) else answer
         for (key, _), answer in zip(records, answers, strict=True)
@@ -144,34 +140,6 @@ def test_mutated_records_of_brokers_are_refused_where_kafka_refuses(
     assert theirs.count("reject") > len(records) // 10
 
 
-def test_state_partition_is_kafkas(oracle_record_json: Oracle, cases: Any) -> None:
-    random = Random("placement")
-    texts = ["g", "", "a:b:c", "グループ", "🦜🦜", "x" * 200]
-    keys = [
-        (
-            SharePartition(
-                random.choice(texts) + str(n), generators.topic_id(random), random.randrange(1000)
-            ),
-            random.randint(1, 97),
-        )
-        for n in range(cases(200, 1000))
-    ]
-    answers = oracle_record_json.ask_many(
-        {
-            "partitionFor": {
-                "group": key.group_id,
-                "topicId": key.topic_id,
-                "partition": key.partition,
-            },
-            "numPartitions": count,
-        }
-        for key, count in keys
-    )
-    assert [state_partition(key, count) for key, count in keys] == [
-        answer["partition"] for answer in answers
-    ]
-
-
 @pytest.mark.parametrize("topic", [STATE_TOPIC, GROUP_TOPIC])
 def test_records_are_written_as_kafka_writes_them(
     topic: str, oracle_record_json: Oracle, cases: Any
@@ -181,15 +149,8 @@ def test_records_are_written_as_kafka_writes_them(
     records = [generators.record(random, random.choice(kinds)) for _ in range(cases(250, 5000))]
     again = encode(decode_arrow(raw(topic, records), topic).records, topic)
     ours = zip(again.column("key").to_pylist(), again.column("value").to_pylist(), strict=True)
-    questions = [
-        {
-            "topic": _ORACLE_TOPICS[topic],
-            "k": key.hex(),
-            "v": None if value is None else value.hex(),
-        }
-        for key, value in records
-    ]
-    for (key, value), theirs in zip(ours, oracle_record_json.ask_many(questions), strict=True):
+    answers = oracle_record_json.ask_many(questions(topic, records))
+    for (key, value), theirs in zip(ours, answers, strict=True):
         assert (key.hex(), None if value is None else value.hex()) == (theirs["k2"], theirs["v2"])
 
 
@@ -228,3 +189,27 @@ def test_there_are_as_many_tags_as_kafka_allows(more: int, oracle_record_json: O
     theirs = kafkas(oracle_record_json, STATE_TOPIC, records)
     assert (theirs == ["reject"]) is bool(more)
     assert ours(STATE_TOPIC, records) == theirs
+
+
+def test_kafka_4_0_reads_and_writes_the_older_format_the_same() -> None:
+    random = Random("4.0")
+    rows = [
+        batch
+        for _ in range(60)
+        for batch in [records([(0, []), *generators.ordered_sequence(random)], 3, 7)]
+    ]
+    with share_values("4.0.0") as oracle:
+        for decoded in rows:
+            encoded = encode(decoded)
+            read = decode_arrow(encoded).records
+            assert encode(read).equals(encoded)
+            assert set(read.column("generation").to_pylist()) == {3}
+            kinds = decoded.column("record_type").to_pylist()
+            values = [value.hex() for value in encoded.column("value").to_pylist()]
+            answers = oracle.ask_many(
+                [{"type": kind, "v": value} for kind, value in zip(kinds, values, strict=True)]
+            )
+            assert [answer["v2"] for answer in answers] == values
+            assert {answer["left"] for answer in answers} == {0}
+            ours = [line["value"]["data"] for line in kafka_json(decoded)]
+            assert [answer["value"] for answer in answers] == ours

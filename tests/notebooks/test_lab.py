@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, expect
 
-from sharelag.sources.files.captures import CaptureInfo, write_capture
+from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
 from tests.support.notebooks.running import SAVE, Ran, Running, assert_whole
@@ -18,6 +18,9 @@ from tests.support.notebooks.shipped import NAMES, complaints, copy_of, read
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import NOW, Write, WrittenInput
 
+# In a usual run test_opening.py looks at the first notebook, tests/browser at names that would like
+# to be more than text, and tests/spark/test_notebooks.py runs the code of all, where nobody looks on.
+pytestmark = pytest.mark.exhaustive
 #: These show names in every way: tables, causes, charts, strips, linked dashboards.
 WITH_NAMES = ("02_inside_a_window", "00_start_here")
 TAG = "<img src=x onerror=alert("
@@ -56,9 +59,6 @@ def _notebook(item: pytest.Item) -> str | None:
     return OPENED_AGAIN if function == again else None
 
 
-# In a usual run test_opening.py looks at the first notebook and test_hostile_names at the second;
-# tests/spark/test_notebooks.py and test_live.py run the code of all others, where nobody looks on.
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs_as_it_is(ran: Ran) -> None:
     print(f"{ran.name}: {ran.seconds:.1f} s, {ran.size / 1000:,.0f} kB")
@@ -103,9 +103,7 @@ def _renamed(table: pa.Table) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize(
-    "name", [WITH_NAMES[0], pytest.param(WITH_NAMES[1], marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.parametrize("name", WITH_NAMES)
 def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Browser) -> None:
     (lab.folder / "hostile").mkdir(exist_ok=True)
     # Names look alike whoever computes what is shown with them, and Spark would take ten seconds.
@@ -122,7 +120,6 @@ def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Brows
     hostile.close(f"hostile/{name}")
 
 
-@pytest.mark.exhaustive
 def test_what_was_looked_at_is_there_again_after_a_reload(lab: Lab, running: Running) -> None:
     ran = running.finished(OPENED_AGAIN)
     page, strip = ran.page, ran.page.locator(".jp-Cell .sl-strip").first

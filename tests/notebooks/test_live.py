@@ -13,11 +13,11 @@ from nbformat import NotebookNode
 
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import DescribedOffset, parse_describe
-from tests.support.kafka.stage import Stage, steps
 from tests.support.notebooks.shipped import complaints, papermill, texts
+from tools.record.stage import Stage, steps
 
 #: A broker, a Spark, and three notebooks, before the first test.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.exhaustive]
 RUN: dict[str, dict[str, Any]] = {
     "01_lag_today": {},
     "02_inside_a_window": {"group": "live"},
@@ -25,9 +25,6 @@ RUN: dict[str, dict[str, Any]] = {
 }
 #: How many cells run. What is compared later is simulated from the scenario alone, as of any input.
 CELLS = {"06_what_if": 3}
-#: The one of a usual run.
-QUICK = "01_lag_today"
-LONG = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +35,12 @@ def described() -> list[DescribedOffset]:
 
 @pytest.fixture(scope="module")
 def ran(
-    request: pytest.FixtureRequest,
     described: list[DescribedOffset],
     tmp_path_factory: pytest.TempPathFactory,
     remote: str,
 ) -> Iterator[dict[str, NotebookNode]]:
     """The notebooks after a run on a cluster where two members cannot keep up, two at a time."""
-    mine = [item for item in request.session.items if item.path == request.path]
-    is_long = any(item.get_closest_marker("exhaustive") for item in mine)
-    folders = {name: tmp_path_factory.mktemp(name) for name in RUN if is_long or name == QUICK}
+    folders = {name: tmp_path_factory.mktemp(name) for name in RUN}
     with (
         KafkaBroker() as broker,
         Stage(broker.bootstrap_servers, "live") as stage,
@@ -74,9 +68,7 @@ def _run(
     return papermill(name, folder, remote, cells=cells, where=where, **RUN[name])
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == QUICK else pytest.param(name, marks=LONG) for name in RUN]
-)
+@pytest.mark.parametrize("name", RUN)
 def test_it_runs_on_a_live_cluster(ran: dict[str, NotebookNode], name: str) -> None:
     assert complaints(ran[name]) == []
     assert any("live-orders" in text for text in texts(ran[name]))
@@ -99,7 +91,6 @@ def test_lag_is_what_kafka_prints(
     assert sum(row["lag"] or 0 for row in described) > 100
 
 
-@LONG
 def test_the_window_begins_where_kafkas_does(
     ran: dict[str, NotebookNode], described: list[DescribedOffset]
 ) -> None:
@@ -108,7 +99,6 @@ def test_the_window_begins_where_kafkas_does(
     assert f"offsets=({start}, {start})" in code
 
 
-@LONG
 def test_the_what_if_begins_with_this_group(ran: dict[str, NotebookNode]) -> None:
     said = texts(ran["06_what_if"])
     (assumed,) = [text for text in said if "of work for each record" in text]

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sharelag
+from sharelag.engine import reading
+from sharelag.engine.local import QuickReading
+from sharelag.engine.spark.reading import SparkReading
+from sharelag.inputs import CaptureInput, RawInput
+from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.lag import BRIEF
-from sharelag.pipeline.reading import SparkReading
-from sharelag.quick import QuickReading
-from sharelag.reading import reading
-from sharelag.sources.inputs import CaptureInput, RawInput
-from sharelag.sources.recorded import folder_of
 from sharelag.wire.fields import STATE_KINDS
 from tests.support import generators
 from tests.support.records import raw

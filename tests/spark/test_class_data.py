@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.sources.spark import class_data
+from sharelag.inputs.spark import java
 from tests.support.chapters import CAPTURE
 from tests.support.connect import no_session
 from tests.support.kafka.jvm import find_java
@@ -19,10 +19,10 @@ from tests.support.kafka.jvm import find_java
 _SESSION = """
 import sys
 from pathlib import Path
-from sharelag.sources.spark import class_data, session
+from sharelag.inputs.spark import java, session
 
 archive = Path(sys.argv[1])
-class_data.archive = lambda: archive
+java.archive = lambda: archive
 spark = session(spark_master="local[1]")
 java = spark._jvm.java.lang.ProcessHandle.current().pid()
 print(str(archive) in Path(f"/proc/{java}/maps").read_text(), spark.range(3).count())
@@ -40,13 +40,13 @@ def session_with(archive: Path) -> subprocess.CompletedProcess[str]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's cache folder, where `make env` has recorded nothing."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(class_data, "archive", lambda: tmp_path / "share" / "spark-4-java-17.jsa")
+    monkeypatch.setattr(java, "archive", lambda: tmp_path / "share" / "spark-4-java-17.jsa")
     return tmp_path / "cache" / "sharelag"
 
 
 def recording(cache: Path) -> Path:
     """The file that Java is told to write; the cache folder is this user's alone."""
-    (option, silent) = class_data.options()
+    (option, silent) = java.archive_options()
     name, _, path = option.partition("=")
     assert (name, silent) == ("-XX:ArchiveClassesAtExit", "-Xlog:disable")
     assert Path(path).parent == cache
@@ -63,7 +63,7 @@ def test_the_first_session_records_and_the_next_one_takes_it(cache: Path) -> Non
     (cache / kept.name.replace("spark-4", "spark-3")).touch()
     other = cache / "spark-4-java-17-0123456789ab.jsa"
     other.touch()
-    shared, *_ = class_data.options()
+    shared, *_ = java.archive_options()
     assert shared == f"-XX:SharedArchiveFile={kept}"
     # That of another environment stays, and of this one only the newest.
     assert sorted(cache.iterdir()) == sorted([kept, other])
@@ -82,10 +82,10 @@ def test_what_a_killed_java_left_is_removed(cache: Path) -> None:
 def test_what_others_can_write_is_neither_taken_nor_written(cache: Path, of: str) -> None:
     part = recording(cache)
     part.write_bytes(b"\xa8\xab\x0b\xf0")
-    (shared, *_) = class_data.options()
+    (shared, *_) = java.archive_options()
     kept = Path(shared.partition("=")[2])
     (cache if of == "folder" else kept).chmod(0o777)
-    assert class_data.options() == []
+    assert java.archive_options() == []
 
 
 def test_without_a_place_to_keep_it_nothing_is_recorded(
@@ -93,17 +93,17 @@ def test_without_a_place_to_keep_it_nothing_is_recorded(
 ) -> None:
     cache.parent.mkdir()
     cache.write_text("a file")
-    assert class_data.options() == []
+    assert java.archive_options() == []
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent / "with blanks"))
-    assert class_data.options() == []
+    assert java.archive_options() == []
 
 
 @pytest.mark.exhaustive
 def test_java_takes_what_a_session_recorded(tmp_path: Path) -> None:
     """Sessions as people have them, in an environment without an archive."""
     session = (
-        "import sys; from pathlib import Path; from sharelag.sources.spark import class_data, session\n"
-        "class_data.archive = lambda: Path('nowhere', 'spark.jsa')\n"
+        "import sys; from pathlib import Path; from sharelag.inputs.spark import java, session\n"
+        "java.archive = lambda: Path('nowhere', 'spark.jsa')\n"
         "spark = session(spark_master='local[1]'); spark.range(3).count()\n"
         "java = spark._jvm.java.lang.ProcessHandle.current().pid()\n"
         "print('.jsa' in Path(f'/proc/{java}/maps').read_text().replace('classes.jsa', ''), java)"
@@ -135,9 +135,9 @@ def wait_for_end(process: int) -> None:
 def test_what_is_recorded_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "share" / "spark.jsa"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "with blanks"))
-    monkeypatch.setattr(class_data, "archive", lambda: archive)
-    assert class_data.options() == []
-    assert class_data.record("lag", "--capture", str(CAPTURE), "--engine", "spark") == archive
+    monkeypatch.setattr(java, "archive", lambda: archive)
+    assert java.archive_options() == []
+    assert java.record("lag", "--capture", str(CAPTURE), "--engine", "spark") == archive
     assert list(archive.parent.iterdir()) == [archive]
     done = session_with(archive)
     assert done.stdout == "True 3\n", done.stderr
@@ -148,8 +148,8 @@ def test_java_passes_over_what_does_not_fit(
 ) -> None:
     archive = tmp_path / "spark.jsa"
     archive.write_bytes(b"of another Java")
-    monkeypatch.setattr(class_data, "archive", lambda: archive)
-    options = class_data.options()
+    monkeypatch.setattr(java, "archive", lambda: archive)
+    options = java.archive_options()
     assert f"-XX:SharedArchiveFile={archive}" in options
     done = subprocess.run(
         [find_java(), *options, "-version"], capture_output=True, text=True, check=False
@@ -170,16 +170,14 @@ def test_spark_passes_over_what_does_not_fit(tmp_path: Path) -> None:
 def test_it_is_bound_to_the_versions_of_both(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    java = tmp_path / "jdk" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.touch()
+    command = tmp_path / "jdk" / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    command.touch()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    assert class_data.archive() is None
+    assert java.archive() is None
     (tmp_path / "jdk" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.4"\n')
-    monkeypatch.setattr(class_data, "version", lambda _: "4.0.9")
-    assert class_data.archive() == Path(
-        sys.prefix, "share", "sharelag", "spark-4.0.9-java-21.0.4.jsa"
-    )
+    monkeypatch.setattr(java, "version", lambda _: "4.0.9")
+    assert java.archive() == Path(sys.prefix, "share", "sharelag", "spark-4.0.9-java-21.0.4.jsa")
 
 
 @pytest.mark.parametrize(
@@ -196,8 +194,8 @@ def test_it_is_bound_to_the_versions_of_both(
 def test_nothing_is_recorded_where_the_job_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(class_data, "archive", lambda: tmp_path / "spark.jsa")
-    assert class_data.record(*question) is None
+    monkeypatch.setattr(java, "archive", lambda: tmp_path / "spark.jsa")
+    assert java.record(*question) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -205,13 +203,13 @@ def test_what_a_failed_job_has_recorded_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if Java had written the classes of a job that failed, which may be too few."""
-    monkeypatch.setattr(class_data, "archive", lambda: tmp_path / "spark.jsa")
+    monkeypatch.setattr(java, "archive", lambda: tmp_path / "spark.jsa")
     writes = (
         "import os, sys; "
         "sys.exit(open(os.environ['SPARK_SUBMIT_OPTS'].split('=')[1].split()[0], 'w').close() or 1)"
     )
-    monkeypatch.setattr(class_data, "_COMMAND", writes)
-    assert class_data.record("lag") is None
+    monkeypatch.setattr(java, "_COMMAND", writes)
+    assert java.record("lag") is None
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(class_data, "_COMMAND", writes.replace("or 1", "or 0"))
-    assert class_data.record("lag") == tmp_path / "spark.jsa"
+    monkeypatch.setattr(java, "_COMMAND", writes.replace("or 1", "or 0"))
+    assert java.record("lag") == tmp_path / "spark.jsa"

@@ -14,13 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sharelag
-from sharelag.monitoring.check import check_reading
+from sharelag.inputs import CaptureInput
+from sharelag.inputs.spark.frames import FrameInput
+from sharelag.monitoring.checks.judge import check_reading
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.monitoring.exports.lake import append_run, write_run
 from sharelag.reports import cells
 from sharelag.reports.inputs import Case
-from sharelag.sources.inputs import CaptureInput
-from sharelag.sources.spark.frames import FrameInput
 from tests.support.synthetic import capture_of
 
 OVER = timedelta(seconds=200)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import sharelag
 from sharelag.errors import InputError
 from sharelag.metrics.dead_letters import archived_arrow
-from sharelag.schemas.dead_letters import ARCHIVED_RUNS, LEDGER
+from sharelag.schemas import ARCHIVED_RUNS, LEDGER
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
 

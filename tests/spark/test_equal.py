@@ -13,19 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from sharelag.engine import engines
+from sharelag.engine.local import QuickReading
+from sharelag.engine.spark.packing import REPLAYED
+from sharelag.engine.spark.reading import SparkReading
+from sharelag.inputs import CaptureInput, RawInput
+from sharelag.inputs.files import pieces
 from sharelag.metrics.explain import explain
-from sharelag.pipeline.packing import REPLAYED
-from sharelag.pipeline.reading import SparkReading
-from sharelag.quick import QuickReading
-from sharelag.replay.columns import KEY
+from sharelag.replay.columns import KEY, cut_by_share_partition
 from sharelag.replay.moment import Choice
-from sharelag.replay.order import cut_by_share_partition
-from sharelag.sources.files import pieces
-from sharelag.sources.inputs import CaptureInput, RawInput
 from sharelag.whatif.designs import DESIGN_COSTS, design_costs
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.workbench import engine
 from tests.support import generators
 from tests.support.chapters import CAPTURE
 from tests.support.records import raw
@@ -103,7 +102,7 @@ def test_random_topics_are_the_same_at_random_moments(
         written = random.choice(batch.column("timestamp").drop_null().to_pylist())
         for moment in (None, {3: 100 + random.randrange(len(records))}, written):
             ours, theirs = (
-                engine.read(RawInput(str(path)), name, moment) for name in ("local", "spark")
+                engines.read(RawInput(str(path)), name, moment) for name in ("local", "spark")
             )
             # Only the clock says when an input without offsets was read, so not all is the same.
             assert theirs.history().table.to_pylist() == ours.history().table.to_pylist()
@@ -135,7 +134,7 @@ def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
     written = sorted(demo.column("timestamp").to_pylist())
     then = written[len(written) // 2]
     for moment in [then] if largest else [None, {0: 200, 1: 200}, then]:
-        ours, theirs = (engine.read(source, name, moment) for name in ("local", "spark"))
+        ours, theirs = (engines.read(source, name, moment) for name in ("local", "spark"))
         assert theirs.table("windows").to_pylist() == ours.table("windows").to_pylist()
         assert theirs.counted == ours.counted
         assert theirs.counted.records

@@ -18,12 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.tables import TABLES
 from sharelag.errors import InputError
-from sharelag.pipeline.collecting import collected
-from sharelag.pipeline.tables import TABLES
+from sharelag.inputs import CaptureInput
+from sharelag.inputs.spark.frames import FrameInput
 from sharelag.replay.moment import parse_time
-from sharelag.sources.inputs import CaptureInput
-from sharelag.sources.spark.frames import FrameInput
 from tests.support import readings
 from tests.support.chapters import CAPTURE
 
@@ -207,7 +207,7 @@ def test_tables_of_this_process_are_taken_like_those_of_spark(
     )
     lag = collected(sharelag.lag(windows, given[1]), schemas.LAG)
     assert rows(lag) == rows(wanted)
-    by_group = sharelag.pipeline.rollup(like(kind, lag), "group").toArrow()
+    by_group = sharelag.engine.spark.rollup(like(kind, lag), "group").toArrow()
     assert pc.sum(by_group.column("lag")) == pc.sum(wanted.column("lag"))
     assert sharelag.history(like(kind, records.toArrow())).count() == records.count()
     spread = collected(sharelag.imbalance(like(kind, lag)), schemas.IMBALANCE)
@@ -217,7 +217,7 @@ def test_tables_of_this_process_are_taken_like_those_of_spark(
     frames = bench.frames
     of_spark = sharelag.imbalance(frames.lag, past=frames.past_offsets)
     assert rows(grown) == rows(collected(of_spark, schemas.IMBALANCE))
-    assert sharelag.pipeline.diff(windows, windows).select("change").distinct().count() == 1
+    assert sharelag.engine.spark.diff(windows, windows).select("change").distinct().count() == 1
     past_records = sharelag.history(records)
     history = like(kind, collected(past_records, schemas.HISTORY))
     assert history.shape[0] == records.count()

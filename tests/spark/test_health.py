@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from sharelag import pipeline, schemas
+from sharelag import schemas
+from sharelag.engine import spark as pipeline
 from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.health import gather, health_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support import generators

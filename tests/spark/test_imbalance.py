@@ -10,14 +10,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from sharelag import pipeline, schemas
+from sharelag import schemas
+from sharelag.engine import spark as pipeline
 from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
-from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
-from sharelag.workbench import engine
+from tests.support import readings
 from tests.support.chapters import CAPTURE
 
 #: Two members of one group, one of which has just come.
@@ -32,7 +33,7 @@ def records() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def lag() -> pa.Table:
-    return engine.lag(CaptureInput(CAPTURE), "local").table.select(schemas.LAG.names)
+    return readings.lag(CaptureInput(CAPTURE), "local").table.select(schemas.LAG.names)
 
 
 def frame(spark: SparkSession, table: pa.Table | pa.RecordBatch, pieces: int = 3) -> DataFrame:

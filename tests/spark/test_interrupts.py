@@ -14,8 +14,8 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from sharelag.pipeline.collecting import collected
-from sharelag.sources.spark import interrupts, is_connect, session, sessions
+from sharelag.engine.spark.collecting import collected
+from sharelag.inputs.spark import is_connect, java, session, sessions
 from tests.support.kafka.workload import wait_until
 
 
@@ -30,7 +30,7 @@ def as_a_cell_begins() -> Iterator[None]:
 @pytest.fixture
 def started_aside(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
     """The session of all tests, as if a thread had started it."""
-    monkeypatch.setattr(interrupts, "_OURS", [])
+    monkeypatch.setattr(java, "_OURS", [])
     with monkeypatch.context() as before:
         before.setattr(sessions, "existing", lambda: None)
         for name in ("_own", "_elsewhere"):
@@ -87,15 +87,15 @@ def test_a_connection_that_java_gave_up_is_no_excuse(monkeypatch: pytest.MonkeyP
             if answer := answers.pop(0):
                 raise answer
 
-    monkeypatch.setattr(interrupts, "_context", Context)
+    monkeypatch.setattr(java, "_context", Context)
     with pytest.raises(KeyboardInterrupt):
-        interrupts._cancel(signal.SIGINT, None)
+        java._cancel(signal.SIGINT, None)
     wait_until(lambda: not answers, "all jobs are cancelled")
 
 
 def test_each_question_of_a_later_cell_sees_to_it(started_aside: SparkSession) -> None:
     collected(started_aside.range(1), pa.schema([("id", pa.int64())]))
-    has_own = signal.getsignal(signal.SIGINT) is interrupts._cancel
+    has_own = signal.getsignal(signal.SIGINT) is java._cancel
     assert has_own != is_connect(started_aside)
 
 
@@ -111,6 +111,6 @@ def test_what_somebody_else_handles_stays(started_aside: SparkSession) -> None:
 def test_a_spark_that_somebody_else_started_is_theirs(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interrupts, "_OURS", [])
+    monkeypatch.setattr(java, "_OURS", [])
     assert session() is spark
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

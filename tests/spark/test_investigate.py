@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 import sharelag as api
 from sharelag import schemas
+from sharelag.engine import engines
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.replay.moment import Choice
-from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.workbench import engine, investigate
 from tests.support import readings
 from tests.support.chapters import CAPTURE
 
@@ -32,8 +32,8 @@ def tables(evidence: Evidence) -> dict[str, Any]:
 def test_the_evidence_of_some_groups_is_the_same(spark: SparkSession) -> None:
     as_of = {0: 200, 1: 200, 2: 200, 3: 200}
     choice = Choice(frozenset({"billing", "fraud-check", "notifications"}))
-    local = investigate.gather(SOURCE, "local", as_of, choice)
-    on_spark = investigate.gather(SOURCE, "spark", as_of, choice)
+    local = engines.gather(SOURCE, "local", as_of, choice)
+    on_spark = engines.gather(SOURCE, "spark", as_of, choice)
     assert (local.engine, on_spark.engine) == ("local", "spark")
     assert local.as_of == on_spark.as_of
     assert tables(local) == tables(on_spark)
@@ -72,7 +72,7 @@ def test_the_health_is_the_same(spark: SparkSession) -> None:
         readings.health(SOURCE, name) for name in ("local", "spark")
     )
     order = [("topic", "ascending"), ("partition", "ascending")]
-    assert on_spark.table.sort_by(order).to_pylist() == local.table.sort_by(order).to_pylist()
+    assert on_spark.sort_by(order).to_pylist() == local.sort_by(order).to_pylist()
     assert found.to_pylist() == found_there.to_pylist()
 
 
@@ -91,5 +91,5 @@ def test_public_functions_over_data_frames(spark: SparkSession) -> None:
 
 
 def ids() -> list[str]:
-    names: list[str] = engine.windows(SOURCE, "local").table.column("topic_id").to_pylist()
+    names: list[str] = readings.windows(SOURCE, "local").table.column("topic_id").to_pylist()
     return names

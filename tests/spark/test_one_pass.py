@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import schemas
-from sharelag.pipeline.collecting import collected
+from sharelag.engine.spark.collecting import collected
 from tests.support.chapters import CAPTURE
 
 #: What is read of raw records; ``topic`` tells the two topics apart.
@@ -35,7 +35,7 @@ ASKED: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
     "members": lambda raw, _: sharelag.members(raw),
     "groups": lambda raw, _: sharelag.groups(sharelag.decode(raw, "__consumer_offsets").records),
     "health": lambda raw, _: sharelag.health(raw),
-    "gaps": lambda raw, _: sharelag.pipeline.missing_offsets(raw),
+    "gaps": lambda raw, _: sharelag.engine.spark.missing_offsets(raw),
 }
 
 

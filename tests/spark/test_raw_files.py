@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine.spark.tables import TABLES
 from sharelag.errors import InputError
-from sharelag.pipeline.tables import TABLES
-from sharelag.sources.inputs import RawInput
-from sharelag.sources.recorded import folder_of
+from sharelag.inputs import RawInput
+from sharelag.inputs.recorded import folder_of
 
 DATA = Path("tests/data")
 ANSWERS = ("windows", "lag", "health", "progress", "members", "history", "imbalance", "explain")

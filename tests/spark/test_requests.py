@@ -10,14 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from sharelag.engine.spark.collecting import collected
+from sharelag.engine.spark.text_files import consumed, request_frame
 from sharelag.errors import InputError
-from sharelag.pipeline.collecting import collected
-from sharelag.pipeline.printed import consumed
-from sharelag.pipeline.requests import request_frame
-from sharelag.schemas.consumed import CONSUMED_TABLES
-from sharelag.schemas.requests import BATCHING, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
-from sharelag.sources.files.consumed import ConsumedLog
-from sharelag.sources.files.request_log import RequestLog
+from sharelag.inputs.files.consumed import ConsumedLog
+from sharelag.inputs.files.request_log import RequestLog
+from sharelag.schemas import BATCHING, CONSUMED_TABLES, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
 from sharelag.workbench.requests import Requests
 from tests.support.request_lines import (
     acknowledge,

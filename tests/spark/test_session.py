@@ -17,9 +17,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sharelag.errors import SetupError
-from sharelag.sources.spark import daemon, is_connect, jvm, session, sessions
-from sharelag.sources.spark import settings as spark_settings
-from sharelag.sources.spark.settings import given, home
+from sharelag.inputs.spark import daemon, is_connect, java, session, sessions
+from sharelag.inputs.spark.sessions import spark_home, user_settings
 from tests.support.connect import no_session
 from tests.support.spark.own_sessions import SCRIPT, WAIT, run
 
@@ -81,7 +80,7 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     script.write_text(SCRIPT)
     done = subprocess.run(
         [
-            f"{home()}/bin/spark-submit",
+            f"{spark_home()}/bin/spark-submit",
             "--master",
             "local[1]",
             "--conf",
@@ -113,12 +112,12 @@ def test_the_users_defaults_stay_and_the_rest_is_ours(tmp_path: Path) -> None:
 
 
 def test_where_the_user_says_what_a_session_is(tmp_path: Path) -> None:
-    assert given({"SPARK_CONF_DIR": str(tmp_path)}) == {}
+    assert user_settings({"SPARK_CONF_DIR": str(tmp_path)}) == {}
     (tmp_path / "spark-defaults.conf").write_text("spark.master yarn\nspark.a  b c\n")
-    result = given({"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[1]"})
+    result = user_settings({"SPARK_CONF_DIR": str(tmp_path), "MASTER": "local[1]"})
     assert result == {"spark.master": "yarn", "spark.a": "b c"}
     submitted = "--master local[5] --conf spark.a='x y' -c spark.b=1=2 pyspark-shell"
-    result = given({"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": submitted})
+    result = user_settings({"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": submitted})
     assert result == {"spark.master": "local[5]", "spark.a": "x y", "spark.b": "1=2"}
 
 
@@ -155,16 +154,16 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
 
     def made(_: str, wanted: dict[str, str]) -> SimpleNamespace:
         # A server that pyspark starts here refuses it of a session, so there it is an argument.
-        requests.append((given(os.environ) | wanted).get(WAIT))
-        return SimpleNamespace(conf=SimpleNamespace(getAll=spark_settings.RUNTIME))
+        requests.append((user_settings(os.environ) | wanted).get(WAIT))
+        return SimpleNamespace(conf=SimpleNamespace(getAll=sessions.RUNTIME))
 
     submitted = {WAIT: "99s"} if environment.get("PYSPARK_GATEWAY_PORT") == "2" else {}
     monkeypatch.setattr(os, "environ", {"PATH": os.environ["PATH"]} | environment)
     monkeypatch.setattr(sessions, "existing", lambda: None)
     monkeypatch.setattr(sessions, "_require_java", lambda: None)
-    monkeypatch.setattr(sessions, "_made", made)
-    monkeypatch.setattr(sessions, "_submitted", lambda: submitted)
-    monkeypatch.setattr(spark_settings, "given", lambda: given(environment))
+    monkeypatch.setattr(sessions, "_make_session", made)
+    monkeypatch.setattr(sessions, "_read_submitted", lambda: submitted)
+    monkeypatch.setattr(sessions, "user_settings", lambda: user_settings(environment))
     session(**settings)
     assert requests == [wait]
     assert os.environ.get("PYSPARK_SUBMIT_ARGS") == environment.get("PYSPARK_SUBMIT_ARGS")
@@ -172,7 +171,7 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
 
 def test_nothing_says_where_spark_connect_is() -> None:
     done = run(
-        "from sharelag.sources.spark import session; session()", {"SPARK_CONNECT_MODE_ENABLED": "1"}
+        "from sharelag.inputs.spark import session; session()", {"SPARK_CONNECT_MODE_ENABLED": "1"}
     )
     assert "SetupError: only Spark Connect is installed here" in done.stderr
     assert "set SPARK_REMOTE" in done.stderr
@@ -196,7 +195,7 @@ def test_what_cannot_be_forked_becomes_sparks_own_daemon(
     if trouble == "a thread":
         monkeypatch.setattr(daemon, "_threads", lambda: 2)
     else:
-        monkeypatch.setitem(sys.modules, "sharelag.pipeline", None)
+        monkeypatch.setitem(sys.modules, "sharelag.engine.spark", None)
     with pytest.raises(SystemExit):
         daemon.main()
     ((python, *command),) = became
@@ -231,9 +230,7 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho UnsupportedClassVersionError >&2\nexit 1\n")
     java.chmod(0o755)
-    done = run(
-        "from sharelag.sources.spark import session; session()", {"JAVA_HOME": str(tmp_path)}
-    )
+    done = run("from sharelag.inputs.spark import session; session()", {"JAVA_HOME": str(tmp_path)})
     assert "SetupError: Spark does not start" in done.stderr
     assert "Java 17 or newer" in done.stderr
     # What Java says stays, before what we say of it.
@@ -278,7 +275,7 @@ made.stop()
 @pytest.fixture(scope="module")
 def workers() -> subprocess.CompletedProcess[str]:
     """A process that asks its workers what they are, and takes one row of a worker's many."""
-    done = run(f"from sharelag.sources.spark import session\n{_WORKERS}", {})
+    done = run(f"from sharelag.inputs.spark import session\n{_WORKERS}", {})
     assert done.returncode == 0, done.stderr
     return done
 
@@ -308,8 +305,8 @@ def test_a_worker_that_starts_too_late_prints_nothing() -> None:
     ).stderr.splitlines(keepends=True)
     assert (late[0], len(late) > 3) == (b"Traceback (most recent call last):\n", True)
     other = [b"Traceback (most recent call last):\n", b"  File one\n", b"ValueError: of a user\n"]
-    lines = [b"before\n", *late, *other, jvm.NOISE, *late, b"after\n", other[0]]
-    assert list(jvm.of_use(lines)) == [b"before\n", *other, b"after\n", other[0]]
+    lines = [b"before\n", *late, *other, java.NOISE, *late, b"after\n", other[0]]
+    assert list(java.of_use(lines)) == [b"before\n", *other, b"after\n", other[0]]
 
 
 def test_other_errors_of_workers_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -327,4 +324,4 @@ def test_the_wheel_has_the_settings_of_sparks_log(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    assert "sharelag/sources/spark/log4j2.properties" in zipfile.ZipFile(wheel).namelist()
+    assert "sharelag/inputs/spark/log4j2.properties" in zipfile.ZipFile(wheel).namelist()

@@ -16,7 +16,7 @@ def test_spark_remote_says_where_spark_is(remote: str) -> None:
 def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
     code = (
         "from pyspark.sql import SparkSession\n"
-        "from sharelag.sources.spark import is_connect, session\n"
+        "from sharelag.inputs.spark import is_connect, session\n"
         f"theirs = SparkSession.builder.remote({remote!r}).getOrCreate()\n"
         "theirs.conf.set('spark.sql.session.timeZone', 'Asia/Tokyo')\n"
         "print('told:', session() is theirs, is_connect(theirs), "

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import sharelag
+from sharelag.inputs import RawInput
 from sharelag.metrics.lag import lag_arrow
 from sharelag.replay.state import window_items
-from sharelag.sources.inputs import RawInput
 from sharelag.whatif.simulate import simulate
-from sharelag.workbench import engine
+from tests.support import readings
 from tests.support.simulation_digest import digest
 from tests.support.simulation_scenarios import EVERYTHING
 
@@ -46,7 +46,7 @@ def test_what_a_simulation_writes_is_read_by_either_engine(
     """Its records and the ends of its logs give the state that its coordinator has, and its lag."""
     result = simulate(EVERYTHING, 3)
     pq.write_table(pa.Table.from_batches([result.records()]), tmp_path / "raw.parquet")
-    answers = [engine.windows(RawInput(str(tmp_path)), name) for name in ("local", "spark")]
+    answers = [readings.windows(RawInput(str(tmp_path)), name) for name in ("local", "spark")]
     assert [answer.engine for answer in answers] == ["local", "spark"]
     assert answers[0].table.equals(answers[1].table)
     kept = dict(window_items(answers[1].table))

@@ -23,14 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine.spark import stream
 from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput
+from sharelag.inputs.spark.queries import brief
 from sharelag.metrics.lag import lag_arrow
-from sharelag.pipeline import stream
 from sharelag.replay import replay_arrow
 from sharelag.replay.moment import filter_groups
-from sharelag.schemas.arrow import one_batch
-from sharelag.sources.inputs import CaptureInput
-from sharelag.sources.spark.queries import brief
+from sharelag.tables.arrow import one_batch
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC

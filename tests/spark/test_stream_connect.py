@@ -38,7 +38,7 @@ from deltalake import DeltaTable
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.sources.spark import session
+from sharelag.inputs.spark import session
 spark, folder = session(), os.environ["FOLDER"]
 spark.conf.set("spark.sql.shuffle.partitions", "2")
 raw = spark.readStream.schema(schemas.spark_schema(schemas.RAW)).parquet(f"{folder}/records")

@@ -19,9 +19,9 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from sharelag.cli.simulate import simulate
+from sharelag.engine.spark.sweep import sweep
 from sharelag.errors import InputError
-from sharelag.pipeline.sweep import sweep
-from sharelag.sources.spark import is_connect
+from sharelag.inputs.spark import is_connect
 from sharelag.whatif import ASSIGNORS, Member, Scenario, Service, compare, named, register, variants
 from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
@@ -114,8 +114,8 @@ def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path
 def _kill_at_the_gate(out: Path) -> None:
     code = (
         "from dataclasses import replace\n"
-        "from sharelag.sources.spark import session\n"
-        "from sharelag.pipeline.sweep import sweep\n"
+        "from sharelag.inputs.spark import session\n"
+        "from sharelag.engine.spark.sweep import sweep\n"
         "from sharelag.whatif import register, variants\n"
         "from tests.support.spark.gated import gated\n"
         "from tests.spark.test_sweep import QUICK\n"

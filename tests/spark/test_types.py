@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
+from sharelag.engine.spark.collecting import collected
 from sharelag.errors import InputError
-from sharelag.pipeline.collecting import collected
 from sharelag.schemas import LAG
 from tests.support.chapters import CAPTURE
 

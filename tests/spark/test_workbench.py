@@ -42,7 +42,7 @@ def test_answers_are_the_same_and_a_bar_shows_how_far_it_is(
     assert on_spark.lag().table.equals(local.lag().table)
     assert on_spark.moments("poison", most=9).table.equals(local.moments("poison", most=9).table)
     gathering, moments = Bar.made
-    assert gathering.options["desc"] == "reading share groups"
+    assert gathering.options["desc"] == "reading lag"
     assert moments.options["desc"] == "reading moments"
     assert max(total or 0 for _, total in gathering.seen) > 0
     assert sorted(n for n, _ in gathering.seen) == [n for n, _ in gathering.seen]
@@ -72,9 +72,11 @@ def test_lag_that_does_not_wait_for_spark_is_that_of_spark(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = sharelag.open("demo")
-    at_once = bench.lag_at_once()
+    here = bench.here()
+    assert here is not None
+    at_once = here.lag().table
     assert "reading" not in bench._once
-    monkeypatch.setattr("sharelag.workbench.engine.FEW_RECORDS", 1_000)
-    assert bench.lag_at_once().equals(at_once)
-    assert "reading" in bench._once  # of many records Spark is waited for
+    monkeypatch.setattr("sharelag.engine.engines.FEW_RECORDS", 1_000)
+    assert bench.here() is None  # of many records Spark is waited for
+    assert bench.lag().table.equals(at_once)
     assert at_once.num_rows > 8

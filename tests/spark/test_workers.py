@@ -19,8 +19,8 @@ import json, sys
 from pyspark.sql import SparkSession
 from sharelag import schemas
 from sharelag.errors import SetupError
-from sharelag.sources.spark.failures import explain_failures
-from sharelag.sources.spark.workers import map_in_arrow
+from sharelag.inputs.spark.workers import explain_failures
+from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.wire.decode import topic_mask
 
 def task(batches, mask=topic_mask):
@@ -79,7 +79,7 @@ def test_what_is_imported_is_not_searched_for_garbage_after_each_task() -> None:
     code = """
 import gc
 from pyspark import cloudpickle
-from sharelag.sources.spark.workers import with_packages
+from sharelag.inputs.spark.workers import with_packages
 
 def task(batches):
     yield from batches
@@ -131,7 +131,7 @@ def test_workers_with_another_python_are_a_sentence_that_names_it(tmp_path: Path
 
 @pytest.mark.parametrize("text", ["Python worker: KeyError: 'x'", "ModuleNotFoundError: No module"])
 def test_other_errors_stay_what_they_are(text: str) -> None:
-    from sharelag.sources.spark.failures import explain_failures
+    from sharelag.inputs.spark.workers import explain_failures
 
     with pytest.raises(RuntimeError, match=text.split(maxsplit=1)[0]), explain_failures():
         raise RuntimeError(text)

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import schemas
+from sharelag import charts, schemas
+from sharelag.charts import palette
+from sharelag.engine import engines
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
-from sharelag.sources.inputs import CaptureInput
-from sharelag.workbench import charts, engine, investigate
-from sharelag.workbench.charts import palette
 from tests.support import readings
 from tests.support.chapters import CAPTURE
 
@@ -44,7 +44,7 @@ TOPIC_ID = "A" * 22
 
 @cache
 def evidence(name: str) -> Evidence:
-    return investigate.gather(CaptureInput(folder(name)), "local")
+    return engines.gather(CaptureInput(folder(name)), "local")
 
 
 @cache
@@ -63,7 +63,7 @@ def moments(name: str, count: int = 6) -> tuple[pa.Table, pa.Array]:
     end = evidence(name).as_of
     at = [end - timedelta(seconds=n) for n in range(count)]
     tables = [
-        engine.windows(CaptureInput(folder(name)), "local", as_of=moment).table for moment in at
+        readings.windows(CaptureInput(folder(name)), "local", as_of=moment).table for moment in at
     ]
     times = [moment for moment, table in zip(at, tables, strict=True) for _ in range(len(table))]
     return pa.concat_tables(tables), pa.array(times, schemas.TIMESTAMP)
@@ -71,7 +71,7 @@ def moments(name: str, count: int = 6) -> tuple[pa.Table, pa.Array]:
 
 @cache
 def health(name: str) -> pa.Table:
-    return readings.health(CaptureInput(folder(name)), "local")[0].table
+    return readings.health(CaptureInput(folder(name)), "local")[0]
 
 
 def folder(name: str) -> Path:

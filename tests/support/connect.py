@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyspark
 
-from sharelag.sources.spark import class_data
+from sharelag.inputs.spark import java
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _LOGGING = Path(__file__).with_name("connect.log4j2.properties")
@@ -28,7 +28,7 @@ _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)\s*$", re.MULTI
 #: Settings for short questions: workers are forked from a process that has imported what they need,
 #: few tasks run where there is little to do, and no query is compiled.
 QUICK = {
-    "spark.python.daemon.module": "sharelag.sources.spark.daemon",
+    "spark.python.daemon.module": "sharelag.inputs.spark.daemon",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -78,7 +78,7 @@ def connect_server(
         # 15 s are too short where many tests share few cores.
         "spark.python.authenticate.socketTimeout": "180s",
         "spark.driver.extraJavaOptions": " ".join(
-            [f"-Dlog4j2.configurationFile={_LOGGING}", *class_data.options()]
+            [f"-Dlog4j2.configurationFile={_LOGGING}", *java.archive_options()]
         ),
         **(settings or {}),
     }

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from sharelag.schemas.dead_letters import WITH_HEADERS
+from sharelag.schemas import WITH_HEADERS
 
 REJECTED = "Offset rejected by client."
 EXCEEDED = "Offset delivery count exceeded the threshold."

@@ -12,11 +12,9 @@ from xdist.workermanage import WorkerController
 ROOT = Path(__file__).parents[2]
 #: Files that take a minute or more begin first, so that no process runs one alone at the end.
 LONGEST = (
-    "tests/notebooks/test_lab.py",
     "tests/spark/test_frames.py",
     "tests/browser/test_report.py",
     "tests/browser/test_widgets_editor.py",
-    "tests/kafka/test_check_live.py",
     "tests/spark/test_notebooks.py",
     "tests/browser/test_charts.py",
     "tests/kafka/test_spark_source.py",
@@ -24,18 +22,16 @@ LONGEST = (
     "tests/kafka/test_brokers.py",
     "tests/kafka/test_archive.py",
     "tests/kafka/test_broker_killed.py",
-    "tests/kafka/test_queue_stories.py",
     "tests/browser/test_widgets_lab.py",
     "tests/spark/test_equal.py",
     "tests/spark/test_raw_files.py",
-    "tests/kafka/test_report_live.py",
     "tests/unit/test_agreement.py",
     "tests/unit/whatif/test_compiled.py",
 )
 #: Those that take long begin here, too; unit tests need nothing and fill what is left.
 ROOMS = ("notebooks", "spark", "kafka and spark", "kafka", "browser", "widgets", "unit")
 _ASKS_CONNECT = re.compile(r"\bremote: str\b")
-_ASKS_SPARK = re.compile(r'\bspark: SparkSession\b|"spark"')
+_ASKS_SPARK = re.compile(r'\bspark: SparkSession\b|usefixtures\("spark"\)')
 
 
 class ByRoom(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

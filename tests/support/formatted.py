@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag.schemas.arrow import without_timestamps
+from sharelag.tables.arrow import without_timestamps
 from sharelag.wire.fields import Field, RecordKind, kinds_of
 from sharelag.wire.generations.layouts import layout_of
 

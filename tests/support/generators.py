@@ -44,6 +44,15 @@ def state_batches(random: Random, most: int = 6, offsets: int = 40) -> list[Stat
     ]
 
 
+def state_by_offset(batches: list[StateBatch]) -> dict[int, int]:
+    """The state that each offset has by these batches: the highest delivery count wins."""
+    states: dict[int, int] = {}
+    for batch in sorted(batches, key=lambda b: (b.delivery_count, b.delivery_state)):
+        offsets = range(batch.first_offset, batch.last_offset + 1)
+        states |= dict.fromkeys(offsets, batch.delivery_state)
+    return states
+
+
 def ordered_batches(random: Random, first: int, most: int = 6) -> list[StateBatch]:
     """Batches as a leader writes them, in order from an offset on; now and then two overlap."""
     batches = []

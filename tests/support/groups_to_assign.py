@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from sharelag.whatif import ASSIGNORS
-from sharelag.whatif.contract import Figures
+from sharelag.whatif.assignors import contract
+from sharelag.whatif.assignors.contract import Figures, Finding
+from sharelag.whatif.assignors.group import Group
 
 Members = list[dict[str, Any]]
 
@@ -35,6 +37,16 @@ def pairs(assignment: dict[str, dict[str, list[int]]]) -> set[tuple[str, str, in
 
 def going_on(group: Members, assignment: dict[str, dict[str, list[int]]]) -> Members:
     return [member | {"current": assignment.get(member["id"], {})} for member in group]
+
+
+def check(group: Members, topics: Topics, answer: Any, **limits: int) -> list[Finding]:
+    return contract.check(Group.of(group, topics), answer, **limits)
+
+
+def figures(
+    group: Members, topics: Topics, answer: Any, service_rate: float | None = None
+) -> Figures:
+    return contract.figures(Group.of(group, topics), answer, service_rate)
 
 
 def slowest(numbers: Figures) -> float:

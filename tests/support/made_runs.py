@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sharelag.reports import store
-from sharelag.reports.ledger import Run
+from sharelag.reports.store import Run
 from tests.support.nightly import night
 
 

@@ -14,14 +14,13 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from sharelag import schemas
 from sharelag.errors import ShareLagError
-from sharelag.reports import cells
+from sharelag.inputs.files import views
+from sharelag.inputs.files.archive import OFFSETS, RECORDS, begin, write_parquet
+from sharelag.inputs.files.captures import CaptureInfo, write_capture
+from sharelag.inputs.kafka.config import client_config
+from sharelag.reports import Report, cells, report
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.execute import Executed
-from sharelag.sources.files import views
-from sharelag.sources.files.archive import OFFSETS, RECORDS, write_parquet
-from sharelag.sources.files.archive_info import begin
-from sharelag.sources.files.captures import CaptureInfo, write_capture
-from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 
@@ -144,6 +143,15 @@ def _ends(number: int) -> pa.Table:
 
 def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
+
+
+def daily(
+    capture: Path, out: Path, name: str = "daily", given: Any = None, **options: Any
+) -> Report:
+    """Make a report of a capture in this process, without pictures, unless options say more."""
+    parameters = {"capture": str(capture), "engine": "local"} | (given or {})
+    made: dict[str, Any] = {"figures": False, "run": without_kernel} | options
+    return report(name, parameters, out, **made)
 
 
 def without_kernel(

@@ -6,22 +6,45 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from sharelag.sources.inputs import Input
-from sharelag.workbench import investigate
-from sharelag.workbench.engine import Answer, history_of, reading
+from sharelag.engine import Rows
+from sharelag.engine.engines import reading
+from sharelag.inputs import Input
+from sharelag.replay.moment import Choice, Moment
+from sharelag.workbench import Workbench
+from sharelag.workbench.questions.state_topic import judge_state_topic
+from sharelag.workbench.questions.timeline import regular_moments, timeline_of
+from sharelag.workbench.result import Result
 
 
-def history(source: Input, engine: str, since: datetime | None = None) -> Answer:
+def history(source: Input, engine: str, since: datetime | None = None) -> Rows:
     with reading(source, engine) as begun:
-        return history_of(begun, since)
+        return begun.history(since)
 
 
-def timeline(source: Input, every: timedelta, engine: str) -> Answer:
+def timeline(source: Input, every: timedelta, engine: str) -> Rows:
     with reading(source, engine) as begun:
-        moments = investigate.regular_moments(begun, every)
-        return investigate.timeline_of(begun, moments, every)
+        moments = regular_moments(begun, every)
+        return timeline_of(begun, moments, every)
 
 
-def health(source: Input, engine: str) -> tuple[Answer, pa.Table]:
-    with reading(source, engine, health=True) as begun:
-        return investigate.health_of(begun)
+def health(source: Input, engine: str) -> tuple[pa.Table, pa.Table]:
+    with reading(source, engine, health=True) as begun, begun.whole() as whole:
+        return judge_state_topic(whole)
+
+
+def lag(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    by: str | None = None,
+) -> Result:
+    """What the workbench says of the lag of an input."""
+    return Workbench(source, as_of, choice or Choice(), engine).lag(by=by)
+
+
+def windows(
+    source: Input, engine: str = "auto", as_of: Moment = None, choice: Choice | None = None
+) -> Result:
+    """What the workbench says of the windows of an input."""
+    return Workbench(source, as_of, choice or Choice(), engine).windows()

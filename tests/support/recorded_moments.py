@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sharelag import schemas
-from sharelag.sources.inputs import CaptureInput
+from sharelag.inputs import CaptureInput
 from tests.support.chapters import CAPTURE
 
 MOMENTS = sorted((CAPTURE / "expected" / "moments").glob("*.txt"))

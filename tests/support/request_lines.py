@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sharelag.sources.files.request_log import RequestLog
+from sharelag.inputs.files.request_log import RequestLog
 from sharelag.workbench.requests import Requests
+from tests.support.command import sharelag
 
 #: A topic id as Kafka prints it.
 TOPIC = "dT2wXpNqQqOaoMFN5C6PcA"
@@ -205,5 +206,24 @@ def log_of(folder: Path, *lines: str, zone: str = "UTC") -> Requests:
 
 
 def rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
-    """Some columns of a table, a tuple a row."""
+    """Some columns of a table, one tuple per row."""
     return [tuple(row.values()) for row in table.select(list(names)).to_pylist()]
+
+
+def shown(log: Path, table: str) -> list[dict[str, Any]]:
+    """Rows of a table as the command prints them of a log or a folder of logs."""
+    done = sharelag("requests", str(log), "--show", table, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(one) for one in done.stdout.splitlines()]
+
+
+def shown_of(folder: Path, table: str, *lines: str) -> list[dict[str, Any]]:
+    """The same of a log with these lines."""
+    log_of(folder, *lines)
+    return shown(folder, table)
+
+
+def batches(runs: list[tuple[int, int, int, int]]) -> list[dict[str, int]]:
+    """State batches as requests have them."""
+    names = ("firstOffset", "lastOffset", "deliveryState", "deliveryCount")
+    return [dict(zip(names, run, strict=True)) for run in runs]

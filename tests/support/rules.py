@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.monitoring.check import Checked, check
+from sharelag.monitoring.checks.judge import Checked, check
 from sharelag.monitoring.checks.rules import Rules, parse_rules
 from tests.support.chapters import CAPTURE
 from tests.support.written_input import Write

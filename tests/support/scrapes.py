@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sharelag.monitoring.exports.gathered import Gathered
+from sharelag.engine import engines
+from sharelag.monitoring.exports.metrics import Gathered
 from sharelag.monitoring.exports.server import server
-from sharelag.workbench import investigate
 
 
 def gathered(source: Any) -> Gathered:
-    return Gathered(investigate.gather(source, "local"), 0.5, 1_000.0)
+    return Gathered(engines.gather(source, "local"), 0.5, 1_000.0)
 
 
 def ask(

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.sources.inputs import RecordsOnly
+from sharelag.inputs import RecordsOnly
 from sharelag.whatif.simulate import SimulationResult
 from sharelag.whatif.simulation.logs import Log
 from sharelag.wire.fields import STATE_TOPIC

@@ -22,7 +22,7 @@ from sharelag.whatif.partition.values import (
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.share_partition import SharePartition
 from sharelag.whatif.simulate import SimulationResult, simulate
-from sharelag.whatif.simulation.loader import Loader
+from sharelag.whatif.simulation.served import Loader
 
 TERMINAL = (2, 4)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sharelag.sources.recorded import folder_of
+from sharelag.inputs.recorded import folder_of
 
 
 def causes_of(name: str) -> dict[str, str | None]:

@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.inputs import CaptureInput
+from sharelag.inputs.files import views
+from sharelag.inputs.files.archive import ArchiveInput, begin, write_parquet
+from sharelag.inputs.files.captures import CaptureInfo, write_capture
+from sharelag.inputs.kafka.config import client_config
 from sharelag.model import SharePartition, topic_id_bytes, topic_id_text
-from sharelag.sources.files import views
-from sharelag.sources.files.archive import ArchiveInput, write_parquet
-from sharelag.sources.files.archive_info import begin
-from sharelag.sources.files.captures import CaptureInfo, write_capture
-from sharelag.sources.inputs import CaptureInput
-from sharelag.sources.kafka.config import client_config
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.placement import state_partition
 

@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine.spark.collecting import collected
 from sharelag.errors import SetupError
-from sharelag.pipeline.collecting import collected
-from sharelag.sources.spark import is_connect
+from sharelag.inputs.spark import is_connect
 from tests.support.kafka.jars import delta_jars
 from tests.support.seen_ways import WAY
 from tools.ways_page import WAYS

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.sources.inputs import RecordsOnly
+from sharelag.inputs import RecordsOnly
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 
@@ -127,7 +127,7 @@ class WrittenInput(RecordsOnly):
         return "what a test wrote"
 
     def frame(self, spark: Any, topic: str) -> Any:
-        from sharelag.pipeline.collecting import frame_of
+        from sharelag.engine.spark.collecting import frame_of
 
         return frame_of(spark, pa.Table.from_batches(self.batches(topic), schemas.RAW))
 

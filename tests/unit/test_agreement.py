@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 import sharelag
+from sharelag import charts
 from sharelag.cli import cli
+from sharelag.inputs.recorded import folder_of, samples
 from sharelag.metrics.causes import CAUSES
-from sharelag.monitoring.check import check_reading
+from sharelag.monitoring.checks.judge import check_reading
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
-from sharelag.sources.recorded import folder_of, samples
-from sharelag.workbench import charts
 from tests.support.stories import causes_of
 from tests.support.widgets.panels import view_of
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from sharelag import compiled
+from sharelag.inputs.recorded import folder_of
 from sharelag.replay.combine import combine_rows
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import replay_arrow
-from sharelag.sources.recorded import folder_of
-from sharelag.wire import kernels as wire_kernels
+from sharelag.wire import program as wire_kernels
 from sharelag.wire.interpreter import interpret
 from tests.support import kernels
 

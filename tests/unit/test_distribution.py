@@ -58,14 +58,14 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
 
 
 def test_tests_with_a_broker_are_apart_where_they_need_a_spark() -> None:
-    """Whichever way they ask for it: by the fixture, by a parameter, or of a command."""
-    for file in files("kafka", "watch", "secured", "capture"):
+    """Whichever way they ask for it: by the fixture of each test, or of a whole file."""
+    for file in files("kafka", "watch", "archive"):
         assert room(file) == "kafka and spark"
     assert [*map(room, files("kafka", "settings") + files("spark", "sweep"))] == ["kafka", "spark"]
 
 
 def test_who_asks_for_the_connect_server_goes_where_it_is() -> None:
-    elsewhere = [*files("spark", "session_connect"), *files("kafka", "report_live")]
+    elsewhere = [*files("spark", "session_connect"), *files("kafka", "secrets")]
     assert {*map(room, elsewhere)} == {"notebooks"}
 
 

@@ -15,11 +15,11 @@ import pytest
 
 import sharelag
 from sharelag.cli import cli
+from sharelag.inputs.files import parquet, printed, segments, text_pieces
+from sharelag.inputs.recorded import CAPTURES
 from sharelag.metrics.causes import CAUSES
-from sharelag.monitoring.checks import yaml_places
+from sharelag.monitoring.checks import rules
 from sharelag.monitoring.exports import server
-from sharelag.sources.files import bounds, printed, text_pieces, unpacking
-from sharelag.sources.recorded import CAPTURES
 from sharelag.whatif import scenario, workload
 
 ROOT = Path(__file__).parents[2]
@@ -115,11 +115,11 @@ def measured_by(test: str, names: str) -> tuple[int, int]:
 def test_the_bounds_of_security_are_those_that_are_held() -> None:
     raw, raw_least = measured_by("tests/unit/wire/test_mutated.py", "MOST, LEAST")
     text, text_least = measured_by(
-        "tests/unit/test_damaged_texts.py", "MOST_BYTES_A_BYTE, LEAST_BYTES"
+        "tests/unit/inputs/test_damaged_texts.py", "MOST_BYTES_A_BYTE, LEAST_BYTES"
     )
-    rows, octets = f"{bounds._ROWS_A_BYTE} rows", f"{bounds._BYTES_A_BYTE:,} bytes"
-    small = f"a million rows or {bounds._SMALL_BYTES >> 20} MiB"
-    assert bounds._SMALL_ROWS == 1_000_000
+    rows, octets = f"{parquet._ROWS_A_BYTE} rows", f"{parquet._BYTES_A_BYTE:,} bytes"
+    small = f"a million rows or {parquet._SMALL_BYTES >> 20} MiB"
+    assert parquet._SMALL_ROWS == 1_000_000
     packed, line = text_pieces._MOST_PACKED >> 20, text_pieces.MOST_LINE >> 20
     held = {
         "memory while raw records are decoded": (
@@ -127,10 +127,10 @@ def test_the_bounds_of_security_are_those_that_are_held() -> None:
         ),
         "Parquet": (
             f"{rows} or {octets} for each of its bytes, beyond {small}; "
-            f"tables of captures: {bounds.TABLE_BYTES >> 30} GiB, and as many values in lists as "
+            f"tables of captures: {parquet.TABLE_BYTES >> 30} GiB, and as many values in lists as "
             "rows, by the count of the footer"
         ),
-        "compressed batches of segments": f"{unpacking.MOST_BYTES >> 20} MiB without compression",
+        "compressed batches of segments": f"{segments.MOST_BYTES >> 20} MiB without compression",
         "packed logs": (
             f"{text_pieces._MOST_BYTES_A_BYTE} bytes for each of its bytes, beyond {packed} MiB; "
             f"lines: {line} MiB"
@@ -140,7 +140,7 @@ def test_the_bounds_of_security_are_those_that_are_held() -> None:
             f"{text} bytes for each byte of the text, and {text_least >> 20} MiB"
         ),
         "rule files and parameters of reports": (
-            f"{yaml_places._MOST_CHARACTERS:,} characters, and {yaml_places._MOST_VALUES:,} "
+            f"{rules._MOST_CHARACTERS:,} characters, and {rules._MOST_VALUES:,} "
             "values, with each alias counted as what it stands for"
         ),
         "scenarios": (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.pipeline.tables import TABLES
+from sharelag.engine.spark.tables import TABLES
 from sharelag.schemas import spark_schema
 from tools import frames_page
 

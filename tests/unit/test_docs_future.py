@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from sharelag.engine.engines import gather
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.causes import CAUSES
 from sharelag.model import DeliveryState
-from sharelag.monitoring.exports.gathered import Gathered
-from sharelag.monitoring.exports.metrics import registry_of
+from sharelag.monitoring.exports.metrics import Gathered, registry_of
 from sharelag.reports import notebooks
-from sharelag.sources.inputs import CaptureInput
 from sharelag.whatif.consumer_group import RUNS
 from sharelag.whatif.simulation.summary import SUMMARY
-from sharelag.workbench.investigate import gather
 from tests.support.chapters import CAPTURE
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -17,10 +17,10 @@ from sharelag.durations import UNITS, duration, parse_duration, typed
 from sharelag.errors import InputError
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.replay.moment import parse_moment, parse_since
-from sharelag.whatif.autoscaling.text import autoscaler_of
-from sharelag.whatif.goal import Goal
-from sharelag.whatif.named import named
+from sharelag.whatif.autoscale import autoscaler_of
+from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario_json import from_json, to_json
+from sharelag.whatif.search import Goal
 from sharelag.workbench.spans import span
 
 DEMO = Path(__file__).parents[2] / "data" / "captures" / "chapters"

@@ -11,9 +11,9 @@ from traitlets.config import Config
 
 import sharelag
 from sharelag.errors import InputError, unknown_group, unknown_topic
-from sharelag.monitoring.check import check
+from sharelag.inputs import CaptureInput
+from sharelag.monitoring.checks.judge import check
 from sharelag.monitoring.checks.rules import parse_rules
-from sharelag.sources.inputs import CaptureInput
 from sharelag.whatif.from_cluster import scenario_from
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as run

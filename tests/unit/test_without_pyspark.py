@@ -93,7 +93,7 @@ def test_whatever_is_on_spark_says_what_to_install() -> None:
         "here.to_spark()",
         "sharelag.decode",
         "sharelag.stream",
-        "__import__('sharelag.pipeline.sweep')",
+        "__import__('sharelag.engine.spark.sweep')",
     )
     code = f"""
 import sharelag
@@ -114,6 +114,6 @@ print(len(here))
 
 
 def test_a_session_says_what_to_install() -> None:
-    done = run("from sharelag.sources.spark import session; session()")
+    done = run("from sharelag.inputs.spark import session; session()")
     assert "SetupError: Spark is not installed here: pip install 'sharelag[spark]'" in done.stderr
     assert 'engine="local"' in done.stderr

@@ -28,9 +28,9 @@ def test_every_kind_of_text_is_read(every_text: list[Text]) -> None:
     assert "data/README.md" in places
     # Also what is not raised: meanings of columns, causes, scenarios, sentences of reports.
     for module in (
-        "tables/columns/lag",
-        "metrics/causes",
-        "whatif/gallery/rules",
+        "tables/declared/lag",
+        "metrics/causes/declared",
+        "whatif/gallery",
         "reports/verdict",
     ):
         assert f"sharelag/{module}.py:" in places
@@ -38,7 +38,7 @@ def test_every_kind_of_text_is_read(every_text: list[Text]) -> None:
     for module in (
         "sharelag/workbench/opening.py:",
         "sharelag/errors.py:",
-        "scenarios_of_records.py:",
+        "stories_of_records.py:",
     ):
         assert module in places
     words = " ".join(text.words for text in every_text)

@@ -16,11 +16,11 @@ import pytest
 
 import sharelag
 from sharelag import schemas
+from sharelag.charts import text
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.whatif import Comparison, compared, what_if
 from sharelag.whatif.comparison.tables import RUNS
 from sharelag.workbench import Workbench
-from sharelag.workbench.charts import text
 from sharelag_widgets import Selection, bundle
 from sharelag_widgets.dashboards import (
     FleetView,
@@ -35,7 +35,7 @@ from sharelag_widgets.dashboards import (
 from sharelag_widgets.dashboards.dashboard import Dashboard, _parts
 from sharelag_widgets.dashboards.health import generations
 from sharelag_widgets.dashboards.parts import ChartPart, TablePart
-from sharelag_widgets.dashboards.suspects import PINS, SUSPECTS, suspects
+from sharelag_widgets.dashboards.poison import PINS, SUSPECTS, suspects
 from sharelag_widgets.dashboards.trials import (
     CancelledError,
     difference_rows,

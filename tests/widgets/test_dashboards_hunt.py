@@ -13,7 +13,7 @@ from sharelag import schemas
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import PoisonHunt
-from sharelag_widgets.dashboards.suspects import (
+from sharelag_widgets.dashboards.poison import (
     GIVEN_UP,
     NOT_PERSISTED,
     OFTEN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import traitlets
 
-from sharelag_widgets.dashboards.finder import Finder
+from sharelag_widgets.dashboards.pieces import Finder
 
 
 def test_the_chosen_one_is_that_of_the_place_in_the_list() -> None:

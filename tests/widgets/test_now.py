@@ -35,7 +35,7 @@ def opened_storm() -> Workbench:
 
 
 def press(board: Now, name: str) -> None:
-    board.what_if._answer(None, {"act": name}, None)
+    board.what_if._handle_custom_msg({"act": name}, [])
     assert board.join(300)
 
 
@@ -70,7 +70,7 @@ def test_a_picked_group_is_shown_in_detail_and_all_stay_in_the_table(demo: Workb
     ].to_pylist()
     assert "billing" in board.over_time.header.finding
     assert table.rows.num_rows == len(demo.groups)
-    board.verdict._answer(None, {"act": "worst"}, None)
+    board.verdict._handle_custom_msg({"act": "worst"}, [])
     assert board.group == "notifications"
     assert table.selection.keys == (("notifications",),)
 
@@ -232,7 +232,7 @@ def test_a_range_cuts_the_chart_and_the_way_through_the_window(demo: Workbench) 
 
 def test_the_verdict_tries_what_fits_the_worst_cause(storm: Workbench) -> None:
     board = Now(storm)
-    board.verdict._answer(None, {"act": "what if"}, None)
+    board.verdict._handle_custom_msg({"act": "what if"}, [])
     assert board.join(300)
     assert board._tried == ("redelivery-storm", "members")
     assert board.sheet.is_open
@@ -314,7 +314,7 @@ def test_everything_is_shown_before_spark_has_started_and_stays_if_it_does_not(
 
     monkeypatch.setattr(Workbench, "overview", judge)
     monkeypatch.setattr(Now, "_takes_a_while", lambda board: board._is_on_spark())
-    monkeypatch.setattr("sharelag.sources.spark.sessions._session", fail)
+    monkeypatch.setattr("sharelag.inputs.spark.sessions._session", fail)
     board = Now(sharelag.open("chapters", engine="spark"))
     lag = sharelag.open("chapters", engine="local").reading.table("lag").column("lag")
     said = f"Lag {lag_sum(pc.sum(lag).as_py(), lag.null_count)} of 7 share groups"

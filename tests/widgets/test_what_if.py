@@ -18,11 +18,11 @@ import traitlets
 from click.testing import CliRunner
 
 import sharelag
+from sharelag.charts import text
 from sharelag.cli.simulate import simulate as command_line
 from sharelag.metrics.evidence import Evidence
 from sharelag.whatif.simulation.clock import interruptible
 from sharelag.workbench import Workbench
-from sharelag.workbench.charts import text
 from sharelag_widgets import AssignmentEditor, Selection
 from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.by_hand import begun, partitions_of
@@ -475,7 +475,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
         return interruptible(noted)
 
-    for place in ("sharelag_widgets.dashboards.trials", "sharelag.whatif.edited"):
+    for place in ("sharelag_widgets.dashboards.trials", "sharelag.whatif.fixed"):
         monkeypatch.setattr(f"{place}.interruptible", heard)
     return asked
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -12,25 +12,35 @@ from typing import Any
 import click
 import pyarrow as pa
 
-from sharelag import schemas
 from sharelag.cli import cli
+from sharelag.engine.spark.tables import TABLES
 from sharelag.metrics.causes import CAUSES
 from sharelag.model.settings.catalogue import catalogue
 from sharelag.model.versions import NEWEST
-from sharelag.pipeline.tables import TABLES
-from sharelag.schemas import comparisons
-from sharelag.tables.columns import meaning_of, unit_of
+from sharelag.tables.declared import (
+    answers,
+    dead_letters,
+    groups,
+    lag,
+    meaning_of,
+    records,
+    requests,
+    unit_of,
+    windows,
+)
+from sharelag.tables.table import Table
 from sharelag.whatif.assignors.registry import ASSIGNORS
 
 #: Modules whose public names have pages of their own, and what they are for.
 MODULES = {
     "sharelag": "what most people need",
-    "sharelag.pipeline": "the steps of the pipeline as functions of Spark DataFrames",
-    "sharelag.pipeline.stream": "windows and lag that stay current (`sharelag.stream`)",
+    "sharelag.engine.spark": "the steps of the pipeline as functions of Spark DataFrames",
+    "sharelag.engine.spark.stream": "windows and lag that stay current (`sharelag.stream`)",
     "sharelag.wire": "records as bytes and as columns",
     "sharelag.replay": "records to states",
     "sharelag.whatif": "simulations",
-    "sharelag.workbench.charts": "charts as tidy tables and plotly figures",
+    "sharelag.charts": "charts as tidy tables and plotly figures",
+    "sharelag.monitoring.checks": "share groups judged by rules (`sharelag.checks`)",
     "sharelag.reports": "reports",
     "sharelag_widgets": "widgets for notebooks",
     "sharelag_widgets.dashboards": "dashboards for notebooks",
@@ -75,7 +85,7 @@ def _module(name: str, about: str) -> str:
         elif inspect.isclass(one) or inspect.isfunction(one):
             parts += ["", *_documented(one, public)]
         elif isinstance(one, pa.Schema):
-            parts += ["", f"## {public}", "", *_columns(one, public.lower())]
+            parts += ["", f"## {public}", "", *_columns(one, {})]
     return "\n".join(parts) + "\n"
 
 
@@ -126,29 +136,27 @@ def _command(path: str, command: click.Command) -> str:
     return "\n".join(parts) + "\n"
 
 
-def declared() -> dict[str, pa.Schema]:
-    """Every table that the package declares, by name."""
-    found = {**vars(schemas), **vars(comparisons)}
-    return {name: one for name, one in sorted(found.items()) if isinstance(one, pa.Schema)}
+def tables() -> dict[str, Table]:
+    """Return every table that the package declares, by the name of its schema."""
+    rooms = (answers, dead_letters, groups, lag, records, requests, windows)
+    found = {name: one for room in rooms for name, one in vars(room).items()}
+    return {name: one for name, one in sorted(found.items()) if isinstance(one, Table)}
 
 
 def _tables() -> str:
-    names = {id(table.schema): name for name, table in reversed(TABLES.items())}
-    parts = ["# Tables", "", "Every table that `sharelag.schemas` declares, in Arrow's types."]
-    for name, schema in declared().items():
-        frame = names.get(id(schema))
-        parts += ["", f"## {name}", ""]
-        if frame:
-            parts += [f"One row is {TABLES[frame].row}. In Spark: `bench.frames.{frame}`.", ""]
-        parts += _columns(schema, frame or "")
+    parts = ["# Tables", "", "Every table of `sharelag.schemas`, in Arrow's types."]
+    for name, table in tables().items():
+        frame = f" In Spark: `bench.frames.{table.name}`." if table in TABLES.values() else ""
+        parts += ["", f"## {name}", "", f"One row is {_cell(table.row)}.{frame}", ""]
+        parts += _columns(table.schema, {column.name: column.meaning for column in table.columns})
     return "\n".join(parts) + "\n"
 
 
-def _columns(schema: pa.Schema, table: str) -> Iterator[str]:
+def _columns(schema: pa.Schema, meanings: Mapping[str, str]) -> Iterator[str]:
     yield "| Column | Type | Unit | Meaning |"
     yield "|---|---|---|---|"
     for field in schema:
-        about = _cell(meaning_of(field.name, table))
+        about = _cell(meanings.get(field.name) or meaning_of(field.name))
         yield f"| `{field.name}` | `{field.type}` | {unit_of(field.name)} | {about} |"
 
 

@@ -1,10 +1,10 @@
 """Widgets that show share groups: arrays and labels in, pictures and selections out."""
 
 from .assignment_editor import AssignmentEditor
-from .difference import Difference
 from .lag_table import LagTable
 from .partition_grid import PartitionGrid
 from .plot_view import PlotView
+from .run import Difference
 from .selection import Selection
 from .window_strip import WindowStrip
 

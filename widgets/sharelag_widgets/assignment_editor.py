@@ -25,9 +25,9 @@ from .edits import (
     new_edit,
     renumbered,
 )
-from .rows_view import key_names, labels_of
-from .run_view import RunView, words_of
+from .run import RunView, words_of
 from .selection import Selection, selection_for
+from .view import key_names, labels_of
 
 #: Takes the assignment, `cancelled` and `progress`; gives a `Difference`, or a table with its
 #: columns.

@@ -12,8 +12,8 @@ from sharelag.schemas import AMOUNT
 
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
-from .rows_view import RowsView, key_names
 from .selection import Selection, selection_for
+from .view import RowsView, key_names
 
 _EMPTY = "There are no rows to show."
 #: Of `sharelag.schemas.LAG`, what people read first; the others follow when chosen.

@@ -14,8 +14,8 @@ from sharelag.errors import InputError
 
 from .bundle import script, style
 from .columns import Column, Rows, column_of, table_of
-from .rows_view import RowsView, key_names, labels_of
 from .selection import Key, Selection, selection_for
+from .view import RowsView, key_names, labels_of
 
 #: Text columns with more values than this are names, not verdicts.
 MOST_VERDICTS = 7

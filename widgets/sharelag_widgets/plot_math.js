@@ -18,7 +18,7 @@ function arrayOf({ dtype, shape }, bytes) {
   return Array.from({ length: across[0] }, (_, row) => flat.subarray(row * across[1], (row + 1) * across[1]));
 }
 
-/** Is it a chart of `sharelag.workbench.charts`? Its texts are escaped for plotly already. */
+/** Is it a chart of `sharelag.charts`? Its texts are escaped for plotly already. */
 export function isOurs(figure) {
   return Array.isArray(figure?.layout?.meta?.facts);
 }

@@ -16,7 +16,7 @@ const WAITING = {
   silent: "Python has not answered for a while: the kernel is busy with other cells, or there is none. The chart appears when it answers; its numbers are here already, as a table.",
   gone: "The kernel of this chart has ended before the chart was drawn: run the cell again. Its numbers are here already, as a table.",
 };
-/** Pixels that the title of our own charts has (`sharelag.workbench.charts.layout`): above it, a line of it, a line of what stands below. */
+/** Pixels that the title of our own charts has (`sharelag.charts.figure`): above it, a line of it, a line of what stands below. */
 const [ABOVE_TITLE, TITLE_LINE, FACT_LINE] = [24, 20, 16];
 const COLOURS = { light: ["#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B"], dark: ["#7DB7FF", "#F0A93B", "#3CC79B", "#E79ACB", "#C79BEA", "#B6BECB"] };
 
@@ -256,7 +256,7 @@ function build({ model, root, link, say, later, failed }) {
   return { elements: [words, stage, spot, bar, table], load, paint, hear, stop };
 }
 
-/** A text that was escaped for plotly (`sharelag.workbench.charts.text`), as people read it: `<br />` is within a line. */
+/** A text that was escaped for plotly (`sharelag.charts.text`), as people read it: `<br />` is within a line. */
 function unescaped(text) {
   return new DOMParser().parseFromString(text.replaceAll("<br />", " ").replaceAll("<br>", ", "), "text/html").body.textContent;
 }

@@ -184,14 +184,7 @@ LATER: tuple[Setting, ...] = (
     ),
     Setting(f"{_QUEUE}.auto.create.topics.enable", "broker", "bool", False, since="4.4"),
     Setting(f"{_QUEUE}.topic.name.prefix", "broker", "text", "dlq.", since="4.4"),
-    Setting(
-        f"{_QUEUE}.topic.name",
-        "group",
-        "text",
-        "",
-        since="4.4",
-        is_own_topic=True,
-    ),
+    Setting(f"{_QUEUE}.topic.name", "group", "text", "", since="4.4", is_own_topic=True),
     Setting(f"{_QUEUE}.copy.record.enable", "group", "bool", False, since="4.4"),
     Setting(f"{_QUEUE}.group.enable", "topic", "bool", False, since="4.4"),
 )

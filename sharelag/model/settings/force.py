@@ -8,14 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from sharelag.model.settings.catalogue import (
-    CATALOGUE,
-    LATER,
-    Setting,
-    Typed,
-    catalogue,
-    find,
-)
+from sharelag.model.settings.catalogue import CATALOGUE, LATER, Setting, Typed, catalogue, find
 from sharelag.model.settings.rules import parse
 from sharelag.model.versions import NEWEST
 

@@ -41,10 +41,7 @@ class Problem:
 
 
 def check(
-    name: str,
-    value: object,
-    profile: str = NEWEST,
-    others: Mapping[str, object] | None = None,
+    name: str, value: object, profile: str = NEWEST, others: Mapping[str, object] | None = None
 ) -> list[Problem]:
     """Check the value of one setting.
 

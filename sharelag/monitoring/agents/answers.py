@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.metrics.settings_in_force import NO_CONFLICT
+from sharelag.metrics.settings import NO_CONFLICT
 from sharelag.schemas import SCHEMA_VERSION
-from sharelag.tables.columns import meanings_of
+from sharelag.tables.declared import meanings_of
 from sharelag.tables.lines import cell, plain_rows
 from sharelag.tables.words import MISSING, counted, lag_sum, shown_name, terminal
 from sharelag.workbench.result import Result

@@ -1,53 +1,137 @@
-"""What an agent can ask: one method a tool, each a question of the workbench."""
+"""What an agent can ask: one method per tool, each a question of the workbench."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Annotated, Any
+from threading import Lock
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from sharelag.errors import InputError
+from sharelag.durations import parse_duration
+from sharelag.errors import InputError, ShareLagError
 from sharelag.monitoring.agents.answers import (
     answer_of,
     causes_in_words,
     groups_in_words,
     lags_in_words,
+    plan_in_words,
+    settings_in_words,
     window_in_words,
 )
-from sharelag.monitoring.agents.parameters import (
-    AnyGroup,
-    Assignor,
-    Group,
-    Lock_,
-    Members,
-    Moment,
-    Partition,
-    Seconds,
-    Seeds,
-    Topic,
-)
-from sharelag.monitoring.agents.plans import PlanTools
+from sharelag.replay.moment import parse_time
 from sharelag.tables.words import shown_name, terminal
 from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.choices import variants
-from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words
-from sharelag.whatif.comparison.size import size
-from sharelag.whatif.comparison.verdict import unknown_work
-from sharelag.whatif.horizon import cut_short
+from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words, unknown_work
+from sharelag.whatif.horizon import WORDS, cut_short, size
+from sharelag.workbench.bench import Workbench
+from sharelag.workbench.deletions import not_simulated
 from sharelag.workbench.result import SIMULATED, Result
 
+#: Kafka's default of ``group.share.max.size``; larger groups are simulated by the command line.
+MOST_MEMBERS = 200
+_MOST_TOPICS = 100
+
+
+def _text(description: str, most: int = 100) -> Any:
+    """Describe a text of bounded length, which an agent reads in the tool's schema."""
+    return Field(max_length=most, description=description)
+
+
+Group = Annotated[str, Field(max_length=1000, description="Id of a share group.")]
+AnyGroup = Annotated[
+    str | None, Field(max_length=1000, description="Id of a share group; without it, all groups.")
+]
+Topic = Annotated[str, Field(max_length=249, description="Name of a topic.")]
+Partition = Annotated[int, Field(ge=0, lt=1 << 31, description="Partition of the topic.")]
+Moment = Annotated[
+    str | None,
+    _text("A past moment with its time zone, such as 2026-11-21T03:10:00Z; now without."),
+]
+Members = Annotated[int, Field(ge=1, le=MOST_MEMBERS, description="Number of members.")]
+Assignor = Annotated[str, _text("An assignor, such as simple or lag-aware-sticky.")]
+Seconds = Annotated[int, Field(ge=1, le=3600, description=f"Simulated seconds; without, {WORDS}.")]
+Seeds = Annotated[int, Field(ge=2, le=30, description="Number of simulated runs of each variant.")]
+Lock_ = Annotated[int, Field(ge=1, le=3600, description="Lock duration of records in seconds.")]
+Topics = Annotated[
+    list[Annotated[str, Field(max_length=1000)]],
+    Field(
+        max_length=_MOST_TOPICS,
+        description="Only these topics, or with orders:0,2 only these partitions; without, all.",
+    ),
+]
+TopicNames = Annotated[
+    list[Topic],
+    Field(max_length=_MOST_TOPICS, description="Only the offsets of these topics; without, all."),
+]
+LogEnd = Annotated[
+    Literal["earliest", "latest"] | None,
+    Field(description="To the start or to the end of each log."),
+]
+Offset = Annotated[int | None, Field(ge=0, lt=1 << 63, description="To this offset, in each log.")]
+Written = Annotated[
+    str | None,
+    _text("To the first record of this time or later, such as 2026-11-21T03:10:00Z."),
+]
+Ago = Annotated[
+    str | None, _text("To the first record written within this time before now, such as 30m.")
+]
+Shift = Annotated[
+    int | None,
+    Field(
+        gt=-(1 << 63),
+        lt=1 << 63,
+        description="By this many offsets from the first unfinished one; backwards if negative.",
+    ),
+]
+KafkaVersion = Annotated[
+    str | None, _text("Version of Kafka's command, such as 4.3.1; without, that of the input.")
+]
+Given = Annotated[
+    dict[Annotated[str, Field(max_length=249)], Annotated[str, Field(max_length=1000)]],
+    Field(max_length=_MOST_TOPICS, description="Values to check as if they were set, by name."),
+]
 #: Record batches, polls and timeline rows of all runs of one call: seconds, not minutes.
 MOST_WORK = 3e6
 _MOST_VARIANTS = 12
 _LOCK = "share.record.lock.duration.ms"
+_TARGETS = "to, to_offset, to_time, ago or shift_by"
 
 
-class Tools(PlanTools):
-    """Questions about the groups of one input as they are, and what-ifs; see `AskedOf`."""
+class Tools:
+    """Questions about the groups of one input, which is read again for each of them.
+
+    Parameters
+    ----------
+    bench : Workbench
+        The input that the user chose; no question can name another.
+    """
+
+    # Empty lists and mappings are defaults, since agents read a tool's defaults in its schema.
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._one_at_a_time = Lock()
+
+    def now(self) -> Workbench:
+        """Return the input as it is now."""
+        with self._one_at_a_time:
+            self._bench = self._bench.refresh()
+            return self._bench
+
+    def read_ahead(self) -> None:
+        """Read once before anybody asks, since the first reading loads machine code for seconds.
+
+        A question meanwhile waits for it. The next question says what went wrong, if anything did.
+        """
+        with self._one_at_a_time, suppress(ShareLagError):
+            self._bench = self._bench.refresh()
+            self._bench.overview()
 
     def groups(self) -> dict[str, Any]:
         """List the share groups, worst first: level, lag, age, rates, what becomes of it, cause."""
@@ -132,6 +216,61 @@ class Tools(PlanTools):
             raise InputError("choose numbers of members, or assignors, to compare")
         return self._compared(group, members, assignors, None, seconds, seeds)
 
+    def settings(self, group: AnyGroup = None, given: Given = {}) -> dict[str, Any]:  # noqa: B006
+        """Give the settings in force, where they come from, and what conflicts.
+
+        ``given`` are values to check as if they were set. Kafka's command that sets what Kafka
+        accepts of them is among the notes; it is not run.
+        """
+        result = self.now().settings(group, given)
+        return answer_of(result, "Which settings are in force?", *settings_in_words(result.table))
+
+    def plan_reset(
+        self,
+        group: Group,
+        to: LogEnd = None,
+        to_offset: Offset = None,
+        to_time: Written = None,
+        ago: Ago = None,
+        shift_by: Shift = None,
+        topics: Topics = [],  # noqa: B006
+        kafka_version: KafkaVersion = None,
+    ) -> dict[str, Any]:
+        """Say what a reset of a group's start offsets would do. Nothing is written.
+
+        Give exactly one of to, to_offset, to_time, ago and shift_by. For each share partition: the
+        new start offset and lag, what would be delivered again, and what would be skipped. Kafka's
+        command is among the notes; it is not run.
+        """
+        targets = (
+            to,
+            to_offset,
+            None if to_time is None else parse_time(to_time),
+            None if ago is None else parse_duration(ago),
+        )
+        given = [target for target in targets if target is not None]
+        if len(given) + (shift_by is not None) != 1:
+            raise InputError(f"choose one of {_TARGETS}")
+        target = given[0] if given else None
+        result = self.now().plan_reset(
+            group, target, shift_by=shift_by, topic=topics, kafka_version=kafka_version
+        )
+        return _planned(result, "plan-reset")
+
+    def plan_delete(
+        self,
+        group: Group,
+        topics: TopicNames = [],  # noqa: B006
+        kafka_version: KafkaVersion = None,
+    ) -> dict[str, Any]:
+        """Say what a deletion of a group, or of its offsets, would do. Nothing is written.
+
+        For each share partition: where members that come back would begin, what would be delivered
+        again, and what would be skipped. Kafka's command is among the notes; it is not run.
+        """
+        result = self.now().plan_delete(group, topics, kafka_version=kafka_version)
+        return _planned(result, "plan-delete")
+
     def _compared(
         self,
         group: str,
@@ -182,6 +321,14 @@ class Tools(PlanTools):
         )
         by_measure = () if unknown_work(scenario) else _verdicts(found)
         return answer_of(result, result.title, found.verdict(), by_measure)
+
+
+def _planned(result: Result, command: str) -> dict[str, Any]:
+    """Give a plan; only the command simulates what follows, as that can take minutes."""
+    here = not_simulated(f"`sharelag {command} --simulate`")
+    notes = (here if note == not_simulated() else note for note in result.notes)
+    result = replace(result, notes=tuple(notes))
+    return answer_of(result, result.title, plan_in_words(result.table))
 
 
 def _verdicts(found: Comparison) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""Judge one rule: whether it is broken, for how long, and how certain that is.
+"""Judge share groups by rules, from one reading.
+
+rules ──► measures, now and in the past ──► levels that lasted ──► rows, and the worst level
 
 A level begins when it is reached and ends when the value is better than it by the rule's
 hysteresis. It counts once it has held, at every moment examined, for as long as the rule says.
@@ -8,19 +10,62 @@ For a share partition that was never fetched it is the rule's `not_started`, if 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from sharelag.metrics.facts import Bools, Floats
-from sharelag.monitoring.checks.measures import Series
-from sharelag.monitoring.checks.rules import Rule
-from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule
+from sharelag import schemas
+from sharelag.durations import duration
+from sharelag.engine import OVER, Reading
+from sharelag.engine.engines import lacks_of, reading
+from sharelag.errors import unknown_group
+from sharelag.inputs import Input
+from sharelag.metrics.causes.inputs import Bools, Floats
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.explain import explain
+from sharelag.monitoring.checks.measures import Series, matches, of_causes, series
+from sharelag.monitoring.checks.past import as_of_now, before, past
+from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
+from sharelag.replay.moment import Choice, Moment
+from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule, rank, worst
+from sharelag.tables.words import counted
+from sharelag.workbench.questions.state_topic import judge_state_topic
 
 #: Exit codes of Nagios plug-ins.
 CODES = {OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3}
+#: The outcome of one rule for one group.
+CHECKED = pa.schema(
+    [
+        ("rule", pa.string()),
+        ("level", pa.string()),  # ok, warning, critical or unknown
+        ("measure", pa.string()),
+        ("group_id", pa.string()),  # null: the rule concerns no group, or matches none
+        ("topic", pa.string()),  # of the worst share partition; null: the whole group is judged
+        ("partition", pa.int32()),
+        ("value", pa.float64()),  # milliseconds for durations; null: unknown or infinite
+        ("at_least", pa.bool_()),  # the value is a lower bound: a part of it is unknown
+        ("warn", pa.float64()),
+        ("critical", pa.float64()),
+        ("since", schemas.TIMESTAMP),  # the latest start of the level; null: none, or unknown
+        ("due", schemas.TIMESTAMP),  # when it gets worse if it goes on like this; null: not soon
+        ("at_this_level", pa.int64()),  # share partitions of the group that are at least as bad
+        ("silenced_until", schemas.TIMESTAMP),  # not null: does not count
+        ("summary", pa.string()),
+        ("as_of", schemas.TIMESTAMP),
+    ]
+)
+#: Levels are evaluated at this many moments of a span, so durations are known to a sixth.
+PARTS = 6
+#: Summaries where there is nothing to measure yet, or nothing that could get worse.
+_NONE = {
+    "imbalance": "too little lag to be uneven",
+    "retention": "no unfinished record will be deleted",
+}
 
 
 @dataclass(frozen=True)
@@ -103,3 +148,246 @@ def _by_start(rule: Rule, reached: Bools, ended: Bools, lasted: Floats, since: F
 
 def _milliseconds(rule: Rule) -> float:
     return rule.lasting.total_seconds() * 1000
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome of all rules."""
+
+    table: pa.Table  # CHECKED, the worst first
+    level: str  # the worst of those that are not silenced
+    as_of: datetime
+    evidence: Evidence
+
+
+def check(
+    source: Input,
+    rules: Rules,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    over: timedelta = OVER,
+) -> Checked:
+    """Judge share groups by rules.
+
+    Parameters
+    ----------
+    source : Input
+    rules : Rules
+        As `sharelag.monitoring.checks.rules.read_rules` reads them.
+    engine : {"auto", "local", "spark"}
+    as_of : datetime, mapping of state partition to offset, or None
+    choice : Choice, optional
+        Only these groups and topics; a rule about others finds nothing.
+    over : timedelta
+        The span before each moment over which rates are measured, and in which a level with
+        hysteresis may have begun.
+
+    Returns
+    -------
+    Checked
+        One row per rule and group. Silences are those in force at the moment that is judged.
+    """
+    with reading(source, engine, as_of, choice, over) as begun:
+        return check_reading(begun, rules)
+
+
+def check_reading(begun: Reading, rules: Rules) -> Checked:
+    """Judge an open reading; see `check`."""
+    # Rules of lag alone need no windows: where records are many, they cost a fraction.
+    evidence = begun.lag_evidence if _need_lag_alone(rules) else begun.evidence
+    over = begun.over
+    now = as_of_now(evidence)
+    spans = [rule.lasting for rule in rules.rules if _looks_back(rule)]
+    spans += [over for rule in rules.rules if rule.hysteresis]
+    rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
+    moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
+    known = evidence.lag.column("group_id").to_pylist()
+    rows: list[dict[str, Any]] = []
+    for rule in rules.rules:
+        if rule.measure == "state_topic":
+            rows.append(_state_topic(rule, begun))
+            continue
+        if rule.measure == "cause":
+            found = of_causes(rule, explain(evidence, rule.patience), now)
+        else:
+            found = series(rule, moments)
+        rows += _rows(rule, found, known)
+    # What is missing may be what breaks a rule.
+    brief = begun.brief if _need_lag_alone(rules) else None
+    rows += [
+        dict.fromkeys(CHECKED.names)
+        | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
+        for one in lacks_of(begun, brief)
+    ]
+    for row in rows:
+        row["as_of"] = evidence.as_of
+        row["silenced_until"] = _silenced(row, rules.silences, evidence.as_of)
+    rows.sort(key=lambda row: (row["silenced_until"] is not None, -rank(row["level"])))
+    counted = [row["level"] for row in rows if row["silenced_until"] is None]
+    return Checked(
+        pa.Table.from_pylist(rows, schema=CHECKED), worst(counted), evidence.as_of, evidence
+    )
+
+
+def _need_lag_alone(rules: Rules) -> bool:
+    return all(
+        rule.measure == "lag" and not rule.lasting and not rule.hysteresis for rule in rules.rules
+    )
+
+
+def _looks_back(rule: Rule) -> bool:
+    """Return whether a rule needs earlier moments; causes carry their own start."""
+    return bool(rule.lasting) and rule.measure not in ("poison", "cause")
+
+
+def _rows(rule: Rule, found: Series, known: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield one row per group, about the worst of its share partitions."""
+    judged = judge(rule, found)
+    names = [name for name in rule.groups if not set("*?[") & set(name)]
+    if not len(found.group):
+        are_names = len(names) == len(rule.groups)
+        words = (
+            "; ".join(unknown_group(name, known) for name in names)
+            if are_names
+            else f"no share group matches {', '.join(rule.groups)}"
+        )
+        yield _row(rule, of_rule(rule.unknown), summary=words)
+        return
+    for name in (name for name in names if name not in set(found.group)):
+        words = unknown_group(name, known)
+        yield _row(rule, of_rule(rule.unknown), group_id=name, summary=words)
+    severity = np.array([rank(level) for level in judged.level])
+    size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])
+    order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))
+    groups, first = np.unique(found.group[order].astype(str), return_index=True)
+    for group, place in zip(groups, order[first], strict=True):
+        matching = (found.group == group) & (severity >= severity[place])
+        matching &= found.not_started == found.not_started[place]
+        yield _of_group(rule, found, judged, int(place), int(matching.sum()))
+
+
+def _of_group(
+    rule: Rule, found: Series, judged: Judged, place: int, matching: int
+) -> dict[str, Any]:
+    value = float(found.values[place, -1])
+    return _row(
+        rule,
+        str(judged.level[place]),
+        group_id=found.group[place],
+        topic=found.topic[place],
+        partition=found.partition[place],
+        value=value * rule.sign if np.isfinite(value) else None,
+        at_least=not found.is_exact[place, -1] if np.isfinite(value) else None,
+        since=_moment(judged.since[place]),
+        due=_moment(judged.due[place]),
+        at_this_level=matching,
+        summary=_summary(rule, found, judged, place),
+    )
+
+
+def _moment(milliseconds: float) -> datetime | None:
+    return None if np.isnan(milliseconds) else datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _summary(rule: Rule, found: Series, judged: Judged, place: int) -> str:
+    due = float(judged.due[place])
+    words = _so_far(rule, found, judged, place)
+    if np.isnan(due):
+        return words
+    # What was measured now and then may have begun a while earlier.
+    how = "within" if found.since is None else "in"
+    rest = duration(max(due - float(found.at[-1]), 0))
+    return f"{words}; would be {judged.due_level[place]} {how} {rest}"
+
+
+def _so_far(rule: Rule, found: Series, judged: Judged, place: int) -> str:
+    value, since = float(found.values[place, -1]), float(judged.since[place])
+    words = _describe(rule, value)
+    if found.not_started[place]:
+        return f"{'not judged: ' if rule.not_started == 'ok' else ''}{found.reason[place]}"
+    if judged.is_unknown[place]:
+        if np.isnan(value):
+            return str(found.reason[place])
+        if not found.is_exact[place, -1]:
+            return f"{words} or more: {found.reason[place] or 'some of it is unknown'}"
+        lasting = duration(rule.lasting / timedelta(milliseconds=1))
+        return (
+            f"{words} now; unknown whether it has lasted {lasting}: "
+            "the records do not go back that far"
+        )
+    if np.isnan(value):
+        return str(found.reason[place])
+    or_more = "" if found.is_exact[place, -1] else " or more"
+    begun = _moment(since)
+    held = "" if begun is None else f", since {begun:%Y-%m-%d %H:%M:%S} UTC"
+    # A cause has a start, which `explain` shows; what is measured now and then has none.
+    is_exact = found.since is not None and (found.is_older is None or not found.is_older[place])
+    if held and not is_exact:
+        held += " at the latest"
+    return f"{words}{or_more}{held}"
+
+
+def _describe(rule: Rule, value: float) -> str:
+    if rule.measure == "drain" and value == np.inf:
+        return "does not drain"
+    if np.isinf(value):
+        return (
+            "holds an unknown number of offsets"
+            if value > 0
+            else _NONE.get(rule.measure, "no share partition yet")
+        )
+    value *= rule.sign
+    if rule.measure in TIMED:
+        return f"{rule.measure} {duration(value)}"
+    if rule.measure == "window":
+        return f"window {value:.1%} full"
+    if rule.measure == "imbalance":
+        return f"{rule.figure} {value:.3g}"
+    held = {
+        "lag": "lag {:,.0f}",
+        "poison": "failing records hold {:,.0f} offsets",
+        "cause": "holds {:,.0f} offsets",
+    }
+    return held[rule.measure].format(value)
+
+
+def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
+    if begun.as_of is not None:
+        why = "the state topic can only be checked as of now"
+        return _row(rule, of_rule(rule.unknown), summary=why)
+    with begun.whole() as whole:
+        _, findings = judge_state_topic(whole)
+    words = [row["summary"] for row in findings.to_pylist() if row["finding"] in rule.findings]
+    values = np.array([[float(len(words))]])
+    found = Series.of_groups(np.array([None], object), np.array([0]), values)
+    level = str(judge(rule, found).level[0])
+    summary = counted(len(words), "finding") + (f": {words[0]}" if words else "")
+    return _row(rule, level, value=values[0, 0], at_least=False, summary=summary)
+
+
+def _row(rule: Rule, level: str, **known: Any) -> dict[str, Any]:
+    about = {
+        "rule": rule.name,
+        "measure": rule.measure,
+        "warn": rule.warn,
+        "critical": rule.critical,
+    }
+    return dict.fromkeys(CHECKED.names) | about | {"level": level} | known
+
+
+def _silenced(row: dict[str, Any], silences: tuple[Silence, ...], now: datetime) -> datetime | None:
+    """Return the end of the silence in force; a row that is fine needs none."""
+    if row["level"] == OK:
+        return None
+    return max(
+        (
+            silence.until
+            for silence in silences
+            if (silence.since is None or silence.since <= now)
+            and now < silence.until
+            and matches([row["rule"]], silence.rules)[0]
+            and matches([row["group_id"]], silence.groups)[0]
+        ),
+        default=None,
+    )

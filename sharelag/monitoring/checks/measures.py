@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.metrics.ends import PARTITION
-from sharelag.metrics.facts import Bools, Facts, Floats
-from sharelag.metrics.finders import poison_records
+from sharelag.metrics.causes.declared import poison_records
+from sharelag.metrics.causes.inputs import Bools, CauseInputs, Floats
+from sharelag.metrics.columns import PARTITION
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, UNCERTAIN
 from sharelag.monitoring.checks.past import Then
 from sharelag.monitoring.checks.rules import Rule
-from sharelag.schemas.arrow import beside, flat, keys
-from sharelag.tables.reasons import REASONS
+from sharelag.tables.arrow import beside, flat, keys
+from sharelag.tables.gaps import REASONS
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,16 @@ class Series:
     # [rows]: whether that start is where the records begin, so that it may be an earlier one
     is_older: Bools | None = None
 
+    @classmethod
+    def of_groups(
+        cls, groups: NDArray[Any], at: NDArray[np.int64], values: Floats, **more: Any
+    ) -> Series:
+        """Return a series of whole groups; exact where known, unless more is said."""
+        nowhere, count = np.full(len(groups), None, object), len(groups)
+        given: dict[str, Any] = {"topic": nowhere, "partition": nowhere, "reason": [None] * count}
+        given |= {"is_exact": ~np.isnan(values)} | more
+        return cls(group=groups, at=at, values=values, not_started=np.zeros(count, bool), **given)
+
 
 def series(rule: Rule, moments: Sequence[Then]) -> Series:
     """Measure a rule at some moments.
@@ -51,8 +61,6 @@ def series(rule: Rule, moments: Sequence[Then]) -> Series:
     moments : sequence of Then
         Ascending; the last is now.
     """
-    if rule.measure == "cause":
-        raise ValueError("use of_causes for a rule with the measure cause")
     facts = moments[-1].facts
     mine = matches(facts.groups, rule.groups) & matches(
         _objects(facts.evidence.lag, "topic"), rule.topics
@@ -86,17 +94,20 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
     ]
     latest = [max((row for row in some if row["since"]), key=_since, default=None) for some in mine]
     since = [np.nan if row is None else _since(row) for row in latest]
-    found = Series(
+    topics, partitions = (
+        np.array([some[0][name] if len(some) == 1 else None for some in mine], object)
+        for name in ("topic", "partition")
+    )
+    found = Series.of_groups(
         groups,
-        np.array([some[0]["topic"] if len(some) == 1 else None for some in mine], object),
-        np.array([some[0]["partition"] if len(some) == 1 else None for some in mine], object),
         np.array([now.at]),
         np.array(held, float)[:, None],
-        np.array([group not in unsure for group in groups], bool)[:, None],
-        [unsure.get(group) for group in groups],
-        np.zeros(len(groups), bool),
-        np.array(since, float),
-        np.array([row is not None and _is_older(row) for row in latest], bool),
+        topic=topics,
+        partition=partitions,
+        is_exact=np.array([group not in unsure for group in groups], bool)[:, None],
+        reason=[unsure.get(group) for group in groups],
+        since=np.array(since, float),
+        is_older=np.array([row is not None and _is_older(row) for row in latest], bool),
     )
     of_topics = matches(_objects(now.facts.evidence.lag, "topic"), rule.topics)
     return _with_never_fetched(found, now.facts, asked & of_topics & _apart(rule, now.facts))
@@ -139,39 +150,44 @@ def _of_partitions(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series
         (~np.isnan(values) & ~bounded)[chosen],
         _reasons(facts, chosen, _UNKNOWN[rule.measure]),
         np.zeros(int(chosen.sum()), bool),
-        poison_records(facts).since[chosen] if rule.measure == "poison" else None,
+        poison_records.find(facts).since[chosen] if rule.measure == "poison" else None,
     )
 
 
-def _apart(rule: Rule, facts: Facts) -> Bools:
+def _apart(rule: Rule, facts: CauseInputs) -> Bools:
     """Which share partitions have the rule's own level, beside what it measures."""
     return facts.never_fetched & (rule.not_started is not None)
 
 
-def _with_never_fetched(found: Series, facts: Facts, chosen: Bools) -> Series:
+def _with_never_fetched(found: Series, facts: CauseInputs, chosen: Bools) -> Series:
     """Append share partitions that were never fetched, without values."""
     count, (group, topic, partition) = int(chosen.sum()), _places(facts, chosen)
     nothing = np.full((count, len(found.at)), np.nan)
-    return Series(
-        np.concatenate([found.group, group]),
-        np.concatenate([found.topic, topic]),
-        np.concatenate([found.partition, partition]),
-        found.at,
-        np.concatenate([found.values, nothing]),
-        np.concatenate([found.is_exact, np.zeros(nothing.shape, bool)]),
-        [*found.reason, *_reasons(facts, chosen, "")],
-        np.concatenate([found.not_started, np.ones(count, bool)]),
-        None if found.since is None else np.concatenate([found.since, np.full(count, np.nan)]),
-        None if found.is_older is None else np.concatenate([found.is_older, np.zeros(count, bool)]),
-    )
+    more = {
+        "group": group,
+        "topic": topic,
+        "partition": partition,
+        "values": nothing,
+        "is_exact": np.zeros(nothing.shape, bool),
+        "not_started": np.ones(count, bool),
+        "since": np.full(count, np.nan),
+        "is_older": np.zeros(count, bool),
+    }
+    before = {name: getattr(found, name) for name in more}
+    longer = {
+        name: np.concatenate([values, more[name]])
+        for name, values in before.items()
+        if values is not None
+    }
+    return replace(found, **longer, reason=[*found.reason, *_reasons(facts, chosen, "")])
 
 
-def _places(facts: Facts, chosen: Bools) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _places(facts: CauseInputs, chosen: Bools) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     lag = facts.evidence.lag
     return facts.groups[chosen], _objects(lag, "topic")[chosen], _objects(lag, "partition")[chosen]
 
 
-def _drain(facts: Facts) -> Floats:
+def _drain(facts: CauseInputs) -> Floats:
     kind = facts.drain
     values = np.select(
         [kind == DRAINED, kind == DRAINS, kind == UNCERTAIN],
@@ -183,14 +199,14 @@ def _drain(facts: Facts) -> Floats:
     return np.where(never, np.inf, values)
 
 
-def _window(facts: Facts) -> Floats:
+def _window(facts: CauseInputs) -> Floats:
     """Return the part of the lock limit in use, by offsets spanned or acquired, if more."""
     span = facts.lag("window_end_offset") - facts.lag("effective_start_offset")
     taken = np.fmax(span, facts.lag("window_unknown"))
     return np.maximum(taken, 0) / facts.setting("share.partition.max.record.locks")
 
 
-def _retention(facts: Facts) -> Floats:
+def _retention(facts: CauseInputs) -> Floats:
     policy = beside(keys(facts.evidence.lag, PARTITION), facts.evidence.logs, PARTITION).column(
         "cleanup_policy"
     )
@@ -201,14 +217,14 @@ def _retention(facts: Facts) -> Floats:
     return np.where(for_ever, -np.inf, -facts.progress("margin_ms"))
 
 
-def _poison(facts: Facts) -> Floats:
-    found = poison_records(facts)
+def _poison(facts: CauseInputs) -> Floats:
+    found = poison_records.find(facts)
     # An unknown window is not judged. A delivery that failed would have been written.
     unknown = np.isnan(facts.lag("effective_lag")) & ~facts.never_fetched
     return np.where(found.where, np.fmax(found.held, 1), np.where(unknown, np.nan, 0))
 
 
-_MEASURES: dict[str, Callable[[Facts], Floats]] = {
+_MEASURES: dict[str, Callable[[CauseInputs], Floats]] = {
     "lag": lambda facts: facts.left,
     "age": lambda facts: np.where(facts.waiting == 0, 0, facts.progress("age_ms")),
     "drain": lambda facts: np.where(facts.waiting == 0, 0, _drain(facts)),
@@ -230,7 +246,7 @@ _UNKNOWN = {
 }
 
 
-def _reasons(facts: Facts, chosen: Bools, otherwise: str) -> list[str]:
+def _reasons(facts: CauseInputs, chosen: Bools, otherwise: str) -> list[str]:
     reasons: list[str | None] = _objects(facts.evidence.lag, "lag_reason")[chosen].tolist()
     return [REASONS.get(reason or "", otherwise) for reason in reasons]
 
@@ -242,7 +258,7 @@ def _objects(table: pa.Table, name: str) -> NDArray[Any]:
 # ---- of groups
 
 
-def _unsure(rule: Rule, facts: Facts) -> dict[str, str]:
+def _unsure(rule: Rule, facts: CauseInputs) -> dict[str, str]:
     """Return the groups in which causes may be hidden, and why."""
     mine = matches(_objects(facts.evidence.lag, "topic"), rule.topics) & (facts.waiting != 0)
     mine &= ~_apart(rule, facts)
@@ -272,17 +288,7 @@ def _summed(found: Series) -> Series:
     reasons: list[str | None] = [None] * len(groups)
     for row in np.flatnonzero(np.isnan(found.values[:, -1])).tolist():
         reasons[of[row]] = reasons[of[row]] or found.reason[row]
-    nowhere = np.full(len(groups), None, object)
-    return Series(
-        groups.astype(object),
-        nowhere,
-        nowhere,
-        found.at,
-        values,
-        exact,
-        reasons,
-        np.zeros(len(groups), bool),
-    )
+    return Series.of_groups(groups.astype(object), found.at, values, is_exact=exact, reason=reasons)
 
 
 def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
@@ -298,14 +304,5 @@ def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
             is_little = not row["unknown"] and (row["total"] or 0) <= rule.min_lag
             value = np.nan if row[rule.figure] is None or row["unknown"] else row[rule.figure]
             values[at[0], place] = -np.inf if is_little else value
-    nowhere = np.full(len(groups), None, object)
-    return Series(
-        groups,
-        nowhere,
-        nowhere,
-        np.array([then.at for then in moments]),
-        values,
-        ~np.isnan(values),
-        ["the lag of some share partitions is unknown"] * len(groups),
-        np.zeros(len(groups), bool),
-    )
+    reason = ["the lag of some share partitions is unknown"] * len(groups)
+    return Series.of_groups(groups, np.array([then.at for then in moments]), values, reason=reason)

@@ -18,18 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import numbers
-from sharelag.metrics.ends import PARTITION
+from sharelag.engine import Reading
+from sharelag.metrics.causes.inputs import Bools, CauseInputs
+from sharelag.metrics.columns import PARTITION, numbers
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.facts import Bools, Facts
-from sharelag.metrics.forecast import progress_of
 from sharelag.metrics.observed import observe
+from sharelag.metrics.progress import progress_of
 from sharelag.model import milliseconds
-from sharelag.reading import Reading
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import as_table, beside, flat, keys
-from sharelag.tables.reasons import NO_END_OFFSET_THEN
-from sharelag.workbench.investigate import known_moments, lags_at
+from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.tables.gaps import NO_END_OFFSET_THEN
+from sharelag.workbench.questions.timeline import known_moments, lags_at
 
 _STATE = (
     "start_offset",
@@ -45,7 +44,7 @@ _STATE = (
 class Then:
     """One moment; one row per share partition, in the order of the lag table as of now."""
 
-    facts: Facts
+    facts: CauseInputs
     bounded: Bools  # lag and age are lower bounds: records or log starts of then are not known
     absent: Bools  # known: the share partition did not exist yet
 
@@ -58,7 +57,7 @@ class Then:
 def as_of_now(evidence: Evidence) -> Then:
     """Return the moment that the evidence was gathered for."""
     nowhere = np.zeros(evidence.lag.num_rows, bool)
-    return Then(Facts(evidence), nowhere, nowhere)
+    return Then(CauseInputs(evidence), nowhere, nowhere)
 
 
 def past(
@@ -146,7 +145,7 @@ def _then(
         engine=evidence.engine,
         patience=evidence.patience,
     )
-    return Then(Facts(moment), np.asarray(bounded & ~absent, bool), absent)
+    return Then(CauseInputs(moment), np.asarray(bounded & ~absent, bool), absent)
 
 
 def _lag(

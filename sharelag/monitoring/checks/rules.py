@@ -20,10 +20,12 @@ leaves such share partitions out of what it measures, and gives them that level.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
+import yaml
 from pydantic import (
     AwareDatetime,
     BaseModel,
@@ -38,18 +40,23 @@ from pydantic import (
 )
 
 from sharelag.durations import parse_duration
-from sharelag.errors import InputError
-from sharelag.metrics.known_causes import known_causes
-from sharelag.monitoring.checks.yaml_places import parse_yaml
-from sharelag.sources.texts import read_text
+from sharelag.errors import InputError, first_line
+from sharelag.inputs.texts import read_text
+from sharelag.metrics.causes import known_causes
 
+#: The path of a value, as pydantic names it, line and column of its key, whether the key repeats.
+Place: TypeAlias = tuple[tuple[Any, ...], tuple[int, int], bool]
+#: Values of a text, with each alias counted as all that its anchor has: a few lines of aliases of
+#: aliases would be billions.
+_MOST_VALUES = 100_000
+#: Characters of a text: PyYAML takes some 350 bytes for each, before values can be counted.
+_MOST_CHARACTERS = 1 << 20
 Measure: TypeAlias = Literal[
     "lag", "age", "drain", "poison", "window", "imbalance", "retention", "state_topic", "cause"
 ]  # fmt: skip
 FINDINGS = ("misplaced", "non_durable_state", "undecodable", "missing", "holds_pruning")
 #: Measures in time; their levels are durations.
 TIMED = frozenset({"age", "drain", "retention"})
-
 #: How many mistakes one message names.
 _MOST_MISTAKES = 20
 _WORDS = {
@@ -74,6 +81,87 @@ _ONLY = {
     "hysteresis": {"lag", "age", "drain", "window", "imbalance", "retention"},
     "not_started": _OF_GROUPS,
 }
+Patterns: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
+    """Parse a YAML document.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        What messages call it.
+
+    Returns
+    -------
+    tuple
+        Its data, and the places of its values.
+
+    Raises
+    ------
+    InputError
+        It is not YAML, is too long or nested too deeply, or has aliases that stand for too many
+        values.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise InputError(f"{name}: more than {_MOST_CHARACTERS:,} characters: write fewer")
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None, []
+        if _size(node, {}) > _MOST_VALUES:
+            raise InputError(
+                f"{name}: more than {_MOST_VALUES:,} values: write fewer values or aliases"
+            )
+        return loader.construct_document(node), list(_places(node, ()))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        raise InputError(f"{where}: invalid YAML: {error.problem or error.context}") from None
+    except RecursionError:
+        raise InputError(f"{name}: invalid YAML: nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"{name}: invalid YAML: {first_line(error)}") from None
+    except (ArithmeticError, LookupError, AttributeError):
+        # PyYAML's constructors raise these for what a tag does not allow, such as `!!bool x`.
+        raise InputError(f"{name}: invalid YAML: a value is not of the type of its tag") from None
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values a node has when each alias stands for all that its anchor has."""
+    if id(node) not in known:
+        known[id(node)] = 1  # also where an anchor contains itself
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            children = node.value
+        elif isinstance(node, yaml.MappingNode):
+            children = [child for pair in node.value for child in pair]
+        known[id(node)] += sum(_size(child, known) for child in children)
+    return known[id(node)]
+
+
+def _places(node: yaml.Node, path: tuple[Any, ...]) -> Iterator[Place]:
+    """Yield the path of every value, as pydantic names it, and the place of its key."""
+    if not path:
+        yield path, _mark(node), False
+    if len(path) > 4:  # deeper than any rule; an anchor may even contain itself
+        return
+    if isinstance(node, yaml.SequenceNode):
+        for number, child in enumerate(node.value):
+            yield (*path, number), _mark(child), False
+            yield from _places(child, (*path, number))
+    elif isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, child in node.value:
+            yield (*path, key.value), _mark(key), key.value in seen
+            seen.add(key.value)
+            yield from _places(child, (*path, key.value))
+
+
+def _mark(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line, node.start_mark.column
 
 
 def _duration(value: Any) -> timedelta:
@@ -85,7 +173,6 @@ def _duration(value: Any) -> timedelta:
 
 
 Duration: TypeAlias = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(0))]
-Patterns: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class _Strict(BaseModel):
@@ -118,24 +205,12 @@ class Rule(_Strict):
     patience: Duration | None = None
     findings: Annotated[tuple[Literal[FINDINGS], ...], Field(min_length=1)] = FINDINGS  # type: ignore[valid-type]
 
-    @field_validator(
-        "topics",
-        "per",
-        "figure",
-        "min_lag",
-        "causes",
-        "patience",
-        "findings",
-        "groups",
-        "lasting",
-        "hysteresis",
-        "not_started",
-        mode="before",
-    )
+    @field_validator("*", mode="before")
     @classmethod
     def _belongs(cls, value: Any, info: ValidationInfo) -> Any:
         name = "for" if info.field_name == "lasting" else str(info.field_name)
-        if (measure := info.data.get("measure")) and measure not in _ONLY[name]:
+        measure = info.data.get("measure")
+        if measure and name in _ONLY and measure not in _ONLY[name]:
             raise ValueError(f"does not apply to the measure {measure}: remove it")
         return value
 
@@ -153,12 +228,8 @@ class Rule(_Strict):
     @field_validator("critical")
     @classmethod
     def _beyond(cls, value: float | None, info: ValidationInfo) -> float | None:
-        warn = info.data.get("warn")
-        if (
-            value is not None
-            and warn is not None
-            and (value - warn) * _sign(info.data.get("measure")) < 0
-        ):
+        warn, sign = info.data.get("warn"), _sign(info.data.get("measure"))
+        if value is not None and warn is not None and (value - warn) * sign < 0:
             raise ValueError("must be worse than warn")
         return value
 

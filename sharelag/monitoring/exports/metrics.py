@@ -1,31 +1,58 @@
-"""Prometheus metrics of share groups, and of the collection itself.
+"""Prometheus metrics of share groups and of the collection, and numbers to scale by.
 
 An unknown value is a missing series: -1 and 0 would be numbers that somebody adds up.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, ShareLagError
+from sharelag.metrics.causes import CAUSES
+from sharelag.metrics.causes.inputs import Bools, CauseInputs, Floats
 from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.facts import Bools, Facts, Floats
 from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.monitoring.exports.gathered import Gathered
+from sharelag.model import iso
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import keys
+from sharelag.tables.arrow import keys
 from sharelag.tables.words import label
 
+#: Causes that more members do not resolve.
+STUCK = frozenset(
+    [
+        "poison_records",
+        "head_of_line",
+        "window_full",
+        "open_transaction",
+        "markers",
+        "compaction_holes",
+        "records_deleted",
+    ]
+)
+_LOG = logging.getLogger(__name__)
+#: Seconds to wait at the end for a collection under way: a client library cannot be interrupted.
+_GRACE = 10.0
+#: A result is shown no longer than this many times what a collection and the wait after it take,
+#: and so many seconds at least: when a cluster hangs, its numbers end.
+_SHOWN_TIMES, _SHOWN_SECONDS = 3.0, 10.0
 _LABELS = ("group", "topic", "partition")
 #: Metrics of each share partition: name, help, column of its numbers.
 _OF_LAG = (
@@ -68,13 +95,175 @@ _OF_GROUP = (
 )
 
 
+def stuck(facts: CauseInputs) -> Floats:
+    """Count the offsets of each share partition that more members cannot finish, up to its lag."""
+    held = np.zeros(len(facts.groups))
+    for cause in CAUSES:
+        if cause.name in STUCK:
+            found = cause.find(facts)
+            # An offset may have several causes; the largest count is a lower bound.
+            held = np.maximum(held, np.where(found.where, np.nan_to_num(found.held), 0))
+    return np.minimum(held, np.nan_to_num(facts.lag("lag")))
+
+
+def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, dict[str, Any]]:
+    """Compute the numbers that an autoscaler reads, by group.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    patience : timedelta, optional
+        As for `sharelag.metrics.explain.explain`: what has not moved for this long is stuck.
+
+    Returns
+    -------
+    dict of str to dict
+        ``lag``, ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished
+        record), ``members``, ``unknown_lags`` and ``as_of``. An unknown number is None, and so is
+        a sum with an unknown part: an autoscaler then holds still, as it would not at 0. Share
+        partitions that were never fetched have no lag, in Kafka's own command neither; here they
+        count with the records that wait there, where that is known.
+    """
+    facts = CauseInputs.of(evidence, patience)
+    groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
+    lag = facts.left
+    unknown = np.bincount(of, np.isnan(facts.lag("lag")))
+    is_known = np.bincount(of, np.isnan(lag)) == 0
+    sums = np.bincount(of, np.nan_to_num(lag))
+    left = sums - np.bincount(of, stuck(facts))
+    age, members = _ages(facts, of), facts.members[first]
+    return {
+        str(group): {
+            "group": str(group),
+            "lag": int(sums[place]) if is_known[place] else None,
+            "lag_excluding_stuck": int(left[place])
+            if is_known[place] and not evidence.lag_only
+            else None,
+            "age_seconds": float(age[place]) / 1000
+            if is_known[place] and not np.isnan(age[place])
+            else None,
+            "members": None if np.isnan(members[place]) else int(members[place]),
+            "unknown_lags": int(unknown[place]),
+            "as_of": iso(evidence.as_of),
+        }
+        for place, group in enumerate(groups)
+    }
+
+
+def consumers(numbers: Mapping[str, Any], target: float) -> int | None:
+    """Return the consumers that a group's lag calls for at ``target`` offsets each, if known."""
+    lag = numbers["lag_excluding_stuck"]
+    return None if lag is None else math.ceil(lag / target)
+
+
+def _ages(facts: CauseInputs, of: NDArray[np.int64]) -> Floats:
+    """Return each group's greatest age; NaN where one is unknown that may be greater."""
+    age = np.where(facts.waiting == 0, -np.inf, facts.progress("age_ms"))
+    greatest = np.full(int(of.max(initial=-1)) + 1, -np.inf)
+    np.maximum.at(greatest, of, np.where(np.isnan(age), np.inf, age))
+    return np.where(np.isinf(greatest), np.nan, greatest)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The latest result, and statistics of the collection."""
+
+    evidence: Evidence | None  # None: the last attempt failed, or there was none yet
+    seconds: float | None = None  # duration of the last success
+    succeeded: float | None = None  # time of the last success, in seconds since 1970
+    errors: Mapping[str, int] = field(default_factory=dict)  # by kind, since the start
+    attempts: int = 0  # since the start
+    # The metrics as written, by content type.
+    texts: dict[str, bytes] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """The numbers of each group (see `scaling.scaling`), computed once per result."""
+        return {} if self.evidence is None else scaling(self.evidence)
+
+
+@contextmanager
+def gathering(
+    gather: Callable[[], Evidence],
+    every: float,
+    prepare: Callable[[Gathered, Gathered], None] | None = None,
+) -> Iterator[Callable[[], Gathered]]:
+    """Collect in a background thread until the end of the context.
+
+    Parameters
+    ----------
+    gather : callable
+        Gathers the evidence; its errors are counted and logged, and never sent to clients.
+    every : float
+        Seconds from the end of one collection to the beginning of the next.
+    prepare : callable, optional
+        Called with a result and the one before, to do ahead what requests would wait for.
+
+    Yields
+    ------
+    callable
+        Returns the latest result at once, also while the next one is collected; without its numbers
+        when the next one is long overdue.
+    """
+    last = old = Gathered(None)
+    since = time.monotonic()
+    ended = threading.Event()
+
+    def work() -> None:
+        nonlocal last, since
+        while not ended.is_set():
+            found = _ask(gather, last, prepare)
+            since = time.monotonic()
+            last = found
+            ended.wait(every)
+
+    def latest() -> Gathered:
+        nonlocal old
+        now = last
+        shown = max(_SHOWN_SECONDS, _SHOWN_TIMES * (every + (now.seconds or 0.0)))
+        if now.evidence is None or time.monotonic() - since < shown:
+            return now
+        if old.succeeded != now.succeeded:  # one result, so that it is written once
+            old = replace(now, evidence=None, texts={})
+        return old
+
+    thread = threading.Thread(target=work, name="sharelag-gathering", daemon=True)
+    thread.start()
+    try:
+        yield latest
+    finally:
+        ended.set()
+        thread.join(_GRACE)
+
+
+def _ask(
+    gather: Callable[[], Evidence],
+    before: Gathered,
+    prepare: Callable[[Gathered, Gathered], None] | None,
+) -> Gathered:
+    begun = time.monotonic()
+    attempts = before.attempts + 1
+    try:
+        evidence = gather()
+        found = Gathered(evidence, time.monotonic() - begun, time.time(), before.errors, attempts)
+        _ = found.groups  # computed now, so that no request waits for it
+        if prepare:
+            prepare(found, before)
+    except Exception as error:  # the server goes on, and its metrics count the error
+        kind = type(error).__name__ if isinstance(error, ShareLagError) else "unexpected"
+        _LOG.warning("collection failed: %s: %s", type(error).__name__, error)
+        errors = {**before.errors, kind: before.errors.get(kind, 0) + 1}
+        return Gathered(None, before.seconds, before.succeeded, errors, attempts)
+    return found
+
+
 class ShareGroupCollector(Collector):
     """A collector for the official client library.
 
     Parameters
     ----------
     gathered : callable
-        Returns the latest result, as `sharelag.monitoring.exports.gathered.gathering` yields it.
+        Returns the latest result, as `sharelag.monitoring.exports.metrics.gathering` yields it.
     """
 
     def __init__(self, gathered: Callable[[], Gathered]) -> None:
@@ -117,7 +306,7 @@ def write_textfile(gathered: Gathered, file: Path) -> None:
 
 
 def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
-    facts = Facts.of(evidence)
+    facts = CauseInputs.of(evidence)
     chosen = _named_uniquely(evidence)
     labels = [
         [str(row["group_id"]), str(row["topic"]), str(row["partition"])]
@@ -148,7 +337,7 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
             [math.nan if one[key] is None else one[key] for one in groups.values()], float
         )
         yield _gauge(name, words, ["group"], labels, values, everyone)
-    left = Facts.of(evidence).left_lag
+    left = CauseInputs.of(evidence).left_lag
     greatest = {row["group_id"]: row["max_lag"] for row in rollup_arrow(left, "group").to_pylist()}
     words = "The largest lag of a share partition."
     values = np.array(

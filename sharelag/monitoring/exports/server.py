@@ -1,8 +1,9 @@
 """HTTP server for Prometheus and KEDA: metrics, a group's numbers, and nothing else.
 
-Without a token it answers requests from this machine only, and only for a loopback host name, so
-that no web page opened on it can read the numbers by DNS rebinding. Errors of the cluster go to
-the log, never into a response.
+What is served is collected in the background at a fixed interval, so requests are cheap and never
+wait. Without a token the server answers requests from this machine only, and only for a loopback
+host name, so that no web page opened on it can read the numbers by DNS rebinding. Errors of the
+cluster go to the log, never into a response.
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client.exposition import choose_encoder
 
 from sharelag.errors import InputError
-from sharelag.monitoring.exports.gathered import Gathered
-from sharelag.monitoring.exports.metrics import registry_of
-from sharelag.monitoring.exports.scaling import consumers
+from sharelag.monitoring.exports.metrics import Gathered, consumers, registry_of
 from sharelag.schemas import SCHEMA_VERSION
 
 Environ: TypeAlias = dict[str, Any]
@@ -53,7 +52,7 @@ def server(
     Parameters
     ----------
     gathered : callable
-        Returns the latest result at once, as `sharelag.monitoring.exports.gathered.gathering`
+        Returns the latest result at once, as `sharelag.monitoring.exports.metrics.gathering`
         yields it.
     host : str
         The address to listen on.

@@ -1,11 +1,29 @@
-"""Assignors that send members to where the lag is, and what they take a partition to weigh."""
+"""Assignors that send members to where the lag is.
+
+`lag_aware_sticky` follows it with few moves: a proposal for KIP-1226's future work. A partition
+*weighs* what is to be done in it soon, and its members share that equally:
+
+    weight = lag + horizon * rate + 1
+    load of a member = sum over its partitions of weight / members
+
+The loads of all members add up to the weights of all partitions, so making the largest load small
+makes the loads even, and the time until everything is drained short.
+
+A share group may put several members on a partition, and joining takes nothing from anybody. So
+every partition gets a second member, who goes on when the first one is slow, or gone and not yet
+missed; members join where the load is larger; and only what joining cannot do is done by taking
+partitions away.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from sharelag.errors import InputError
+from sharelag.whatif.assignors.by_count import Pairs
 from sharelag.whatif.assignors.group import Assignment, Group, Place
-from sharelag.whatif.assignors.pairs import Pairs
 
 
 def lag_proportional(group: Group) -> Assignment:
@@ -49,15 +67,7 @@ def lag_proportional(group: Group) -> Assignment:
 
 
 def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
-    """Share members among places by largest remainder, each place at least one.
-
-    Parameters
-    ----------
-    weights : mapping
-        What each place weighs.
-    members : int
-        How many members there are; no fewer than places.
-    """
+    """Share members, no fewer than places, among places by largest remainder, each at least one."""
     total = sum(weights.values())
     quota = {place: members * weight / total for place, weight in weights.items()}
     counts = {place: int(share) for place, share in quota.items()}
@@ -96,3 +106,275 @@ def _seated(group: Group, counts: dict[Place, int]) -> Pairs:
         free = [place for place in pairs.open_to(member) if pairs.count(place) < counts[place]]
         pairs.add(member, max(free, key=lambda place: (counts[place] - pairs.count(place), place)))
     return pairs
+
+
+def lag_aware_sticky(
+    group: Group,
+    budget: int | None = None,
+    hysteresis: float = 0.1,
+    horizon: float = 30.0,
+    extra: int = 1,
+    sharing: int = 2,
+) -> Assignment:
+    """Keep what there is, serve all by two, and even the loads by changes that pay off.
+
+    1. *Keep* every pair that is still allowed.
+    2. *Cover*: the heaviest place with fewer than ``sharing`` members first, by the subscribers
+       with the least load.
+    3. *Employ*: each idle member joins the place with the most weight a member.
+    4. *Join*, as often as it helps: a member joins a place of one with a larger load. Nobody loses
+       anything.
+    5. *Move*, at most ``budget`` times: the same, but a member may also take a place over, or leave
+       another one of its places for it. No place is left with fewer than ``sharing`` members for
+       that.
+
+    A change of steps 4 and 5 *helps* if it relieves a member: from a load of ``x`` on ``n`` places
+    by at least ``hysteresis * x / n``, while no load that it raises ends above ``(1 - hysteresis) *
+    x``. Those with the largest load that can be relieved come first, and of the changes that
+    relieve them the one that leaves the smallest loads. It is always one of the lightest members
+    who may that joins, takes over or leaves; so the answer is soon there, and good, but not the
+    best that there is.
+
+    Parameters
+    ----------
+    group : Group
+        With the lag, and the rate if known. Where the lag is not known the mean of the others is
+        taken; an unknown rate adds nothing.
+    budget : int, optional
+        Changes of step 5 in one call. By default a tenth of the pairs, and at least one.
+    hysteresis : float
+        From 0 (excluded) to 1 (excluded).
+    horizon : float
+        Seconds of arrivals that count as work to be done soon.
+    extra : int
+        How many places beyond ``ceil(sharing * places / members)`` a member may gain in steps 4 and
+        5.
+    sharing : int
+        How many members each place has at least, as far as there are subscribers.
+
+    Notes
+    -----
+    *No starved partition.* Step 2 leaves no place without a member; step 5 takes away a member only
+    where it puts another, or where others remain.
+
+    *Bounded movement.* Only step 5 takes anything away, and each of its changes at most one pair:
+    so at most ``budget`` pairs are revoked that could stay.
+
+    *Bounded sessions.* A member gains no place beyond ``ceil(sharing * places / members) + extra``,
+    but in steps 2 and 3: so a group has about ``sharing`` times as many pairs as it needs, far
+    fewer than everybody everywhere.
+
+    *It comes to rest.* Let a change relieve a member with the load ``x``. Every load that it raises
+    was below ``x`` and stays there, so the loads, sorted from the largest, become smaller in
+    dictionary order. So while nothing else changes, no assignment comes twice, there are finitely
+    many, and then all stays.
+
+    *No oscillation.* Say a change relieved a member from ``x``, so that the one who got more ended
+    at ``(1 - h) x`` at most, and since then every weight has changed by a factor of at most ``f``,
+    up or down. Undoing it relieves one of those, from ``f (1 - h) x`` at most, and raises the
+    first member to ``x / f`` at least, which has to be at most ``(1 - h)`` of the former: ``x / f
+    <= (1 - h) f (1 - h) x``, that is ``f >= 1 / (1 - h)``. So with ``h = 0.1`` and all else equal,
+    no change is undone before some weight has changed by a ninth.
+
+    *Where it is not better.* Where all partitions have as much to do, members that share several of
+    them come to be four on one and five on another, less even than Kafka's two on each: then a
+    burst lasts some percent longer (the named scenario ``burst``). Work that differs from record to
+    record, and slow members, it does not know of.
+    """
+    if not 0 < hysteresis < 1:
+        raise InputError(f"the hysteresis is {hysteresis}: choose one between 0 and 1, such as 0.1")
+    if sharing < 1:
+        raise InputError(f"a sharing of {sharing} leaves partitions unserved: give 1 or more")
+    weights = {
+        place: lag + horizon * (group.rate(place) or 0.0) + 1 for place, lag in lags(group).items()
+    }
+    draft = _Loads(group, weights)
+    _cover(draft, sharing)
+    for member in draft.pairs.idle():
+        place = min(draft.pairs.open_to(member), key=lambda place: (-draft.each(place), place))
+        draft.apply(_Change((member, place)))
+    most = math.ceil(sharing * len(weights) / max(len(group.members), 1)) + extra
+    bounds = _Bounds(hysteresis, most, sharing)
+    _even_out(draft, bounds, _joins, None)
+    made = sum(map(len, draft.pairs.places_of.values()))
+    _even_out(draft, bounds, _joins_and_moves, max(1, made // 10) if budget is None else budget)
+    return draft.pairs.assignment()
+
+
+class _Bounds(NamedTuple):
+    """What changes have to keep to."""
+
+    hysteresis: float
+    most: int  # places that a member may have after it gained one
+    sharing: int
+
+
+class _Change(NamedTuple):
+    """A pair to add, and perhaps one to drop for it."""
+
+    add: tuple[str, Place]
+    drop: tuple[str, Place] | None = None
+
+
+class _Loads:
+    """Pairs and the loads that they make."""
+
+    def __init__(self, group: Group, weights: dict[Place, float]) -> None:
+        self.pairs = Pairs.current(group)
+        self.weights = weights
+        self.load = {member: self._sum(member) for member in self.pairs.places_of}
+        self._subscribers = {topic: frozenset(ids) for topic, ids in group.subscribers.items()}
+
+    def may(self, member: str, place: Place) -> bool:
+        """Whether a member may take a place it does not have, without searching subscribers."""
+        return member in self._subscribers[place[0]] and member not in self.pairs.members_of[place]
+
+    def each(self, place: Place) -> float:
+        """What each member of a place has to do there."""
+        return self.weights[place] / len(self.pairs.members_of[place])
+
+    def apply(self, change: _Change) -> None:
+        """Make a change. Loads are summed anew, in order, to depend on the pairs alone."""
+        places = _places(change)
+        touched = set().union(*(self.pairs.members_of[place] for place in places))
+        if change.drop is not None:
+            self.pairs.drop(*change.drop)
+        self.pairs.add(*change.add)
+        for member in touched.union(*(self.pairs.members_of[place] for place in places)):
+            self.load[member] = self._sum(member)
+
+    def after(self, change: _Change) -> dict[str, float]:
+        """The loads of the members that a change touches, if it were made."""
+        loads: dict[str, float] = {}
+        for place in _places(change):
+            old = self.pairs.members_of[place]
+            new = {member for member in old if (member, place) != change.drop}
+            if place == change.add[1]:
+                new.add(change.add[0])
+            before, then = self.weights[place] / len(old), self.weights[place] / len(new)
+            for member in old | new:
+                # One difference: who keeps the same part of a place keeps its load to the last
+                # digit.
+                more = (then if member in new else 0.0) - (before if member in old else 0.0)
+                loads[member] = loads.get(member, self.load[member]) + more
+        return loads
+
+    def _sum(self, member: str) -> float:
+        return math.fsum(self.each(place) for place in self.pairs.places_of[member])
+
+
+#: Gives changes that might relieve a member, who comes second; then all members from the lightest
+#: on.
+_Candidates = Callable[[_Loads, str, Sequence[str], _Bounds], Iterator[_Change]]
+
+
+def _places(change: _Change) -> list[Place]:
+    """The places of a change, in a fixed order, since the last digits of sums depend on it."""
+    return sorted({place for _, place in (change.add, change.drop or change.add)})
+
+
+def _cover(draft: _Loads, sharing: int) -> None:
+    """Give each place ``sharing`` members, or all its subscribers where they are fewer."""
+    pairs = draft.pairs
+    for place in sorted(draft.weights, key=lambda place: (-draft.weights[place], place)):
+        while pairs.count(place) < sharing:
+            free = [
+                member
+                for member in pairs.group.subscribers[place[0]]
+                if member not in pairs.members_of[place]
+            ]
+            if not free:
+                break
+            draft.apply(
+                _Change((min(free, key=lambda member: (draft.load[member], member)), place))
+            )
+
+
+def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: int | None) -> None:
+    """Make changes that help, up to a limit."""
+    # Who could not be relieved is not tried again in this call, or a large group would take long.
+    hopeful, made = set(draft.load), 0
+    while hopeful and (budget is None or made < budget):
+        heavy = max(hopeful, key=lambda member: (draft.load[member], member))
+        change = _best_change(draft, heavy, bounds, candidates)
+        if change is None:
+            hopeful.remove(heavy)
+        else:
+            draft.apply(change)
+            made += 1
+
+
+def _best_change(
+    draft: _Loads, heavy: str, bounds: _Bounds, candidates: _Candidates
+) -> _Change | None:
+    """The change that helps a member and leaves the smallest loads."""
+    load = draft.load[heavy]
+    ceiling = load * (1 - bounds.hysteresis)
+    relief = load * bounds.hysteresis / max(draft.pairs.load(heavy), 1)
+    best: tuple[tuple[float, bool, str], _Change] | None = None
+    by_load = sorted(draft.load, key=lambda member: (draft.load[member], member))
+    for change in candidates(draft, heavy, by_load, bounds):
+        after = draft.after(change)
+        raised = max(
+            (then for member, then in after.items() if then > draft.load[member]), default=0.0
+        )
+        # The last digits of sums must not matter.
+        if after[heavy] <= load - relief * (1 - 1e-9) and raised <= ceiling:
+            rank = (max(after[heavy], raised), change.drop is not None, repr(change))
+            if best is None or rank < best[0]:
+                best = rank, change
+    return None if best is None else best[1]
+
+
+def _joins(draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds) -> Iterator[_Change]:
+    """Let the lightest of the others who may have more join a place of the heavy member."""
+    for place in sorted(draft.pairs.places_of[heavy]):
+        member = _first(draft, by_load, place, bounds.most)
+        if member is not None:
+            yield _Change((member, place))
+
+
+def _joins_and_moves(
+    draft: _Loads, heavy: str, by_load: Sequence[str], bounds: _Bounds
+) -> Iterator[_Change]:
+    """Or let it take the place over, or another leave one of its places for it."""
+    pairs = draft.pairs
+    yield from _joins(draft, heavy, by_load, bounds)
+    rank = {member: number for number, member in enumerate(by_load)}
+    spare = [
+        (place, sorted(members, key=rank.__getitem__))
+        for place, members in pairs.members_of.items()
+        if len(members) > bounds.sharing
+    ]
+    for place in sorted(pairs.places_of[heavy]):
+        member = _first(draft, by_load, place, bounds.most)
+        if member is not None:
+            yield _Change((member, place), drop=(heavy, place))
+        left = _spared(draft, place, spare)
+        if left is not None:
+            yield _Change((left[0], place), drop=left)
+
+
+def _first(draft: _Loads, by_load: Sequence[str], place: Place, most: int) -> str | None:
+    """The lightest member who may join a place and has room for it."""
+    return next(
+        (one for one in by_load if draft.pairs.load(one) < most and draft.may(one, place)), None
+    )
+
+
+def _spared(
+    draft: _Loads, place: Place, spare: list[tuple[Place, list[str]]]
+) -> tuple[str, Place] | None:
+    """Who could best leave which place for another: who then has the most has the least."""
+    share = draft.weights[place] / (draft.pairs.count(place) + 1)
+    best: tuple[float, str, Place] | None = None
+    for left, members in spare:
+        member = next((member for member in members if draft.may(member, place)), None)
+        if member is not None:
+            each = draft.each(left)
+            # The last is the heaviest of those that stay, unless no lighter one may go.
+            stays = draft.load[members[-1]] + each / (len(members) - 1)
+            found = (max(draft.load[member] - each + share, stays), member, left)
+            if best is None or found < best:
+                best = found
+    return None if best is None else best[1:]

@@ -189,8 +189,7 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
             if not _is_number(value):
                 raise InputError(
                     f"{where} has the {key} {value!r} in partition {partition}: "
-                    f"give a number of at least 0, and "
-                    f"leave the partition out when it is not known"
+                    f"give a number of at least 0, and leave the partition out when it is not known"
                 )
     return Topic(
         name,

@@ -18,17 +18,10 @@ Partitions = JavaMap[str, JavaSet[int]]
 class Held:
     """A group in Kafka's order.
 
-    Attributes
-    ----------
-    members
-        Member ids in the order of a ``HashMap`` into which they came as the group lists them. That
-        order of arrival matters to Kafka only where ids share a bin.
-    subscribed
-        For each member the topics that exist, in the order of its ``HashSet`` of names.
-    names_nothing
-        Members without a single name: a name of no topic counts here.
-    old
-        For each member its target assignment so far.
+    ``members`` are ids in the order of a ``HashMap`` into which they came as the group lists them
+    (their arrival matters only where ids share a bin). By member: ``subscribed`` topics that exist,
+    in the order of its ``HashSet``; whether it ``names_nothing`` (a name of no topic counts); and
+    ``old``, its target assignment so far.
     """
 
     def __init__(self, group: Group) -> None:

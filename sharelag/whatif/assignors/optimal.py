@@ -23,11 +23,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sharelag.errors import InputError, SetupError
+from sharelag.errors import InputError
+from sharelag.whatif.assignors.by_count import Pairs, cover
 from sharelag.whatif.assignors.by_lag import lags
-from sharelag.whatif.assignors.drain import ServiceRate, service_rates
+from sharelag.whatif.assignors.contract import ServiceRate, service_rates
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
-from sharelag.whatif.assignors.pairs import Pairs, cover
 
 #: What all added pairs cost together: so little that it decides between equals only.
 _TIE = 1e-3
@@ -103,8 +103,6 @@ def optimum(
         No assignment satisfies the limits, or none was found within ``nodes``.
     InputError
         A limit or a rate cannot be used.
-    SetupError
-        SciPy is not installed.
     """
     rates = service_rates(group, service_rate)
     if partitions_per_member is not None and partitions_per_member < 1:
@@ -191,8 +189,8 @@ class _Model:
         Columns: ``x`` of every option, then ``y`` of every option, then that part.
         """
         import numpy as np
+        from scipy import optimize, sparse
 
-        optimize, sparse = _scipy()
         count = len(self.options)
         rows, low, high = zip(*self._rows(per_unit, floor, unit), strict=True)
         entries = [
@@ -328,15 +326,3 @@ def _employed(pairs: Pairs, model: _Model) -> Assignment:
             pairs.add(member, place)
             used += place not in pairs.group.current[member]
     return pairs.assignment()
-
-
-def _scipy() -> tuple[Any, Any]:
-    try:
-        from scipy import optimize, sparse
-    except ModuleNotFoundError:
-        raise SetupError(
-            "the assignor 'optimal' needs SciPy, which is not installed here: "
-            "pip install 'scipy>=1.15', "
-            "or choose another assignor"
-        ) from None
-    return optimize, sparse

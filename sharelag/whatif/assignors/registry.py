@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
+from sharelag import plugins
 from sharelag.errors import InputError
-from sharelag.whatif.assignors.by_count import all_to_all, balanced, round_robin, sticky
-from sharelag.whatif.assignors.by_lag import lag_proportional
+from sharelag.whatif.assignors.by_count import all_to_all, balanced, rack_aware, round_robin, sticky
+from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional
+from sharelag.whatif.assignors.contract import Figures, Finding, ServiceRate, check, figures
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
-from sharelag.whatif.assignors.lag_aware_sticky import lag_aware_sticky
 from sharelag.whatif.assignors.optimal import optimal
-from sharelag.whatif.assignors.plugins import load_plugin, plugin_names
-from sharelag.whatif.assignors.rack_aware import rack_aware
-from sharelag.whatif.assignors.simple import simple
-from sharelag.whatif.assignors.simple_4_1 import simple_4_1
+from sharelag.whatif.assignors.simple import simple, simple_4_1
 
 #: A function of a `Group`, and of options by keyword.
 Assignor = Callable[..., Assignment]
@@ -66,9 +65,9 @@ def known_assignor(name: str) -> Assignor | None:
         That of an installed package cannot be used.
     """
     if name not in ASSIGNORS or (name in _OURS and name not in _UNRIVALLED):
-        function = load_plugin(name, name in _OURS)
-        if function is not None:
-            ASSIGNORS[name] = function
+        plugin = plugins.load_plugin("assignor", name, name in _OURS)
+        if plugin is not None:
+            ASSIGNORS[name] = plugin.function()
         elif name in _OURS:
             _UNRIVALLED.add(name)
     return ASSIGNORS.get(name)
@@ -76,7 +75,7 @@ def known_assignor(name: str) -> Assignor | None:
 
 def assignor_names() -> list[str]:
     """The names of all assignors: ours, registered ones, and those of installed packages."""
-    return list(dict.fromkeys([*ASSIGNORS, *plugin_names()]))
+    return list(dict.fromkeys([*ASSIGNORS, *plugins.plugin_names("assignor")]))
 
 
 def assign(
@@ -118,30 +117,80 @@ def assign(
     return assign_group(name, Group.of(members, topics), **options)
 
 
-def assign_group(name: str, group: Group, **options: Any) -> Assignment:
-    """Ask an assignor for the target assignment of a group whose values need no further checks.
+@dataclass(frozen=True)
+class AssignorCheck:
+    """What an assignor answers for a group, what is wrong with it, and the answer in numbers."""
+
+    assignment: Assignment
+    findings: list[Finding]
+    figures: Figures
+
+
+def check_assignor(
+    assignor: str | Assignor,
+    members: Iterable[Mapping[str, Any]],
+    topics: Mapping[str, Mapping[str, Any]],
+    *,
+    service_rate: ServiceRate | None = None,
+    count_spread: int | None = None,
+    load_spread: int | None = None,
+    moves: int | None = None,
+    **options: Any,
+) -> AssignorCheck:
+    """Ask an assignor, which may be a function of your own, and check its answer.
 
     Parameters
     ----------
-    name : str
-        One of `assignor_names`.
-    group : Group
+    assignor : str or callable
+        One of `assignor_names`, or a function as `register` takes it.
+    members, topics
+        As for `assign`.
+    service_rate : float or mapping of str to float, optional
+        Records that a member finishes a second, to predict when each partition is drained.
+    count_spread : int, optional
+        How many more members one partition may have than another.
+    load_spread : int, optional
+        How many more partitions one subscriber may have than another.
+    moves : int, optional
+        How many pairs may be added.
     **options
         Of the assignor.
 
     Returns
     -------
-    dict
-        As `assign` gives it.
+    AssignorCheck
+        Without findings when every rule is kept: each partition that can be assigned has a member,
+        and nobody has one that does not exist or is not subscribed to.
 
     Raises
     ------
-    InputError
-        The name or an option is unknown.
-    AssignorError
-        The assignor has no answer, or one that cannot be used.
+    InputError, AssignorError
+        As for `assign`; or a member has no service rate above 0.
+
+    Examples
+    --------
+    >>> to_the_first = lambda group: {group.members[0].id: {"orders": [0]}}
+    >>> found = check_assignor(
+    ...     to_the_first, [{"id": "a", "subscribed": ["orders"]}], {"orders": {"partitions": 2}}
+    ... )
+    >>> [finding.text for finding in found.findings]
+    ["no member has partition 1 of 'orders'"]
     """
-    function = find_assignor(name)
+    group = Group.of(members, topics)
+    if isinstance(assignor, str):
+        answer = assign_group(assignor, group, **options)
+    else:
+        answer = _answer(getattr(assignor, "__name__", repr(assignor)), assignor, group, options)
+    findings = check(group, answer, count_spread, load_spread, moves)
+    return AssignorCheck(answer, findings, figures(group, answer, service_rate))
+
+
+def assign_group(name: str, group: Group, **options: Any) -> Assignment:
+    """Ask an assignor for the assignment of a group that is read already, as `assign` does."""
+    return _answer(name, find_assignor(name), group, options)
+
+
+def _answer(name: str, function: Assignor, group: Group, options: Mapping[str, Any]) -> Assignment:
     try:
         inspect.signature(function).bind(group, **options)
     except TypeError as error:

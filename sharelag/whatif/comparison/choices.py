@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,22 +11,10 @@ from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import find
 from sharelag.model.settings.rules import parse
 from sharelag.whatif.assignors.registry import find_assignor
-from sharelag.whatif.partition.values import Limits
+from sharelag.whatif.autoscale import autoscaler_of
+from sharelag.whatif.consumers import KAFKA_NAMES
 from sharelag.whatif.scenario import Scenario, Settings
 
-#: Kafka's names of what a simulation goes by, and ours: in `Limits` or in `Settings`.
-_FIELDS = {
-    "share.partition.max.record.locks": "max_record_locks",
-    "share.delivery.count.limit": "delivery_count_limit",
-    "share.record.lock.duration.ms": "lock_duration_ms",
-    "share.renew.acknowledge.enable": "renew_enabled",
-    "share.heartbeat.interval.ms": "heartbeat_interval_ms",
-    "share.session.timeout.ms": "session_timeout_ms",
-    "share.assignment.interval.ms": "assignment_interval_ms",
-    "share.isolation.level": "isolation_level",
-    "share.auto.offset.reset": "auto_offset_reset",
-}
-_OF_LIMITS = frozenset(one.name for one in fields(Limits))
 #: The name of a scenario of which nothing is changed.
 AS_IT_IS = "as it is"
 #: Between the parts of a variant's name.
@@ -92,6 +80,30 @@ def variants(
     return {_BETWEEN.join(filter(None, parts)) or AS_IT_IS: made[parts] for parts in made}
 
 
+def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[str, Scenario]:
+    """Each variant with each autoscaler, by names such as ``8 members · keda:threshold=100``.
+
+    Texts are as `autoscaler_of` reads them; none of them leaves the variants as they are.
+
+    Raises
+    ------
+    InputError
+        One cannot be read, or comes twice.
+    """
+    autoscalers = {text: autoscaler_of(text) for text in texts}
+    if len(autoscalers) < len(texts):
+        raise InputError("an autoscaler is given twice: give each once")
+    if not autoscalers:
+        return dict(variants)
+    return {
+        text if name == AS_IT_IS else f"{name}{_BETWEEN}{text}": replace(
+            scenario, autoscaler=autoscaler
+        )
+        for name, scenario in variants.items()
+        for text, autoscaler in autoscalers.items()
+    }
+
+
 def _members(count: int) -> str:
     return f"{count} member" if count == 1 else f"{count} members"
 
@@ -103,13 +115,13 @@ def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Sett
     own: dict[str, Any] = {}
     for name, value in given.items():
         setting = find(name)
-        if setting is None or name not in _FIELDS:
-            raise InputError(f"unknown setting {name!r}: choose one of {', '.join(_FIELDS)}")
+        if setting is None or name not in KAFKA_NAMES:
+            raise InputError(f"unknown setting {name!r}: choose one of {', '.join(KAFKA_NAMES)}")
         typed, why = parse(setting, value)
         if typed is None or (name == "share.auto.offset.reset" and typed not in setting.choices):
             raise InputError(
                 f"{name} cannot be {value!r}: {why or 'give ' + ' or '.join(setting.choices)}"
             )
-        ours = _FIELDS[name]
-        (limits if ours in _OF_LIMITS else own)[ours] = typed
+        ours = KAFKA_NAMES[name]
+        (limits if hasattr(settings.limits, ours) else own)[ours] = typed
     return replace(settings, limits=replace(settings.limits, **limits), **own)

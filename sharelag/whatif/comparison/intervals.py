@@ -5,13 +5,16 @@ Numbers are one a run, NaN where a run does not know.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from sharelag.whatif.comparison.tables import Measure
+from sharelag.errors import InputError
+from sharelag.whatif.comparison.tables import PROJECTED, Measure
 
 Floats = NDArray[np.float64]
 
@@ -29,18 +32,9 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: Floats, level: float) -> Interval:
-    """Bounds of a mean by Student's t.
+    """Bounds of a mean by Student's t, such as of 0.95 confidence, shape (n,).
 
-    Parameters
-    ----------
-    values : numpy.ndarray of float64, shape (n,)
-    level : float
-        Confidence, such as 0.95.
-
-    Returns
-    -------
-    Interval
-        Without a mean when a value is unknown, without bounds for a single one.
+    Without a mean when a value is unknown, without bounds for a single one.
     """
     if not len(values) or np.isnan(values).any():
         return Interval()
@@ -56,13 +50,7 @@ def mean_interval(values: Floats, level: float) -> Interval:
 
 
 def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Means over the runs at many times, and their bounds: `mean_interval` of each column.
-
-    Parameters
-    ----------
-    values : numpy.ndarray of float64, shape (runs, times)
-    level : float
-        Confidence, such as 0.95.
+    """`mean_interval` of each column of runs by times, shape (runs, times).
 
     Returns
     -------
@@ -132,22 +120,15 @@ def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
 
 
 def is_better(values: Floats, others: Floats, measure: Measure, level: float) -> bool | None:
-    """Whether the first are better than the second, pair by pair.
+    """Whether the first are better than the second, pair by pair (by seed).
 
-    None: the values do not say so, or neither direction is better.
-
-    Parameters
-    ----------
-    values, others : numpy.ndarray of float64, shape (n,)
-        Of the same seeds.
-    measure : Measure
-    level : float
-        Confidence of this comparison.
-
-    Notes
-    -----
-    By the interval of the differences. Where the measure of some run is unknown since it is beyond
+    By the interval of the differences, at this level. Where a measure is unknown since it is beyond
     the run's end, there is no difference, but which one is more: then by an exact sign test.
+
+    Returns
+    -------
+    bool or None
+        None: the values do not say so, or neither direction is better.
     """
     if measure.better is None:
         return None
@@ -182,3 +163,118 @@ def _is_signed(differences: Floats, level: float) -> bool:
 def each_level(confidence: float, comparisons: int) -> float:
     """The confidence of each of several intervals that makes up that of all (Bonferroni)."""
     return 1 - (1 - confidence) / max(comparisons, 1)
+
+
+#: Points of a curve: more than a screen has, and few enough for thousands of runs.
+MOST_TIMES = 2_000
+
+
+class Curve(NamedTuple):
+    """The lag of all share partitions together in one run."""
+
+    times: NDArray[np.int64]  # ms since the beginning of the scenario, shape (n,)
+    lag: NDArray[np.float64]  # offsets, shape (n,)
+
+
+def curve(timeline: pa.Table) -> Curve:
+    """The times of a timeline, and the lag of all share partitions together at each.
+
+    Of a long run as many times as can be drawn and kept for every run, evenly apart, the first and
+    the last among them.
+    """
+    times, steps = np.unique(timeline.column("time_ms").to_numpy(), return_inverse=True)
+    sums = np.bincount(steps, timeline.column("lag").to_numpy().astype(np.float64))
+    kept = np.linspace(0, len(times) - 1, min(len(times), MOST_TIMES)).round().astype(np.int64)
+    return Curve(times[kept], np.asarray(sums, np.float64)[kept])
+
+
+def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.Table:
+    """The mean of the curves of each variant, with its interval, as `PROJECTED`."""
+    parts = [PROJECTED.empty_table()]
+    for name, runs in curves.items():
+        each = list(runs)
+        mean, low, high = mean_intervals(np.stack([one.lag for one in each]), confidence)
+        times = each[0].times
+        columns = {
+            "variant": pa.repeat(name, len(times)),
+            "time_ms": times,
+            "lag": mean,
+            "low": pa.array(low, from_pandas=True),  # NaN: a single run has no interval
+            "high": pa.array(high, from_pandas=True),
+        }
+        parts.append(pa.table(columns, PROJECTED))
+    return pa.concat_tables(parts)
+
+
+#: One variant; means over its runs, with bounds. Failed runs and those without an age are left out.
+COST_AGAINST_AGE = pa.schema(
+    [
+        ("variant", pa.string()),
+        ("n", pa.int32()),  # runs that are in it
+        ("member_hours", pa.float64()),
+        ("member_hours_low", pa.float64()),  # null: there are not two runs
+        ("member_hours_high", pa.float64()),
+        ("age_p95_ms", pa.float64()),
+        ("age_p95_low_ms", pa.float64()),
+        ("age_p95_high_ms", pa.float64()),
+        # runs in which nothing was left at some time after the largest lag
+        ("drained", pa.int32()),
+        # no other variant costs no more and keeps no more age, one of both is_less
+        ("is_on_front", pa.bool_()),
+    ]
+)
+
+
+def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
+    """Member-hours against the 95th percentile of the age of the oldest unfinished record.
+
+    Parameters
+    ----------
+    runs : pyarrow.Table
+        ``variant`` and the columns of `sharelag.whatif.simulation.summary.SUMMARY`, such as
+        ``Comparison.runs``.
+    confidence : float
+        Of the bounds (Student's t).
+
+    Returns
+    -------
+    pyarrow.Table
+        `COST_AGAINST_AGE`, the cheapest first. Member-hours count from when members join until they
+        are gone; what they take to start is not in it.
+
+    Raises
+    ------
+    InputError
+        A column is missing.
+    """
+    names = ("variant", "member_hours", "age_p95_ms", "drain_ms")
+    if missing := [name for name in names if name not in runs.column_names]:
+        raise InputError(
+            f"these runs have no column {missing[0]!r}: give those of a comparison or a sweep"
+        )
+    variant, hours, age, drain = (
+        runs.column(name).to_numpy(zero_copy_only=False) for name in names
+    )
+    hours, age, drain = (np.asarray(values, np.float64) for values in (hours, age, drain))
+    known = ~np.isnan(hours) & ~np.isnan(age)
+    rows = []
+    for name in dict.fromkeys(variant[known].tolist()):
+        mine = known & (variant == name)
+        cost, old = mean_interval(hours[mine], confidence), mean_interval(age[mine], confidence)
+        drained = int((~np.isnan(drain[mine])).sum())
+        rows.append((name, int(mine.sum()), *cost, *old, drained))
+    rows.sort(key=lambda row: (row[2], row[5]))
+    costs, ages = (
+        np.array([row[2] for row in rows], float),
+        np.array([row[5] for row in rows], float),
+    )
+    no_more = (costs <= costs[:, None]) & (ages <= ages[:, None])
+    is_less = (costs < costs[:, None]) | (ages < ages[:, None])
+    on_front = [not beaten for beaten in np.any(no_more & is_less, axis=1)]
+    columns: list[Sequence[Any]] = (
+        [*zip(*rows, strict=True)] if rows else [()] * (len(COST_AGAINST_AGE) - 1)
+    )
+    columns.append(on_front)
+    return pa.table(
+        dict(zip(COST_AGAINST_AGE.names, columns, strict=True)), schema=COST_AGAINST_AGE
+    )

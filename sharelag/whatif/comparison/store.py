@@ -15,16 +15,14 @@ import pyarrow as pa
 from pyarrow import fs
 
 from sharelag.errors import InputError
-from sharelag.sources.files import parquet
+from sharelag.inputs.files import parquet
 from sharelag.whatif.comparison.tables import MADE
 
 _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
 
 
 def folder(out: str | Path) -> str:
-    """Make the folder, and give an address that means the same to every process.
-
-    Addresses such as ``s3://...`` do already.
+    """Make the folder, and give an address (``s3://...`` is one already) for every process.
 
     Raises
     ------
@@ -59,7 +57,7 @@ def load(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
             continue
         try:
             with system.open_input_file(info.path) as file:
-                table = parquet.opened(file).read()
+                table = parquet.open_parquet(file).read()
         except (pa.ArrowInvalid, OSError):
             continue
         if table.schema.equals(MADE) and table.num_rows == 1:

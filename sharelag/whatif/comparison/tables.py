@@ -32,9 +32,8 @@ class Measure(NamedTuple):
 
     better: str | None  # "lower" or "higher"; None: neither is
     unit: str  # ms, records, ...: "" is a number without one
-    censored: bool = (
-        False  # unknown is more than any known value: it had not happened when the run ended
-    )
+    # unknown is more than any known value: it had not happened when the run ended
+    censored: bool = False
 
 
 #: By name of the column.

@@ -9,10 +9,9 @@ from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.scenario import Member
-from sharelag.whatif.simulation.clients import Client
+from sharelag.whatif.simulation.clients import Client, World
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs, Work
-from sharelag.whatif.simulation.world import World
 
 #: Polls whose accidents are drawn together.
 _ACCIDENTS = 64

@@ -10,10 +10,9 @@ from sharelag.model import SharePartition
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.partition.values import Write, WrittenRun
-from sharelag.whatif.records import StateTopic
-from sharelag.whatif.simulation.state_log import Call, StateLog
+from sharelag.whatif.records import Call, StateLog, StateTopic
 from sharelag.whatif.simulation.streams import Longs
-from sharelag.whatif.simulation.tally import COUNTS, Tally
+from sharelag.whatif.simulation.tables import COUNTS, Tally
 
 _NONE = [np.zeros((0, at.WROTE), np.int64)], [np.zeros((0, at.RUN), np.int64)]
 

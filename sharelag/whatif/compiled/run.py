@@ -17,17 +17,16 @@ from sharelag.whatif.compiled.clients import CompiledClient
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import CompiledStates, CompiledTally
 from sharelag.whatif.compiled.support import RecordsLostError
-from sharelag.whatif.loop import Loop, Progress, Tables, Works
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clients import Client
 from sharelag.whatif.simulation.clock import MS, Clock, check
 from sharelag.whatif.simulation.coordinator import Coordinator
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.run import Run
+from sharelag.whatif.simulation.loop import Loop, Progress, Simulation, SimulationTables, Works
 from sharelag.whatif.simulation.served import Served
 from sharelag.whatif.simulation.streams import Longs
-from sharelag.whatif.simulation.tally import Tally
+from sharelag.whatif.simulation.tables import Tally
 
 #: After all numbers of events.
 _LAST = (1 << 62) - 1
@@ -131,7 +130,7 @@ class CompiledBrokers(Brokers):
         return moved
 
 
-class CompiledRun(Run):
+class CompiledRun(Simulation):
     """One simulation of a share group, compiled; see `sharelag.whatif.compiled.support`."""
 
     def __init__(self, scenario: Scenario, seed: int, requests: bool) -> None:
@@ -158,7 +157,7 @@ class CompiledRun(Run):
         self._clients: dict[int, CompiledClient] = {}
         self._begin()
 
-    def end(self) -> Tables:
+    def end(self) -> SimulationTables:
         """Let it run to its end, and give what happened."""
         ended = super().end()
         self.core.release()

@@ -7,12 +7,59 @@ up.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sharelag.whatif.consumer_groups.uniform import uniform
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.coordinator import Assigned
-from sharelag.whatif.simulation.membership import Membership
+from sharelag.whatif.simulation.coordinator import Membership
+from sharelag.whatif.simulation.tables import Assigned
+
+
+def uniform(
+    subscribed: Mapping[str, frozenset[int]], current: Mapping[str, frozenset[int]]
+) -> dict[str, frozenset[int]]:
+    """Even numbers of partitions, with as few moves as that takes.
+
+    As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by
+    one at most where all members subscribe to the same, and members keep their partitions where
+    that is even. Of several even assignments it may choose another one than Kafka's, which goes by
+    the order of a hash map. Both arguments are by member id; a partition that nobody subscribes to
+    has no member.
+    """
+    members = sorted(subscribed)
+    given: dict[str, set[int]] = {}
+    taken: set[int] = set()
+    for member in members:
+        given[member] = set((current.get(member, frozenset()) & subscribed[member]) - taken)
+        taken |= given[member]
+    # The partitions with the fewest to choose from come first.
+    free = sorted(
+        frozenset().union(*subscribed.values()) - taken,
+        key=lambda place: (sum(place in subscribed[member] for member in members), place),
+    )
+    for place in free:
+        able = [member for member in members if place in subscribed[member]]
+        given[min(able, key=lambda member: len(given[member]))].add(place)
+    while (move := _move(members, subscribed, given)) is not None:
+        place, source, target = move
+        given[source].discard(place)
+        given[target].add(place)
+    return {member: frozenset(places) for member, places in given.items()}
+
+
+def _move(
+    members: list[str], subscribed: Mapping[str, frozenset[int]], given: Mapping[str, set[int]]
+) -> tuple[int, str, str] | None:
+    """A partition of a member with at least two more than another member that may get it."""
+    for source in sorted(members, key=lambda member: -len(given[member])):
+        for target in sorted(members, key=lambda member: len(given[member])):
+            if len(given[source]) - len(given[target]) < 2:
+                break
+            movable = given[source] & subscribed[target]
+            if movable:
+                return max(movable), source, target
+    return None
+
 
 Places = frozenset[int]
 _NONE: Places = frozenset()
@@ -30,22 +77,7 @@ class Joined:
 
 
 class Coordinator(Membership[Joined]):
-    """The group coordinator of one consumer group.
-
-    Parameters
-    ----------
-    clock : Clock
-    partitions : int
-        Of all topics.
-    session_timeout_ms, assignment_interval_ms : int
-
-    Attributes
-    ----------
-    members
-        By member id.
-    assignments
-        All target assignments, in order.
-    """
+    """The group coordinator of one consumer group, with all target assignments in order."""
 
     def __init__(
         self, clock: Clock, partitions: int, session_timeout_ms: int, assignment_interval_ms: int
@@ -59,14 +91,7 @@ class Coordinator(Membership[Joined]):
     def heartbeat(
         self, member: str, subscribed: Places, owned: Places, joins: bool
     ) -> Places | bool | None:
-        """Answer a heartbeat.
-
-        Parameters
-        ----------
-        member : str
-        subscribed, owned : frozenset of int
-            The partitions that it may get, and those that it has.
-        joins : bool
+        """Answer a heartbeat of a member that has the partitions ``owned``.
 
         Returns
         -------

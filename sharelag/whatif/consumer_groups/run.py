@@ -5,32 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from sharelag.tables.displayable import Displayable
-from sharelag.tables.presentation import Presentation
-from sharelag.whatif import presented
-from sharelag.whatif.consumer_groups.consumer import Consumer
+from sharelag.whatif.consumer_groups.consumer import Consumer, ConsumerSettings, World
 from sharelag.whatif.consumer_groups.coordinator import Coordinator, Joined
-from sharelag.whatif.consumer_groups.partition import started
-from sharelag.whatif.consumer_groups.settings import ConsumerSettings
-from sharelag.whatif.consumer_groups.watch import Watch
-from sharelag.whatif.consumer_groups.world import World
-from sharelag.whatif.loop import Loop, Progress, Works
+from sharelag.whatif.consumer_groups.work import Partition, started
 from sharelag.whatif.scenario import Fault, Member, Scenario
-from sharelag.whatif.simulation import tables
-from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.coordinator import Assigned
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.loop import Loop, Progress, SimulationTables, Works
 from sharelag.whatif.simulation.scaling import Observed
-from sharelag.whatif.simulation.tally import Tally
-from sharelag.whatif.simulation.world import member_id
+from sharelag.whatif.simulation.streams import member_id
+from sharelag.whatif.simulation.tables import Assigned, Tally
+
+
+class Watch:
+    """Looks at a consumer group, and remembers the committed offsets of the look before.
+
+    A partition is stuck when its committed offset has not moved since then, as
+    ``excludePersistentLag`` has it.
+    """
+
+    def __init__(
+        self, scenario: Scenario, clock: Clock, partitions: Sequence[Partition], tally: Tally
+    ) -> None:
+        self._clock, self._partitions, self._tally = clock, partitions, tally
+        self._begins = sum(start.end_offset for topic in scenario.topics for start in topic.starts)
+        self._stood: list[int | None] = [None] * len(partitions)
+        self._persists, self._looked_at = [False] * len(partitions), -1
+
+    def observe(self, without_stuck: bool) -> Observed:
+        """The group now; its lag without that of stuck partitions, if wanted."""
+        now, ages = self._clock.now, []
+        lags: list[int | None] = []
+        anew = now > self._looked_at
+        for place, one in enumerate(self._partitions):
+            lag = None if one.committed is None else max(one.log.end(now) - one.committed, 0)
+            if anew:
+                self._persists[place] = lag is not None and self._stood[place] == one.committed
+                self._stood[place] = one.committed
+            lags.append(0 if without_stuck and self._persists[place] else lag)
+            if one.lag > 0:
+                ages.append(max(now - one.log.appended(one.done), 0) // MS)
+        self._looked_at = now
+        ends = sum(one.log.known_end for one in self._partitions)
+        finished = sum(last - first + 1 for _, first, last, _ in self._tally.finished)
+        return Observed(lags, max(ages, default=0), ends - self._begins, finished)
+
 
 #: What the summary has for an assignor.
 ASSIGNOR = "consumer-group (uniform)"
 
 
 @dataclass(frozen=True)
-class ConsumerGroupResult(Displayable):
+class ConsumerGroupResult(SimulationTables):
     """What happened, in the tables of `sharelag.whatif.simulate.SimulationResult`.
 
     In the timeline ``start_offset`` is where the work has got to, ``window_end_offset`` how far
@@ -38,31 +63,8 @@ class ConsumerGroupResult(Displayable):
     ``auto.commit.interval.ms`` older.
     """
 
-    scenario: Scenario
-    seed: int
-    timeline: pa.Table
-    deliveries: pa.Table
-    members: pa.Table
-    assignments: pa.Table
-    summary: pa.Table
-    scaling: pa.Table
-    _tally: Tally
 
-    def presented(self) -> Presentation:
-        """The table that people are shown of it."""
-        return presented.run(self.summary, self.seed)
-
-    def finished(self) -> pa.Table:
-        """What was finished and when, in the order of time (`tables.FINISHED`)."""
-        return tables.finished(self._tally, self.scenario)
-
-    @property
-    def duplicates(self) -> int:
-        """Redeliveries, of records perhaps processed twice. Retries in place do not count."""
-        return tables.duplicates(self._tally)
-
-
-class Run(Loop[Consumer]):
+class ConsumerGroupSimulation(Loop[Consumer]):
     """One simulation of a consumer group."""
 
     def __init__(self, scenario: Scenario, seed: int, settings: ConsumerSettings) -> None:
@@ -80,9 +82,10 @@ class Run(Loop[Consumer]):
         )
         self.world = World(
             scenario,
-            settings,
             seed,
             self.clock,
+            self._spawn,
+            settings,
             self.coordinator,
             self.partitions,
             {
@@ -95,24 +98,12 @@ class Run(Loop[Consumer]):
             self.outcomes,
             self.tally,
             self._note_drained,
-            self._spawn,
         )
         self._begin()
 
     def result(self) -> ConsumerGroupResult:
-        """Let it run, and give what happened."""
-        ended = self.end()
-        return ConsumerGroupResult(
-            self.scenario,
-            self.seed,
-            ended.timeline,
-            ended.deliveries,
-            ended.members,
-            ended.assignments,
-            ended.summary,
-            ended.scaling,
-            self.tally,
-        )
+        """Run to the end of the scenario."""
+        return ConsumerGroupResult(**vars(self.end()))
 
     def _gather(self) -> None:
         topics = self.world.topics

@@ -1,8 +1,10 @@
-"""Acknowledgements and the end of a share session: what they change, and what is written of it."""
+"""Acknowledgements, share sessions and locks that end: what they change, and what is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from heapq import heappop
 from itertools import groupby
 
 from sharelag.whatif.partition.movement import move_start_offset
@@ -12,7 +14,8 @@ from sharelag.whatif.partition.state import (
     ARCHIVED,
     AVAILABLE,
     InFlightBatch,
-    Run,
+    Lock,
+    OffsetRun,
     State,
 )
 from sharelag.whatif.partition.values import (
@@ -73,10 +76,10 @@ def release_session(state: State, member: str) -> None:
     transition.finish()
 
 
-def released(state: State, run: Run) -> Run:
+def released(state: State, run: OffsetRun) -> OffsetRun:
     """An acquired run given back: available, or archived after the last attempt."""
     over = run.deliveries >= state.limits.delivery_count_limit or run.last < state.start_offset
-    return Run(run.first, run.last, ARCHIVED if over else AVAILABLE, run.deliveries)
+    return OffsetRun(run.first, run.last, ARCHIVED if over else AVAILABLE, run.deliveries)
 
 
 class Transition:
@@ -85,10 +88,10 @@ class Transition:
     def __init__(self, state: State) -> None:
         self.state = state
         self.written: list[WrittenRun] = []
-        self.changed: list[tuple[InFlightBatch, list[Run]]] = []
+        self.changed: list[tuple[InFlightBatch, list[OffsetRun]]] = []
         self.complete_before = state.delivery_complete_count
 
-    def apply(self, batch: InFlightBatch, changes: Sequence[tuple[Run, Run]]) -> None:
+    def apply(self, batch: InFlightBatch, changes: Sequence[tuple[OffsetRun, OffsetRun]]) -> None:
         """Put the new runs in the place of the old ones of one batch, in offset order."""
         if not changes:
             return
@@ -220,17 +223,17 @@ def _types(
         begin = end
 
 
-def _acknowledged(state: State, run: Run, one: int) -> Run:
+def _acknowledged(state: State, run: OffsetRun, one: int) -> OffsetRun:
     if one == AcknowledgeType.RELEASE:
         return released(state, run)
-    return Run(run.first, run.last, _STATES[AcknowledgeType(one)], run.deliveries)
+    return OffsetRun(run.first, run.last, _STATES[AcknowledgeType(one)], run.deliveries)
 
 
-def _renewed(state: State, batch: InFlightBatch, run: Run) -> Run:
+def _renewed(state: State, batch: InFlightBatch, run: OffsetRun) -> OffsetRun:
     return state.locked(batch, run._replace(deadline=state.now + state.limits.lock_duration_ms))
 
 
-def _check_owner(run: Run, member: str) -> None:
+def _check_owner(run: OffsetRun, member: str) -> None:
     if run.state != ACQUIRED or run.member != member:
         raise InvalidRecordStateError(
             f"{run.first}..{run.last} is not acquired by {member} any more; "
@@ -245,8 +248,73 @@ def _check_renewal(state: State) -> None:
         )
 
 
-def _at_start_offset(run: Run, start: int) -> list[Run]:
+def _at_start_offset(run: OffsetRun, start: int) -> list[OffsetRun]:
     """A run, cut where the start offset lies inside: before it the log has no records any more."""
     if run.first < start <= run.last:
         return [run.cut(run.first, start - 1), run.cut(start, run.last)]
     return [run]
+
+
+def advance(state: State, now: int) -> None:
+    """Let locks expire that end until ``now``, in the order of their ends."""
+    while state.locks and state.locks[0].deadline <= now:
+        lock = heappop(state.locks)
+        held = _held(lock)
+        if held:
+            state.now = max(state.now, lock.deadline)
+            _expire(state, lock, held)
+    state.now = max(state.now, now)
+
+
+def next_end(state: State) -> int | None:
+    """When the next lock ends, in ms; None while nothing is acquired."""
+    while state.locks and not _held(state.locks[0]):
+        heappop(state.locks)
+    return state.locks[0].deadline if state.locks else None
+
+
+def _held(lock: Lock) -> list[OffsetRun]:
+    """The runs that a lock still holds: not acknowledged, renewed, or locked anew since."""
+    if lock.batch.split != lock.per_offset:
+        return []
+    # The same difference elsewhere in the batch belongs to the next lock.
+    return [
+        run
+        for run in lock.batch.runs
+        if run.state == ACQUIRED
+        and run.lock - run.first == lock.number - lock.first
+        and run.first <= lock.last
+        and run.last >= lock.first
+    ]
+
+
+def _expire(state: State, lock: Lock, held: list[OffsetRun]) -> None:
+    """``releaseAcquisitionLockOnTimeout``: a write a batch, or an offset of a split batch."""
+    batch = lock.batch
+    if not lock.per_offset:
+        if state.holds_start_offset(batch):
+            state.split(batch)  # and yet it is one write, since it was one lock
+            start = state.start_offset
+            _release(
+                state,
+                batch,
+                [batch.whole.cut(batch.first, start - 1), batch.whole.cut(start, batch.last)],
+            )
+        else:
+            _release(state, batch, [batch.whole])
+        return
+    for run in held:
+        for offset in range(run.first, run.last + 1):
+            _release(state, batch, [run.cut(offset, offset)])
+
+
+def _release(state: State, batch: InFlightBatch, runs: list[OffsetRun]) -> None:
+    pieces = [released(state, run) for run in runs]
+    batch.put(pieces)
+    for piece in pieces:
+        state.count_complete(piece)
+        if piece.state != ARCHIVED:
+            state.redeliver_from(piece.first)
+    with suppress(StateNotWrittenError):  # the lock is over whether or not the coordinator knows
+        state.write(WrittenRun(*piece[:4], batch.split) for piece in pieces)
+    move_start_offset(state)

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from itertools import islice
 from operator import itemgetter
 
-from sharelag.whatif.partition.aborted import without_aborted
-from sharelag.whatif.partition.movement import archive_stale
-from sharelag.whatif.partition.redelivery import acquire_offsets, throttled
-from sharelag.whatif.partition.state import AVAILABLE, InFlightBatch, Run, State
+from sharelag.whatif.partition.movement import archive, archive_stale
+from sharelag.whatif.partition.state import ACQUIRED, AVAILABLE, InFlightBatch, OffsetRun, State
 from sharelag.whatif.partition.values import Acquired, LogBatch
 
 
@@ -195,7 +193,7 @@ class _Fetch:
         if self.record_limit and last - first + 1 > room:
             batch = InFlightBatch(first, last, [], split=True)
             taken = state.acquired(batch, first, first + room - 1, 1, self.member)
-            batch.runs = [taken, Run(first + room, last, AVAILABLE, 0)]
+            batch.runs = [taken, OffsetRun(first + room, last, AVAILABLE, 0)]
             state.add(batch)
             state.redeliver_from(first + room)
             return [Acquired(first, first + room - 1, 1)]
@@ -226,3 +224,93 @@ def _shrink_gap_window(state: State, offset: int) -> None:
         state.gap_window_start = offset
     else:
         state.gap_window_end = None
+
+
+def throttled(state: State, batch: InFlightBatch, first: int, last: int) -> bool:
+    """Whether an available record failed too often (``shouldThrottleRecordsDelivery``)."""
+    limit = state.limits.throttled_from
+    if not batch.split:
+        return batch.whole.state == AVAILABLE and batch.whole.deliveries >= limit
+    within = (run for run in batch.runs if run.first <= last and run.last >= first)
+    return any(run.state == AVAILABLE and run.deliveries >= limit for run in within)
+
+
+def acquire_offsets(
+    state: State,
+    member: str,
+    batch: InFlightBatch,
+    first: int,
+    last: int,
+    limit: int | None,
+    acquired: list[Acquired],
+) -> int:
+    """Acquire available offsets in ``first..last`` (``acquireSubsetBatchRecords``).
+
+    ``limit`` is one of offsets; None in mode ``batch_optimized``, where only the throttle counts.
+    ``acquired`` grows by what was acquired, neighbours of one count as one. Returns how many.
+    """
+    attempts = state.limits.delivery_count_limit
+    ceiling: int | None = None
+    pieces: list[OffsetRun] = []
+    taken = 0
+    for run in batch.runs:
+        begin, end = max(run.first, first), min(run.last, last)
+        if run.state != AVAILABLE or begin > end:
+            continue
+        last_attempt = attempts > 2 and run.deliveries == attempts - 1
+        if last_attempt and taken:
+            break
+        excess = run.deliveries - state.limits.throttled_from
+        if excess >= 0 and ceiling is None:
+            ceiling = max(1, (batch.last - batch.first + 1) >> (excess + 1))
+        allowed = [1] if last_attempt else []
+        # Kafka compares for equality: more taken before the first record that failed often means no
+        # ceiling.
+        allowed += [most - taken for most in (limit, ceiling) if most is not None and most > taken]
+        number = min([end - begin + 1, *allowed])
+        pieces.append(state.acquired(batch, begin, begin + number - 1, run.deliveries + 1, member))
+        taken += number
+        if number in allowed:
+            break
+    batch.put(pieces)
+    acquired += _joined(pieces)
+    return taken
+
+
+def _joined(pieces: list[OffsetRun]) -> list[Acquired]:
+    joined: list[Acquired] = []
+    for piece in pieces:
+        if joined and joined[-1][1:] == (piece.first - 1, piece.deliveries):
+            joined[-1] = joined[-1]._replace(last_offset=piece.last)
+        else:
+            joined.append(Acquired(piece.first, piece.last, piece.deliveries))
+    return joined
+
+
+def without_aborted(
+    state: State, acquired: list[Acquired], aborted: Sequence[LogBatch]
+) -> list[Acquired]:
+    """Archive aborted record batches as they are acquired, and leave them out of what is delivered.
+
+    Who holds them: records that another member has acquired are archived as well.
+    """
+    for batch in aborted:
+        at = state.floor(batch.base_offset)
+        if at < 0:
+            return []  # Kafka fails this fetch: the records stay acquired until their locks expire
+        within = state.between(state.firsts[at], batch.last_offset)
+        archive(state, within, batch.base_offset, batch.last_offset, ACQUIRED, counted=True)
+    return [part for run in acquired for part in _outside(run, aborted)]
+
+
+def _outside(run: Acquired, aborted: Sequence[LogBatch]) -> list[Acquired]:
+    parts, begin = [], run.first_offset
+    for base, last in aborted:
+        if last < begin or base > run.last_offset:
+            continue
+        if base > begin:
+            parts.append(Acquired(begin, base - 1, run.delivery_count))
+        begin = last + 1
+    if begin <= run.last_offset:
+        parts.append(Acquired(begin, run.last_offset, run.delivery_count))
+    return parts

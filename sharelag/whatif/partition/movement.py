@@ -1,15 +1,17 @@
-"""Move the start offset, and archive on the way."""
+"""Move the start offset and archive on the way; load what is persisted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from sharelag.errors import InputError
+from sharelag.model import TERMINAL_STATES, StateBatch
 from sharelag.whatif.partition.state import (
     ACKNOWLEDGED,
     ARCHIVED,
     AVAILABLE,
     InFlightBatch,
-    Run,
+    OffsetRun,
     State,
 )
 
@@ -21,11 +23,7 @@ def move_start_offset(state: State) -> bool:
 
     After a complete batch it jumps to the next batch, since what lies between has no data, but not
     over a hole that may have been fetched before the load. Only complete batches leave memory.
-
-    Returns
-    -------
-    bool
-        Whether it moved, or could have.
+    Returns whether it moved, or could have.
     """
     if not _can_move(state):
         return False
@@ -99,24 +97,11 @@ def archive(
     *,
     counted: bool,
 ) -> bool:
-    """Archive what is in one state in ``first..last``, from any state (``archiveRecords``).
+    """Archive what is in the state ``initial`` in ``first..last`` (``archiveRecords``).
 
-    Parameters
-    ----------
-    state : State
-    batches : sequence of InFlightBatch
-        Where to look, in offset order.
-    first, last : int
-    initial : int
-        The state to look for.
-    counted : bool
-        Whether the delivery complete count grows. Kafka then counts what lies before the start
-        offset, too.
-
-    Returns
-    -------
-    bool
-        Whether anything was archived.
+    ``batches`` say where to look, in offset order. Where ``counted``, the delivery complete count
+    grows; Kafka then counts what lies before the start offset, too. Returns whether anything was
+    archived.
     """
     archived = False
     for batch in batches:
@@ -128,7 +113,7 @@ def archive(
             if batch.first < first or batch.last > last:
                 state.split(batch)
         pieces = [
-            Run(max(run.first, first), min(run.last, last), ARCHIVED, run.deliveries)
+            OffsetRun(max(run.first, first), min(run.last, last), ARCHIVED, run.deliveries)
             for run in batch.runs
             if run.state == initial and run.first <= last and run.last >= first
         ]
@@ -178,3 +163,34 @@ def _terminal_between(state: State, first: int, last: int) -> int:
         for run in batch.runs
         if run.state in _TERMINAL
     )
+
+
+def take_over(state: State, batches: Iterable[StateBatch]) -> None:
+    """Put persisted batches in flight, without owners (``SharePartition.maybeInitialize``).
+
+    Raises
+    ------
+    InputError
+        Batches that Kafka cannot load: before the start offset, overlapping, or in a state it does
+        not write.
+    """
+    before, gap = state.start_offset - 1, None
+    for first, last, delivery_state, count in batches:
+        if first <= before or last < first or delivery_state not in (AVAILABLE, *TERMINAL_STATES):
+            raise InputError(
+                f"Kafka cannot load the state batch {first}..{last} in state {delivery_state} "
+                f"after offset {before}; take the batches as replay gives them"
+            )
+        if gap is None and first > before + 1:
+            gap = before + 1
+        before = last
+        run = OffsetRun(first, last, delivery_state, count)
+        state.add(InFlightBatch(first, last, [run]))
+        state.count_complete(run)
+    if not state.batches:
+        return
+    state.find_next_fetch_offset = True
+    state.end_offset = before
+    if gap is not None:
+        state.gap_window_end, state.gap_window_start = before, gap
+    move_start_offset(state)

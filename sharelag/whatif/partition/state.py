@@ -27,7 +27,7 @@ AVAILABLE, ACQUIRED = int(DeliveryState.AVAILABLE), int(DeliveryState.ACQUIRED)
 ACKNOWLEDGED, ARCHIVED = int(DeliveryState.ACKNOWLEDGED), int(DeliveryState.ARCHIVED)
 
 
-class Run(NamedTuple):
+class OffsetRun(NamedTuple):
     """Offsets ``first..last`` of one in-flight batch in one state.
 
     ``lock`` numbers the acquisition lock in the order of scheduling. In a split batch every offset
@@ -43,10 +43,10 @@ class Run(NamedTuple):
     deadline: int = 0
     lock: int = 0
 
-    def cut(self, first: int, last: int) -> Run:
+    def cut(self, first: int, last: int) -> OffsetRun:
         """The part of a split batch's run from ``first`` to ``last``."""
         lock = self.lock + first - self.first if self.state == ACQUIRED else 0
-        return Run(first, last, self.state, self.deliveries, self.member, self.deadline, lock)
+        return OffsetRun(first, last, self.state, self.deliveries, self.member, self.deadline, lock)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,22 +55,22 @@ class InFlightBatch:
 
     first: int
     last: int
-    runs: list[Run]
+    runs: list[OffsetRun]
     split: bool = False
 
     @property
-    def whole(self) -> Run:
+    def whole(self) -> OffsetRun:
         """The one state of a batch that is not split."""
         return self.runs[0]
 
-    def put(self, pieces: Sequence[Run]) -> None:
+    def put(self, pieces: Sequence[OffsetRun]) -> None:
         """Overlay parts of the present runs, in offset order; each lies within one of them."""
         if not pieces:
             return
         if pieces[0][:2] == (self.first, self.last):
             self.runs = list(pieces)
             return
-        runs: list[Run] = []
+        runs: list[OffsetRun] = []
         at, n = 0, len(pieces)
         for run in self.runs:
             begin = run.first
@@ -86,17 +86,17 @@ class InFlightBatch:
         self.runs = runs
 
 
-def _append(runs: list[Run], run: Run) -> None:
+def _append(runs: list[OffsetRun], run: OffsetRun) -> None:
     if runs:
         last = runs[-1]
         same = last.state == run.state and last.deliveries == run.deliveries
         if same and (run.state != ACQUIRED or _one_lock(last, run)):
-            runs[-1] = Run(last.first, run.last, *last[2:])
+            runs[-1] = OffsetRun(last.first, run.last, *last[2:])
             return
     runs.append(run)
 
 
-def _one_lock(last: Run, run: Run) -> bool:
+def _one_lock(last: OffsetRun, run: OffsetRun) -> bool:
     """Whether two neighbours were acquired together: their locks are numbered on, end together."""
     return last[4:6] == run[4:6] and last.lock - last.first == run.lock - run.first
 
@@ -117,9 +117,8 @@ class State:
     """The fields of ``SharePartition``, Kafka's names in snake_case."""
 
     start_offset: int
-    end_offset: (
-        int  # the last offset that was acquired; the next one to fetch while nothing is in flight
-    )
+    # the last offset that was acquired; the next one to fetch while nothing is in flight
+    end_offset: int
     limits: Limits
     leader_epoch: int
     state_epoch: int
@@ -128,9 +127,8 @@ class State:
     delivery_complete_count: int = 0
     find_next_fetch_offset: bool = False
     none_available_before: int = 0  # where the search for what is available begins
-    gap_window_end: int | None = (
-        None  # offsets up to here may have been fetched before the load, and forgotten ...
-    )
+    # offsets up to here may have been fetched before the load, and forgotten ...
+    gap_window_end: int | None = None
     gap_window_start: int = -1  # ... from here on
     batches: list[InFlightBatch] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)  # the first offset of each batch
@@ -176,14 +174,18 @@ class State:
 
     # ---- acquisition locks ----
 
-    def acquired(self, batch: InFlightBatch, first: int, last: int, count: int, member: str) -> Run:
+    def acquired(
+        self, batch: InFlightBatch, first: int, last: int, count: int, member: str
+    ) -> OffsetRun:
         """An acquired run with new locks: one an offset of a split batch, else one for all."""
         return self.locked(
             batch,
-            Run(first, last, ACQUIRED, count, member, self.now + self.limits.lock_duration_ms),
+            OffsetRun(
+                first, last, ACQUIRED, count, member, self.now + self.limits.lock_duration_ms
+            ),
         )
 
-    def locked(self, batch: InFlightBatch, run: Run) -> Run:
+    def locked(self, batch: InFlightBatch, run: OffsetRun) -> OffsetRun:
         """The same run with new locks that end when its own do."""
         number = self.lock_number
         self.lock_number += run.last - run.first + 1 if batch.split else 1
@@ -221,7 +223,7 @@ class State:
                 "acknowledge again, or load the share partition anew"
             )
 
-    def count_complete(self, run: Run) -> None:
+    def count_complete(self, run: OffsetRun) -> None:
         """Count offsets that have just become terminal, unless the start offset has passed them."""
         if run.state in (ACKNOWLEDGED, ARCHIVED):
             self.delivery_complete_count += max(run.last - max(run.first, self.start_offset) + 1, 0)

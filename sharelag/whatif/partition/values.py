@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from sharelag.errors import InputError, ShareLagError
 from sharelag.model import StateBatch
@@ -29,18 +29,11 @@ class AcknowledgeType(IntEnum):
 class Limits:
     """The settings of a group that rule its share partitions, with Kafka's defaults.
 
-    Simulations may leave the ranges that brokers enforce, so only what makes no sense at all is
-    refused.
-
-    Raises
-    ------
-    InputError
-        A limit is not positive.
+    Simulations may leave the ranges that brokers enforce, so only what is not positive is refused.
     """
 
-    max_record_locks: int = (
-        2000  # share.partition.max.record.locks: a span of offsets, finished ones included
-    )
+    # share.partition.max.record.locks: a span of offsets, finished ones included
+    max_record_locks: int = 2000
     delivery_count_limit: int = 5  # share.delivery.count.limit
     lock_duration_ms: int = 30_000  # share.record.lock.duration.ms
     renew_enabled: bool = True  # share.renew.acknowledge.enable
@@ -158,3 +151,16 @@ def written(runs: Iterable[WrittenRun]) -> tuple[WrittenRun, ...]:
         else:
             merged.append(run)
     return tuple(merged)
+
+
+_T = TypeVar("_T")
+
+
+def rotated(partitions: Sequence[_T], session_epoch: int) -> list[_T]:
+    """The partitions of a share session in the order of one fetch (``PartitionRotateStrategy``).
+
+    Each fetch of a session moves the order to the left by one, since the first partition may take
+    the whole budget; epoch 0 opens a session, -1 ends it, and neither rotates.
+    """
+    at = session_epoch % len(partitions) if partitions and session_epoch > 0 else 0
+    return [*partitions[at:], *partitions[:at]]

@@ -13,8 +13,8 @@ import numpy as np
 from sharelag.whatif.partition.values import Acknowledgement, AcknowledgeType
 from sharelag.whatif.scenario import Behaviour
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.served import Delivered
 from sharelag.whatif.simulation.streams import ACCEPT, CRASH, SILENT, Longs, Outcomes, Work
+from sharelag.whatif.simulation.tables import Delivered
 
 #: A run of one type that is longer is acknowledged apart from its neighbours (``Acknowledgements``
 #: of the client).
@@ -41,18 +41,7 @@ def parts(
     work: Callable[[int], Work],
     outcomes: Sequence[Outcomes],
 ) -> list[Part]:
-    """Divide the records of a poll where acknowledgements are sent.
-
-    Parameters
-    ----------
-    delivered : sequence of Delivered
-        In the order of the response.
-    behaviour : Behaviour
-    logs, outcomes : sequence
-        By share partition.
-    work : callable
-        Gives the work in a share partition.
-    """
+    """Divide the records of a poll, in the response's order, where acknowledgements are sent."""
     answers = [
         outcomes[one.place].of(one.first_offset, one.last_offset, one.delivery_count, behaviour)
         for one in delivered

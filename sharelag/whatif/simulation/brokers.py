@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sharelag.whatif.partition.values import AcknowledgeError, Acknowledgement
+from sharelag.whatif.records import StateLog
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.leaders import RECONNECT, Leaders
-from sharelag.whatif.simulation.loader import Loader
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.served import Delivered, Fetch, Served
-from sharelag.whatif.simulation.state_log import StateLog
-from sharelag.whatif.simulation.tally import NOBODY, Tally
+from sharelag.whatif.simulation.served import RECONNECT, Fetch, Leaders, Loader, Served
+from sharelag.whatif.simulation.tables import NOBODY, Delivered, Tally
 
 
 class Brokers:

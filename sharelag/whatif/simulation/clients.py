@@ -5,18 +5,51 @@ As ``ShareConsumeRequestManager`` and ``ShareMembershipManager`` of the Java cli
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from sharelag.whatif.partition.fetching import rotated
-from sharelag.whatif.partition.values import Acknowledgement
+from sharelag.whatif.partition.values import Acknowledgement, rotated
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.batch import Acknowledgements, Part, parts, renewals
+from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.coordinator import Target
-from sharelag.whatif.simulation.life import Life
-from sharelag.whatif.simulation.served import Delivered, Fetch
-from sharelag.whatif.simulation.streams import Work
-from sharelag.whatif.simulation.world import Session, World, session_with
+from sharelag.whatif.simulation.coordinator import Coordinator, Target
+from sharelag.whatif.simulation.life import Life, Surroundings
+from sharelag.whatif.simulation.logs import Log
+from sharelag.whatif.simulation.served import Fetch, Leaders
+from sharelag.whatif.simulation.streams import Outcomes, Work
+from sharelag.whatif.simulation.tables import Delivered
+
+
+@dataclass(frozen=True)
+class World(Surroundings):
+    """What all members of a share group have in common."""
+
+    brokers: Brokers
+    coordinator: Coordinator
+    first: dict[str, int]  # the first place of each topic
+    logs: Sequence[Log]
+    outcomes: Sequence[Outcomes]
+    requests: (
+        list[tuple[int, int, int, int, str]] | None
+    )  # time, member, broker, session epoch, what
+
+
+@dataclass(slots=True)
+class Session:
+    """A share session with one broker: places in their order, and the next request's epoch."""
+
+    places: list[int] = field(default_factory=list)
+    epoch: int = 0
+    broker_epoch: int = 0  # of the broker when it began
+
+
+def session_with(broker: int, sessions: dict[int, Session], leaders: Leaders) -> Session:
+    """The share session with a broker; a new one when it ended or cannot be reached."""
+    epoch = leaders.broker_epochs[broker]
+    if broker not in sessions or sessions[broker].broker_epoch != epoch or broker in leaders.dead:
+        sessions[broker] = Session(broker_epoch=epoch)
+    return sessions[broker]
 
 
 class Client(Life):

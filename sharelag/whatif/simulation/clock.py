@@ -33,15 +33,7 @@ def check() -> None:
 
 
 class Clock:
-    """Virtual time.
-
-    Attributes
-    ----------
-    now
-        Microseconds from the begin.
-    begins_ms
-        The begin, in ms since the epoch.
-    """
+    """Virtual time: ``now``, in microseconds from the begin, ``begins_ms`` after the epoch."""
 
     __slots__ = ("_actions", "_number", "begins_ms", "now")
 

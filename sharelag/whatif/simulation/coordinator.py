@@ -8,16 +8,96 @@ a member gets to know its part with its own heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
 
-from sharelag.whatif.assignors.group import Member
+from sharelag.whatif.assignors.group import Group, Member, Topic
 from sharelag.whatif.assignors.registry import assign_group
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.group_view import GroupView
-from sharelag.whatif.simulation.membership import Membership
+from sharelag.whatif.simulation.tables import Assigned
+
+
+class Heard(Protocol):
+    """A member, with the time of its last heartbeat in microseconds from the begin."""
+
+    last_beat: int
+
+
+J = TypeVar("J", bound=Heard)
+
+
+class Membership(ABC, Generic[J]):
+    """The members of one group, by member id; each change of them raises the group epoch."""
+
+    def __init__(self, clock: Clock, session_timeout_ms: int) -> None:
+        self._clock, self._session = clock, session_timeout_ms * MS
+        self.group_epoch = 0
+        self.rebalances = 0
+        self.members: dict[str, J] = {}
+
+    def gather(self, joined: Mapping[str, J]) -> None:
+        """Begin with members that have joined before."""
+        for member, known in joined.items():
+            self._join(member, known)
+        self._assign()
+
+    def leave(self, member: str) -> None:
+        """A member leaves, or its session has ended."""
+        if self.members.pop(member, None):
+            self.group_epoch += 1
+
+    @abstractmethod
+    def _assign(self) -> None:
+        """Compute a target assignment if that is due."""
+
+    def _join(self, member: str, joined: J) -> J:
+        self.members[member] = joined
+        self._change()
+        self._clock.after(self._session, self._check_session, member)
+        return joined
+
+    def _change(self) -> None:
+        """A change by a heartbeat; Kafka's ``rebalance-count`` counts these, and not leaves."""
+        self.group_epoch += 1
+        self.rebalances += 1
+
+    def _check_session(self, member: str) -> None:
+        known = self.members.get(member)
+        if known is None:
+            return
+        ends = known.last_beat + self._session
+        if ends <= self._clock.now:
+            self.leave(member)
+        else:
+            self._clock.at(ends, self._check_session, member)
+
+
+#: Microseconds over which arrivals are counted for assignors.
+_RATE_OVER = 30_000 * MS
+
+
+def topics_of(scenario: Scenario) -> dict[str, Topic]:
+    """The topics of a scenario by name, all partitions assignable, lag and rates unknown.
+
+    Raises
+    ------
+    InputError
+        A topic id or the racks of a topic cannot be used.
+    """
+    given = {
+        topic.name: {
+            "id": topic.id,
+            "partitions": topic.partitions,
+            "racks": dict(enumerate(topic.racks)),
+        }
+        for topic in scenario.topics
+    }
+    return dict(Group.of([], given).topics)
+
 
 #: Assignors that Kafka itself has: they are called when Kafka would, and not again for the
 #: lag.
@@ -37,32 +117,11 @@ class Joined:
     sent: Target | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """One target assignment, and what it changed for members that stayed."""
-
-    time: int  # microseconds
-    assignment_epoch: int
-    members: int
-    pairs: int
-    added: int
-    revoked: int
-    idle: int
-    unserved: int
-    rebalances: int
-
-
 class Coordinator(Membership[Joined]):
     """The group coordinator of one share group.
 
-    Attributes
-    ----------
-    group_epoch, assignment_epoch, rebalances
-        As Kafka's; the last is its ``rebalance-count``.
-    members
-        By member id.
-    assignments
-        All target assignments, in order.
+    ``group_epoch``, ``assignment_epoch`` and ``rebalances`` (its ``rebalance-count``) are Kafka's;
+    ``assignments`` are all target assignments, in order.
     """
 
     def __init__(
@@ -71,7 +130,7 @@ class Coordinator(Membership[Joined]):
         super().__init__(clock, scenario.settings.session_timeout_ms)
         self._scenario, self._brokers = scenario, brokers
         self._settings = scenario.settings
-        self._view = GroupView(scenario, brokers, first)
+        self._first, self._topics = first, topics_of(scenario)
         self.assignment_epoch = 0
         self.assignments: list[Assigned] = []
         at = [
@@ -183,7 +242,23 @@ class Coordinator(Membership[Joined]):
             for id_, known in self.members.items()
         )
         there = self._there if self._initialized else ()
-        return assign_group(self._scenario.assignor, self._view.at(self._clock.now, members, there))
+        topics = {name: self._topic_now(topic, there) for name, topic in self._topics.items()}
+        return assign_group(self._scenario.assignor, Group(members, topics))
+
+    def _topic_now(self, topic: Topic, there: Collection[int]) -> Topic:
+        """A topic with its lag and rates, and the places whose share state is initialised."""
+        now, first = self._clock.now, self._first[topic.name]
+        over = min(now, _RATE_OVER)
+        lag: dict[int, float] = {}
+        rate: dict[int, float] = {}
+        for partition in range(topic.partitions or 0):
+            served = self._brokers.served[first + partition]
+            end = served.log.end(now)
+            lag[partition] = max(served.lag, 0)
+            if over:
+                rate[partition] = (end - served.log.end_then(now - over)) * 1000 * MS / over
+        assignable = tuple(one for one in range(topic.partitions or 0) if first + one in there)
+        return replace(topic, assignable=assignable, lag=lag, rate=rate)
 
     def _install(self, target: dict[str, Target]) -> None:
         self.assignment_epoch, self._assigned_at = self.group_epoch, self._clock.now

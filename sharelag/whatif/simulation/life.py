@@ -4,52 +4,32 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
 
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator
-from sharelag.whatif.simulation.world import member_id
+from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator, member_id
 
 #: Longer than any simulation, in microseconds.
 _EVER = 1 << 60
 
 
-class Surroundings(Protocol):
-    """What a life needs of the world around it."""
+@dataclass(frozen=True)
+class Surroundings:
+    """What all members have in common, in either kind of group."""
 
-    @property
-    def scenario(self) -> Scenario:
-        """What is simulated."""
-
-    @property
-    def seed(self) -> int:
-        """Random seed."""
-
-    @property
-    def clock(self) -> Clock:
-        """Virtual time."""
-
-    @property
-    def spawn(self) -> Callable[[int, int], None]:
-        """Let a member of the scenario begin another life."""
+    scenario: Scenario
+    seed: int
+    clock: Clock
+    spawn: Callable[[int, int], None]  # a member of the scenario begins another life
 
 
 class Life(ABC):
     """One life of a member of the scenario, from joining to its end.
 
-    Attributes
-    ----------
-    number
-        Of all lives, in the order of their begins.
-    id
-        The member id.
-    joined, left, ended
-        Microseconds; and how it ended, None while it lives.
-    busy, unassigned
-        Microseconds in which it processed records, and in which it had no partition.
-    polls
-        How many brought records.
+    ``number`` counts all lives, in the order of their begins. Microseconds: ``joined``, ``left``,
+    ``busy`` (processing records) and ``unassigned`` (without a partition). ``ended`` says how, None
+    while it lives; ``polls`` how many brought records.
     """
 
     def __init__(

@@ -26,20 +26,11 @@ _NEVER = np.iinfo(np.int64).max
 class Log:
     """One topic partition's log.
 
-    Attributes
-    ----------
-    bases
-        The base offset of each record batch, and the end of the last.
-    times
-        When each is appended, in microseconds; before the begin below 0. Ascending.
-    readable
-        When fetches can read each, in microseconds.
-    missing
-        Offsets without a record, ascending: compacted ones, and markers of transactions.
-    aborted
-        Base offsets of record batches that fetches have to leave out.
-    start
-        The log start offset now.
+    ``bases`` are the base offset of each record batch, and the end of the last; ``times`` when each
+    is appended, in microseconds (before the begin below 0), ascending; ``readable`` when fetches
+    can read each. ``missing`` are offsets without a record, ascending: compacted ones, and markers
+    of transactions; ``aborted`` base offsets of record batches that fetches have to leave out;
+    ``start`` is the log start offset now.
     """
 
     __slots__ = (
@@ -247,14 +238,7 @@ def _in_order(arriving: Sequence[_Appended]) -> _Appended:
     if len(arriving) == 1 and not arriving[0].is_marker.any():
         return arriving[0]  # in order already
     order = np.argsort(np.concatenate([one.times for one in arriving]), kind="stable")
-    return _Appended(
-        np.concatenate([one.times for one in arriving])[order],
-        np.concatenate([one.sizes for one in arriving])[order],
-        np.concatenate([one.ends for one in arriving])[order],
-        np.concatenate([one.is_marker for one in arriving])[order],
-        np.concatenate([one.is_aborted for one in arriving])[order],
-        np.concatenate([one.keys for one in arriving])[order],
-    )
+    return _Appended(*(np.concatenate(column)[order] for column in zip(*arriving, strict=True)))
 
 
 def _appended(

@@ -1,18 +1,22 @@
-"""Members that come and go by an autoscaler: KEDA, the HPA and the Deployment between them."""
+"""Members that come and go by an autoscaler: KEDA, the HPA and the Deployment between them.
+
+The HPA is as in ``pkg/controller/podautoscaler`` of Kubernetes: ``replica_calculator.go``
+recommends, ``horizontal.go`` stabilizes and limits. Times are microseconds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableSequence, Sequence
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, MutableSequence, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import pyarrow as pa
 
-from sharelag.whatif.autoscale import Autoscaler, Fixed, Keda, TargetAge
-from sharelag.whatif.autoscaling.hpa import Stabilizer, average_value
-from sharelag.whatif.autoscaling.target_age import AgeKeeper
+from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Rules, TargetAge
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.tables import table
 
 #: One look at the group: each time the number of members is decided on.
@@ -30,16 +34,10 @@ SCALING = pa.schema(
 
 @dataclass(frozen=True)
 class Observed:
-    """What there is to know of a group at one moment.
+    """What is known of a group at one moment.
 
-    Attributes
-    ----------
-    lags
-        By share partition, as ``metric`` has it; None: not known.
-    age_ms
-        Of the oldest unfinished record.
-    arrived, finished
-        Offsets since the begin.
+    ``lags`` are by share partition, as ``metric`` has it, None where not known; ``age_ms`` is the
+    age of the oldest unfinished record; ``arrived`` and ``finished`` are offsets since the begin.
     """
 
     lags: Sequence[int | None]
@@ -48,35 +46,11 @@ class Observed:
     finished: int
 
 
-class Life(Protocol):
-    """One life of a member, as far as scaling goes."""
-
-    which: int
-    ended: str | None
-    busy: int
-
-    def leave(self) -> None:
-        """Finish the records at hand and close."""
-
-    def crash(self) -> None:
-        """End at once."""
-
-
 class Scaling:
     """The members of a scenario with an autoscaler.
 
-    Parameters
-    ----------
-    scenario : Scenario
-    clock : Clock
-    each : list of Member
-        Those of the scenario; members to come are added, like these in turn.
-    lives : sequence of Life
-        All so far.
-    spawn : callable
-        Lets a member, by its place in ``each``, begin a life.
-    observe : callable
-        Looks at the group; takes whether to leave out what is stuck.
+    New members are added to ``each``, like those of the scenario in turn; ``spawn`` lets one begin
+    a life, and ``observe`` looks at the group, if wanted without what is stuck.
     """
 
     def __init__(
@@ -268,3 +242,135 @@ def _bounds(autoscaler: Autoscaler) -> tuple[int, int]:
 def _total(seen: Observed) -> int | None:
     known = [lag for lag in seen.lags if lag is not None]
     return sum(known) if known else None
+
+
+#: ``--horizontal-pod-autoscaler-downscale-stabilization``, of an HPA without any rules.
+_DOWNSCALE = 300_000 * MS
+
+
+def average_value(metric: float, target: float, replicas: int, tolerance: float) -> int:
+    """How many replicas a metric asks for that is to be shared out, ``target`` for each.
+
+    ``GetExternalPerPodMetricReplicas``: the number stays where metric and target differ by no more
+    than the tolerance.
+    """
+    ratio = metric / (target * replicas)
+    return replicas if abs(1 - ratio) <= tolerance else math.ceil(metric / target)
+
+
+class Stabilizer:
+    """What an HPA keeps between two syncs: recommendations, and by how much it scaled when."""
+
+    def __init__(self, hpa: Hpa, least: int, most: int) -> None:
+        self._hpa, self._least, self._most = hpa, least, most
+        self._recommended: deque[tuple[int, int]] = deque()
+        self._up: deque[tuple[int, int]] = deque()
+        self._down: deque[tuple[int, int]] = deque()
+        windows = [
+            rules.stabilization_window_ms * MS for rules in (hpa.scale_up, hpa.scale_down) if rules
+        ]
+        self._kept = max(windows, default=_DOWNSCALE)
+
+    def outside(self, replicas: int) -> int | None:
+        """Where to go at once from a number that is out of bounds; None: it is within."""
+        bounded = min(max(replicas, self._least), self._most)
+        return None if bounded == replicas else bounded
+
+    def desired(self, now: int, replicas: int, recommended: int) -> int:
+        """The number of replicas to set at a sync, of which there are ``replicas`` now."""
+        if not self._recommended:
+            self._recommended.append((now, replicas))  # the HPA begins with what it finds
+        up, down = self._hpa.scale_up, self._hpa.scale_down
+        if up is None or down is None:
+            wanted = max([recommended, *self._since(now - _DOWNSCALE - 1)])
+            limit, floor = max(2 * replicas, 4), self._least
+        else:
+            rises = recommended >= replicas
+            rules = up if rises else down
+            window = self._since(now - rules.stabilization_window_ms * MS)
+            wanted = (min if rises else max)([recommended, *window])
+            limit = max(_highest(up, replicas, now, self._up), replicas)
+            floor = min(_lowest(down, replicas, now, self._down), replicas)
+        self._note(now, recommended)
+        if wanted > replicas:
+            wanted = min(wanted, self._most, limit)
+        elif wanted < replicas:
+            wanted = max(wanted, self._least, floor)
+        return min(max(wanted, self._least), self._most)
+
+    def scaled(self, now: int, before: int, after: int) -> None:
+        """The number of replicas was set."""
+        (self._up if after > before else self._down).append((now, abs(after - before)))
+
+    def _since(self, cutoff: int) -> Iterable[int]:
+        return [recommended for time, recommended in self._recommended if time > cutoff]
+
+    def _note(self, now: int, recommended: int) -> None:
+        self._recommended.append((now, recommended))
+        while self._recommended[0][0] < now - self._kept:
+            self._recommended.popleft()
+
+
+def _highest(rules: Rules, replicas: int, now: int, events: Iterable[tuple[int, int]]) -> int:
+    """``calculateScaleUpLimitWithScalingRules``."""
+    if rules.select_policy == "disabled":
+        return replicas
+    proposed = []
+    for policy in rules.policies:
+        begun = replicas - _changed(now - policy.period_ms * MS, events)
+        proposed.append(
+            begun + policy.value
+            if policy.type == "pods"
+            else math.ceil(begun * (1 + policy.value / 100))
+        )
+    return min(proposed) if rules.select_policy == "min" else max(proposed)
+
+
+def _lowest(rules: Rules, replicas: int, now: int, events: Iterable[tuple[int, int]]) -> int:
+    """``calculateScaleDownLimitWithBehaviors``."""
+    if rules.select_policy == "disabled":
+        return replicas
+    proposed = []
+    for policy in rules.policies:
+        begun = replicas + _changed(now - policy.period_ms * MS, events)
+        proposed.append(
+            begun - policy.value if policy.type == "pods" else int(begun * (1 - policy.value / 100))
+        )
+    return max(proposed) if rules.select_policy == "min" else min(proposed)
+
+
+def _changed(cutoff: int, events: Iterable[tuple[int, int]]) -> int:
+    return sum(change for time, change in events if time > cutoff)
+
+
+_SECOND = 1_000_000
+
+
+class AgeKeeper:
+    """What is kept between two looks: counts of the last window, and how fast a member was."""
+
+    def __init__(self, policy: TargetAge) -> None:
+        self._policy = policy
+        self._past: deque[tuple[int, int, int, int]] = deque()  # time, arrived, finished, busy
+        self._rate: float | None = None  # of one member, records a second at work
+
+    def recommended(self, now: int, lag: float, seen: Observed, busy: int) -> int | None:
+        """How many members are wanted; None while nothing is known of how fast they are.
+
+        Times are microseconds; ``busy`` is what all members together were at work so far.
+        """
+        policy = self._policy
+        self._past.append((now, seen.arrived, seen.finished, busy))
+        while len(self._past) > 1 and self._past[1][0] <= now - policy.window_ms * MS:
+            self._past.popleft()
+        since, arrived, finished, was_busy = self._past[0]
+        if busy > was_busy and seen.finished > finished:
+            self._rate = (seen.finished - finished) / (busy - was_busy) * _SECOND
+        if self._rate is None:
+            return None if lag else policy.min_replica_count
+        arrival = (seen.arrived - arrived) / (now - since) * _SECOND if now > since else 0.0
+        left = max(policy.goal_ms - seen.age_ms - policy.pods.startup_ms, policy.goal_ms / 4) / 1000
+        return max(
+            math.ceil(max(arrival / policy.utilization, lag / left) / self._rate),
+            policy.min_replica_count,
+        )

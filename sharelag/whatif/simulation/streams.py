@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sharelag.model import topic_id_text
 from sharelag.whatif.scenario import Behaviour, Service
 
 Longs: TypeAlias = NDArray[np.int64]
@@ -36,19 +37,16 @@ def _bits(seed: int, *about: int) -> np.random.PCG64:
     return np.random.PCG64(np.random.SeedSequence(seed, spawn_key=about))
 
 
+def member_id(seed: int, which: int, life: int) -> str:
+    """A random id that looks like Kafka's, the same for every assignor."""
+    return topic_id_text(generator(seed, IDS, which, life).bytes(16))
+
+
 class Work:
     """Times that the records of a partition take, in whole microseconds on all machines.
 
-    Parameters
-    ----------
-    seed, place, service, factor
-    lasting : mapping of int to int, optional
-        Microseconds of single offsets; None where no partition of the scenario has any.
-
-    Attributes
-    ----------
-    is_fixed, fixed
-        Whether all records take one time, and which.
+    ``lasting`` are microseconds of single offsets; None where no partition of the scenario has any.
+    Where ``is_fixed``, all records take the time ``fixed``.
     """
 
     def __init__(

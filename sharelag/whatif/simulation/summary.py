@@ -11,7 +11,7 @@ from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import Longs
-from sharelag.whatif.simulation.tally import COUNTS, Tally
+from sharelag.whatif.simulation.tables import COUNTS, Tally
 
 #: Values are counted in bins of their upper bits, and then of the bits below.
 _BIN_BITS = 14

@@ -1,16 +1,118 @@
-"""The tables that a simulation leaves: their columns, and how counters become rows."""
+"""Counters of a run, the tables that it leaves, and how the ones become the others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from sharelag.whatif.scenario import Member, Scenario
+from sharelag.model import DeliveryState
+from sharelag.whatif.partition.values import Acknowledgement, AcknowledgeType, Write
+from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.coordinator import Assigned
-from sharelag.whatif.simulation.tally import COUNTS, Tally
+from sharelag.whatif.simulation.life import Life
+from sharelag.whatif.simulation.streams import Longs
+
+#: The number of no member.
+NOBODY = -1
+#: What is counted of a share partition and a member, in records.
+COUNTS = ("deliveries", "redeliveries", "acknowledged", "released", "rejected", "refused")
+_DELIVERIES, _REDELIVERIES, _ACKNOWLEDGED, _RELEASED, _REJECTED, _REFUSED = range(len(COUNTS))
+_AVAILABLE, _ACKED, _ARCHIVED = (
+    DeliveryState.AVAILABLE,
+    DeliveryState.ACKNOWLEDGED,
+    DeliveryState.ARCHIVED,
+)
+
+
+class Delivered(NamedTuple):
+    """Records of one share partition that a fetch brings."""
+
+    place: int
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+
+class Tally:
+    """Counters of one run.
+
+    ``counts`` (as `COUNTS`) are by share partition and member. By share partition: offsets
+    ``archived``, ``expired`` (given back since their locks expired) and ``lost`` (deleted before
+    they were finished). ``finished`` has share partition, first and last offset and time
+    (microseconds) of all that was. ``given_back`` are records that members released themselves,
+    without what closed sessions and ended locks release; ``drained_at`` times (microseconds) at
+    which nothing was left, at most one in each step of the timeline.
+    """
+
+    def __init__(self, places: int, step: int) -> None:
+        self.counts: dict[tuple[int, int], list[int]] = {}
+        self.archived, self.expired, self.lost = [0] * places, [0] * places, [0] * places
+        self.finished: list[tuple[int, int, int, int]] = []
+        self.given_back = 0
+        self.drained_at: list[int] = []
+        self._step = step
+        self._cause, self._number = "", NOBODY
+
+    def because(self, cause: str, number: int) -> None:
+        """What the writes to come are about, and of which member."""
+        self._cause, self._number = cause, number
+
+    def delivered(self, number: int, delivered: Sequence[Delivered]) -> None:
+        """Records went to a member."""
+        for place, first, last, count in delivered:
+            counts = self._of(place, number)
+            counts[_DELIVERIES] += last - first + 1
+            if count > 1:
+                counts[_REDELIVERIES] += last - first + 1
+
+    def written(self, place: int, write: Write, now: int) -> None:
+        """States were written."""
+        counts = self._of(place, self._number) if self._number != NOBODY else None
+        for first, last, state, _, _ in write.runs:
+            size = last - first + 1
+            if state == _AVAILABLE:
+                if self._cause == "expired":
+                    self.expired[place] += size
+                elif counts:
+                    counts[_RELEASED] += size
+                    self.given_back += size if self._cause == "acknowledged" else 0
+                continue
+            self.finished.append((place, first, last, now))
+            if state == _ARCHIVED:
+                self.archived[place] += size
+                if self._cause == "expired":
+                    self.expired[place] += size
+                elif counts:
+                    counts[_REJECTED if self._cause == "acknowledged" else _RELEASED] += size
+            elif state == _ACKED and counts:
+                counts[_ACKNOWLEDGED] += size
+
+    def finished_rows(self) -> Longs:
+        """What was finished, as rows of `finished`."""
+        return np.array(self.finished, np.int64).reshape(-1, 4)
+
+    def refused(self, place: int, number: int, given: Sequence[Acknowledgement]) -> None:
+        """Acknowledgements came too late, and the work was wasted; renewals do not count."""
+        lost = [one for one in given if one.types != AcknowledgeType.RENEW]
+        self._of(place, number)[_REFUSED] += sum(
+            one.last_offset - one.first_offset + 1 for one in lost
+        )
+
+    def drained(self, now: int) -> None:
+        """Nothing is left at this time."""
+        if not self.drained_at or self.drained_at[-1] // self._step < now // self._step:
+            self.drained_at.append(now)
+
+    def _of(self, place: int, number: int) -> list[int]:
+        counts = self.counts.get((place, number))
+        if counts is None:
+            counts = self.counts[place, number] = [0] * len(COUNTS)
+        return counts
+
 
 #: One share partition at one moment of a simulation.
 TIMELINE = pa.schema(
@@ -81,6 +183,19 @@ FINISHED = pa.schema(
         ("last_offset", pa.int64()),
     ]
 )
+#: Neighbouring offsets in flight in one state at one moment.
+IN_FLIGHT = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+        ("delivery_state", pa.string()),  # available, acquired, acknowledged or archived
+        ("delivery_count", pa.int32()),
+        ("member", pa.string()),  # who has acquired them; null: nobody
+        ("lock_ends_ms", pa.int64()),  # since the begin; null: nobody has acquired them
+    ]
+)
 #: One request, when they were requested.
 REQUESTS = pa.schema(
     [
@@ -93,20 +208,19 @@ REQUESTS = pa.schema(
 )
 
 
-class Life(Protocol):
-    """One life of a member: what the tables say about it. Times are microseconds."""
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """One target assignment, and what it changed for members that stayed."""
 
-    member: Member
-    life: int
-    id: str
-    number: int
-    joined: int
-    left: int | None
-    ended: str | None
-    busy: int
-    unassigned: int
-    polls: int
-    places: list[int]
+    time: int  # microseconds
+    assignment_epoch: int
+    members: int
+    pairs: int
+    added: int
+    revoked: int
+    idle: int
+    unserved: int
+    rebalances: int
 
 
 def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence[Life]) -> pa.Table:

@@ -1,14 +1,131 @@
-"""What an autoscaler sees of a share group: lag by the records written, as Kafka shows it."""
+"""What an autoscaler sees of a share group: lag by the records written, less what is stuck.
+
+What `sharelag export` finds stuck from the records of a cluster is found here from what the share
+coordinator received and from the log. The rules are those of `sharelag.metrics.causes`; a test
+holds both against each other.
+"""
 
 from __future__ import annotations
 
-from sharelag.whatif.scenario import Scenario
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+
+from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window
+from sharelag.whatif.records import StateLog
+from sharelag.whatif.scenario import Scenario, Settings
 from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.scaling import Observed
-from sharelag.whatif.simulation.state_log import StateLog
-from sharelag.whatif.simulation.stuck import Heads, stuck
-from sharelag.whatif.simulation.tally import Tally
+from sharelag.whatif.simulation.tables import Tally
+
+_AVAILABLE, _ARCHIVED = int(DeliveryState.AVAILABLE), int(DeliveryState.ARCHIVED)
+
+
+def stuck(
+    window: Window, log: Log, settings: Settings, since: int, now: int, is_compacted: bool
+) -> int:
+    """Offsets of one share partition that more members would not finish; never more than its lag.
+
+    The window is as persisted. What has not moved for as long as a lock lasts is stuck: since
+    ``since`` the first unfinished offset is that, in microseconds, as ``now``.
+    """
+    effective, runs = window.effective_start_offset, window.runs
+    if effective is None:
+        return 0
+    limits, patience = settings.limits, settings.limits.lock_duration_ms * MS
+    end = log.end(now)
+    stable = log.fetch_end(now) if settings.isolation_level == "read_committed" else end
+    head = max(effective, log.start)
+    window_end = max(
+        (batch.last_offset + 1 for batch in window.batches), default=window.start_offset
+    )
+    lag = end - window.start_offset - window.delivery_complete_count
+    complete = _size(runs, _is_terminal) + effective - window.start_offset
+    left = max(end, window_end) - head - _size(runs, _is_terminal, head)
+    if lag <= 0 or left <= 0:
+        return 0
+    first = runs[0].first_offset if runs else head
+    head_length = first - head if first > head else runs[0].last_offset + 1 - head if runs else 0
+    unread_from = max(window_end, window.start_offset)
+    unread = max(end - unread_from, 0)
+    least = max(limits.delivery_count_limit - 1, 2)  # deliveries of a record with one left
+    last_try = _size(
+        runs, lambda run: run.delivery_state == _AVAILABLE and run.delivery_count >= least
+    )
+    given_up = any(
+        run.delivery_state == _ARCHIVED and run.delivery_count >= limits.delivery_count_limit
+        for run in window.batches
+    )
+    is_same = now - since > patience
+    next_record = _next_record(log, head, stable, end)
+    is_hole = next_record >= head + head_length
+    nothing = next_record >= end or (
+        is_hole
+        and (unread == 0 or _next_record(log, unread_from, stable, end) >= end)
+        and not _size(runs, lambda run: run.delivery_state == _AVAILABLE)
+    )
+    is_open = stable < end and now - log.appended(stable) > patience
+    gone = len(log.gaps(head, end - 1)) if is_compacted else 0
+    lost = max(end, window_end) - window.start_offset - complete - left
+    held = {
+        "poison_records": last_try or (head_length if given_up else 0),
+        "head_of_line": head_length
+        if complete > head - window.start_offset and is_same and not is_hole
+        else 0,
+        "window_full": unread if window_end - head >= limits.max_record_locks and is_same else 0,
+        "open_transaction": end - max(stable, head) if is_open else 0,
+        "markers": left if nothing and stable >= end and not is_compacted else 0,
+        "compaction_holes": gone if 2 * gone >= left else 0,
+        "records_deleted": 0 if lost <= 1 and end == log.start else lost,
+    }
+    return min(max(0, *held.values()), lag)
+
+
+class Heads:
+    """Find since when the first unfinished offset of each share partition is the first."""
+
+    def __init__(self, places: int) -> None:
+        self._seen = 0
+        self._since = [0] * places
+        self._beyond: list[list[tuple[int, int]]] = [[] for _ in range(places)]
+
+    def note(self, finished: list[tuple[int, int, int, int]]) -> None:
+        """Take up what was finished since the last time: place, first and last offset, time."""
+        for place, first, _, time in finished[self._seen :]:
+            heappush(self._beyond[place], (first, time))
+        self._seen = len(finished)
+
+    def since(self, place: int, head: int) -> int:
+        """When the last of the offsets before the head was finished, in microseconds."""
+        beyond = self._beyond[place]
+        while beyond and beyond[0][0] < head:
+            self._since[place] = max(self._since[place], heappop(beyond)[1])
+        return self._since[place]
+
+
+def _is_terminal(run: StateBatch) -> bool:
+    return run.delivery_state in TERMINAL_STATES
+
+
+def _size(runs: Iterable[StateBatch], chosen: Callable[[StateBatch], bool], start: int = 0) -> int:
+    return sum(
+        max(run.last_offset - max(run.first_offset, start) + 1, 0) for run in runs if chosen(run)
+    )
+
+
+def _next_record(log: Log, offset: int, stable: int, end: int) -> int:
+    """The first offset from one on with a record for the group; else the end offset."""
+    while offset < stable:
+        if log.gaps(offset, offset):
+            offset += 1
+        else:
+            batch = bisect_right(log.bases, offset) - 1
+            if log.bases[batch] not in log.aborted:
+                return offset
+            offset = log.bases[batch + 1]
+    return end
 
 
 class Watch:

@@ -6,15 +6,12 @@ number of the request open: it is taken to be today's.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.wire.requests.of_clients import OF_CLIENTS
-from sharelag.wire.requests.part import Api, Part
+from sharelag.wire.messages import Api, api
 
 #: A field of the draft alone.
 MARK = r'"sessionId": ?-?\d'
@@ -24,29 +21,33 @@ WORDS = ("accept", "release", "reject")
 GAP = "gap"
 
 _NUMBER = r'"acknowledgeType": ?(-?\d+)'
-_BATCH = (
-    Part("StartOffset", "int64"),
-    Part("LastOffset", "int64"),
-    Part("GapOffsets", "[]int64"),
-    # A number, or in the older form a word: texts hold both.
-    Part("AcknowledgeType", "string"),
+_BATCH = pa.struct(
+    [
+        ("startOffset", pa.int64()),
+        ("lastOffset", pa.int64()),
+        ("gapOffsets", pa.list_(pa.int64())),
+        # A number, or in the older form a word: texts hold both.
+        ("acknowledgeType", pa.string()),
+    ]
 )
-_PARTITION = (
-    Part("PartitionIndex", "int32"),
-    Part("AcknowledgementBatches", "[]struct", _BATCH),
+_PARTITION = pa.struct(
+    [("partitionIndex", pa.int32()), ("acknowledgementBatches", pa.list_(_BATCH))]
 )
-_TOPIC = (Part("TopicId", "uuid"), Part("Partitions", "[]struct", _PARTITION))
-_TODAY = next(api for api in OF_CLIENTS if api.name == "ShareAcknowledge")
+_TOPIC = pa.struct([("topicId", pa.string()), ("partitions", pa.list_(_PARTITION))])
+NAME = "ShareAcknowledge"
 #: Group and member stay in it, as null.
-ACKNOWLEDGE: Api = replace(
-    _TODAY,
-    versions="0",
-    request=(
-        *(part for part in _TODAY.request if part.name in ("GroupId", "MemberId")),
-        *(Part("SessionId", "int32"), Part("SessionEpoch", "int32")),
-        Part("Topics", "[]struct", _TOPIC),
-    ),
+_REQUEST = pa.struct(
+    [
+        *(("groupId", pa.string()), ("memberId", pa.string())),
+        *(("sessionId", pa.int32()), ("sessionEpoch", pa.int32())),
+        ("topics", pa.list_(_TOPIC)),
+    ]
 )
+
+
+def acknowledge() -> Api:
+    """Return the request as the draft had it."""
+    return Api(NAME, _REQUEST, api(79).response, is_draft=True)
 
 
 def with_words(objects: pa.Array) -> pa.Array:

@@ -1,4 +1,8 @@
-"""Read lines of ``kafka.request.logger``: whole columns of JSON, by the schemas of the requests."""
+"""Read lines of ``kafka.request.logger``: whole columns of JSON, whatever wraps a request.
+
+A message may be a text of JSON or a cell of CSV, once or several times over, and a line of a
+collector may have many messages.
+"""
 
 from __future__ import annotations
 
@@ -7,51 +11,30 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from sharelag.schemas.requests import INSTANT, LINE_REJECTS
+from sharelag.schemas import INSTANT, LINE_REJECTS
+from sharelag.tables.arrow import one_batch
 from sharelag.wire.json_rows import json_rows
+from sharelag.wire.messages import APIS, Api, api
 from sharelag.wire.requests import drafts
-from sharelag.wire.requests.of_brokers import OF_BROKERS
-from sharelag.wire.requests.of_clients import OF_CLIENTS
-from sharelag.wire.requests.part import Api, Part, struct_of
 from sharelag.wire.requests.times import LAYOUT, Times, times_of
-from sharelag.wire.requests.wrapped import MARK, before_context, unwrap
 
+#: What each line of a request says.
+MARK = "Completed request:"
+#: How JSON begins that is in a text of JSON, or in a cell of CSV.
+_ESCAPED, _DOUBLED = "{\\", '{""'
+#: It ends at the first quotation mark that is not escaped, or not doubled.
+_TO_QUOTE = r'^(?P<json>\{(?:[^"\\]|\\.)*)(?P<behind>.*)'
+_TO_CELL_END = r'^(?P<json>\{(?:[^"]|"")*)(?P<behind>.*)'
+_IS_DOUBLED = r'^\{\\*""'
+#: How many times a layout and a container runtime may have written it as JSON.
+_MOST_LAYERS = 3
+#: Where the object of one message ends and that of the next one begins.
+_NEXT = r"(?s)^.*\}\s*,\s*\{"
+#: JSON of a request up to a context that a layout writes behind it, which may have braces too.
+_BEFORE_CONTEXT = r"""(?s)^(?P<json>\{.*?\})["'\s].*$"""
 _KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
-#: Deletes groups of any kind; share groups among them.
-DELETE_GROUPS = Api(
-    "DeleteGroups",
-    42,
-    "0-2",
-    (Part("GroupsNames", "[]string"),),
-    (Part("Results", "[]struct", (Part("GroupId", "string"), Part("ErrorCode", "int16"))),),
-)
-#: Lists groups of all kinds, those of one coordinator.
-LIST_GROUPS = Api(
-    "ListGroups",
-    16,
-    "0-5",
-    (
-        Part("StatesFilter", "[]string", versions="4+"),
-        Part("TypesFilter", "[]string", versions="5+"),
-    ),
-    (
-        Part("ThrottleTimeMs", "int32", versions="1+"),
-        Part("ErrorCode", "int16"),
-        Part(
-            "Groups",
-            "[]struct",
-            (
-                Part("GroupId", "string"),
-                Part("ProtocolType", "string"),
-                Part("GroupState", "string", versions="4+"),
-                Part("GroupType", "string", versions="5+"),
-            ),
-        ),
-    ),
-)
-#: The kinds of requests that are read; all others are skipped.
-READ = {api.key: api for api in (*OF_CLIENTS, *OF_BROKERS, DELETE_GROUPS, LIST_GROUPS)}
 _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendTimeMs")
 #: Why a line is a reject whose layout is not one of those that are read.
 NO_TIME = f"it has no time that is understood: its layout needs {LAYOUT}"
@@ -122,7 +105,7 @@ def read_lines(
     total = len(lines) + len(texts) - is_request.true_count
     keys = pc.struct_field(pc.extract_regex(objects, _KEY), "key")
     has_key = keys.is_valid()
-    wanted = pc.is_in(keys, pa.array([str(key) for key in READ]))
+    wanted = pc.is_in(keys, pa.array([str(key) for key in APIS]))
     times = times_of(before, behind, zone)
     is_cut = pc.invert(pc.ends_with(objects, "}"))
     has_time = times.at.is_valid()
@@ -136,15 +119,15 @@ def read_lines(
     ]
     rejects = [_rejects(numbers, texts, times.at, which, source, why) for which, why in odd]
     requests = []
-    for key, api in READ.items():
+    for key in APIS:
         chosen = pc.and_(pc.equal(keys, str(key)), whole).fill_null(False)
         if not pc.any(chosen).as_py():
             continue
         line, text, at = numbers.filter(chosen), texts.filter(chosen), times.filter(chosen)
         said = objects.filter(chosen)
-        for form, mine in _forms(api, said):
+        for form, mine in _forms(api(key), said):
             json, left = said.filter(mine), pa.array(np.flatnonzero(mine))
-            json = drafts.with_words(json) if form is drafts.ACKNOWLEDGE else json
+            json = drafts.with_words(json) if form.is_draft else json
             for is_last in (False, True):
                 rows, good = json_rows(json, _schema(form), _is_whole)
                 row, left = left.filter(good), left.filter(pc.invert(good))
@@ -155,8 +138,7 @@ def read_lines(
             is_bad = pc.is_in(pa.array(np.arange(len(mine))), left)
             why = f"it is not the JSON of a {form.name}"
             rejects.append(_rejects(line, text, at.at, is_bad, source, why))
-    rejected = pa.Table.from_batches(rejects).combine_chunks().to_batches()
-    bad = rejected[0] if rejected else rejects[0]
+    bad = one_batch(pa.Table.from_batches(rejects))
     read = sum(len(one.position) for one in requests)
     return Lines(total, total - read - len(bad), bad, requests)
 
@@ -168,12 +150,12 @@ def unread(lines: pa.Array, positions: pa.Array, source: str, why: str) -> Lines
     return Lines(len(lines), 0, _rejects(positions, lines, times, which, source, why), [])
 
 
-def _forms(api: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
+def _forms(today: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
     """Return the forms of a request that there are, and which of the objects have each."""
-    if api.name != drafts.ACKNOWLEDGE.name:
-        return [(api, pa.repeat(pa.scalar(True), len(objects)))]
+    if today.name != drafts.NAME:
+        return [(today, pa.repeat(pa.scalar(True), len(objects)))]
     is_draft = pc.match_substring_regex(objects, drafts.MARK)
-    forms = [(api, pc.invert(is_draft)), (drafts.ACKNOWLEDGE, is_draft)]
+    forms = [(today, pc.invert(is_draft)), (drafts.acknowledge(), is_draft)]
     return [(form, mine) for form, mine in forms if pc.any(mine).as_py()]
 
 
@@ -198,7 +180,7 @@ def _rejects(
 
 
 def _schema(api: Api) -> pa.Schema:
-    body = [("request", struct_of(api.request)), ("response", struct_of(api.response))]
+    body = [("request", api.request), ("response", api.response)]
     durations = [(name, pa.float64()) for name in _DURATIONS]
     return pa.schema([("requestHeader", _HEADER), *body, ("connection", pa.string()), *durations])
 
@@ -214,3 +196,98 @@ def _is_possible(milliseconds: pa.ChunkedArray) -> bool:
     """Whether every duration is one: no NaN, none without end, none before its beginning."""
     inside = pc.and_(pc.greater_equal(milliseconds, 0), pc.less(milliseconds, _LONGEST))
     return pc.all(inside).as_py() is not False
+
+
+# ---- what wraps a request ------------------------------------------------------------------------
+
+
+class Wrapped(NamedTuple):
+    """Texts with a request each."""
+
+    positions: pa.Array
+    texts: pa.Array
+    before: pa.Array
+    objects: pa.Array  # the JSON, which may be cut off
+    behind: pa.Array
+
+
+def unwrap(positions: pa.Array, texts: pa.Array) -> Wrapped:
+    """Take lines apart that say `MARK`.
+
+    Parameters
+    ----------
+    positions : pyarrow.Int64Array
+        The byte of the file at which each begins.
+    texts : pyarrow.StringArray
+
+    Returns
+    -------
+    Wrapped
+        A row a request. What says the same request twice, as GELF does, is one.
+    """
+    whole = Wrapped(positions, texts, *_parts(texts))
+    has_more = pc.match_substring(whole.behind, MARK)
+    if not pc.any(has_more).as_py():
+        return whole
+    lines = np.flatnonzero(has_more)
+    many, of = _each(positions.take(pa.array(lines)), texts.take(pa.array(lines)))
+    counted = np.bincount(of, minlength=len(lines))
+    many = Wrapped(*(column.filter(pa.array(counted[of] > 1)) for column in many))
+    is_single = np.ones(len(texts), bool)
+    is_single[lines[counted > 1]] = False
+    single = Wrapped(*(column.filter(pa.array(is_single)) for column in whole))
+    return Wrapped(*(pa.concat_arrays(both) for both in zip(single, many, strict=True)))
+
+
+def before_context(objects: pa.Array) -> pa.Array:
+    """Return JSON without what may follow it, such as a context of the thread.
+
+    Of a text with another request in it nothing is returned, since that one would be lost.
+    """
+    found = pc.struct_field(pc.extract_regex(objects, _BEFORE_CONTEXT), "json").fill_null("")
+    return pc.if_else(pc.match_substring(objects, MARK), "", found)
+
+
+def _each(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int64]]:
+    """Make of lines a row a request; return also the line of each."""
+    lists = pc.split_pattern(texts, MARK)
+    said, line = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
+    sizes = pc.binary_length(said).to_numpy() + len(MARK)
+    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    first = np.searchsorted(line, np.arange(len(texts)))
+    follows = np.flatnonzero(line[1:] == line[:-1]) + 1
+    # What is behind a request belongs to the next one from where that begins.
+    above = pc.replace_substring_regex(said.take(pa.array(follows - 1)), _NEXT, "{")
+    each = pc.binary_join_element_wise(above, said.take(pa.array(follows)), MARK)
+    at = positions.to_numpy()[line[follows]] + begins[follows] - begins[first][line[follows]]
+    found = Wrapped(pa.array(at), each, *_parts(each))
+    keys = pa.table({"line": line[follows], "said": found.objects, "row": np.arange(len(follows))})
+    firsts = keys.group_by(["line", "said"]).aggregate([("row", "min")]).column("row_min")
+    rows = np.sort(firsts.to_numpy())
+    return Wrapped(*(column.take(pa.array(rows)) for column in found)), line[follows][rows]
+
+
+def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Return what is before the JSON of requests, it, and what is behind it."""
+    parts = pc.split_pattern(pc.utf8_rtrim(texts, "\r\n"), MARK, max_splits=1)
+    before, said = pc.list_element(parts, 0), pc.list_element(parts, 1)
+    behind = pa.repeat(pa.scalar(""), len(texts))
+    for _ in range(_MOST_LAYERS):
+        is_escaped = pc.starts_with(said, _ESCAPED)
+        is_doubled = pc.match_substring_regex(said, _IS_DOUBLED)
+        is_wrapped = pc.or_(is_escaped, is_doubled)
+        if not pc.any(is_wrapped).as_py():
+            break
+        cell, text = (pc.extract_regex(said, one) for one in (_TO_CELL_END, _TO_QUOTE))
+        found = pc.if_else(is_doubled, cell, text)
+        json, rest = pc.struct_field(found, "json"), pc.struct_field(found, "behind")
+        # Of escaped quotation marks the last backslash is theirs, so they come first.
+        of_text = pc.replace_substring(pc.replace_substring(json, '\\"', '"'), "\\\\", "\\")
+        plain = pc.if_else(is_doubled, pc.replace_substring(json, '""', '"'), of_text)
+        said = pc.if_else(is_wrapped, plain, said)
+        behind = pc.if_else(is_wrapped, pc.binary_join_element_wise(rest, behind, " "), behind)
+    is_closed = pc.match_substring(said, "}")
+    ends = pc.split_pattern(pc.if_else(is_closed, said, "}"), "}", max_splits=1, reverse=True)
+    objects = pc.binary_join_element_wise(pc.list_element(ends, 0), "}", "")
+    objects = pc.if_else(is_closed, objects, said)
+    return before, objects, pc.binary_join_element_wise(pc.list_element(ends, 1), behind, " ")

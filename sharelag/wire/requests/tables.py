@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.schemas import requests as schemas
-from sharelag.wire.requests import coordinators, drafts, fetches, groups
+from sharelag import schemas
+from sharelag.tables.arrow import one_batch
+from sharelag.wire.requests import drafts
 from sharelag.wire.requests.lines import Completed, Lines
-from sharelag.wire.requests.log import Columns, Log
-from sharelag.wire.requests.values import column
+from sharelag.wire.requests.nested import (
+    Columns,
+    Log,
+    Nested,
+    Placed,
+    column,
+    json_name,
+    keys_of,
+    only_where,
+    placed,
+    positive,
+    renamed,
+    spread,
+)
+
+_FETCH = "ShareFetch"
+#: Errors with which an answer names the leader: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
+#: (``KafkaApis.processShareFetchResponse``). In other answers the field means nothing.
+_LEADER_ERRORS = (6, 74)
+#: ``AuthorizedOperations`` where the client did not ask for them.
+_NOT_ASKED = -(2**31)
 
 
 def tables_of(lines: Lines) -> dict[str, pa.RecordBatch]:
@@ -20,69 +41,347 @@ def tables_of(lines: Lines) -> dict[str, pa.RecordBatch]:
     Returns
     -------
     dict
-        `sharelag.schemas.requests.REQUEST_TABLES` by name, each in the order of its lines.
+        `sharelag.schemas.REQUEST_TABLES` by name, each in the order of its lines.
     """
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas.REQUEST_TABLES}
     found["rejects"].append(lines.rejects)
     for one in lines.requests:
-        for name, batch in _of_kind(one):
+        for name, batch in _tables_of_kind(one):
             found[name].append(batch)
-    return {name: _ordered(found[name], schema) for name, schema in schemas.REQUEST_TABLES.items()}
+    return {
+        name: one_batch(pa.Table.from_batches(found[name], schema).sort_by("position"))
+        for name, schema in schemas.REQUEST_TABLES.items()
+    }
 
 
-def _ordered(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches, schema).sort_by("position").combine_chunks()
-    parts = table.to_batches()
-    return parts[0] if parts else pa.RecordBatch.from_pylist([], schema)
-
-
-def _of_kind(one: Completed) -> Iterable[tuple[str, pa.RecordBatch]]:
-    log = Log(one)
+def _tables_of_kind(one: Completed) -> Iterator[tuple[str, pa.RecordBatch]]:
+    log, name = Log(one), one.api.name
     yield "requests", _requests(log)
-    name = one.api.name
-    if one.api is drafts.ACKNOWLEDGE:
-        yield "acknowledgements", fetches.drafted_acknowledgements(log)
-    elif name in (fetches.FETCH, fetches.ACKNOWLEDGE):
-        yield "acknowledgements", fetches.acknowledgements(log)
-        yield "current_leaders", fetches.current_leaders(log)
-    if name == fetches.FETCH:
-        yield "acquisitions", fetches.acquisitions(log)
-        yield "session_partitions", fetches.named_partitions(log)
-        yield "session_partitions", fetches.forgotten_partitions(log)
-    elif name == "ShareGroupHeartbeat":
-        yield "heartbeats", groups.heartbeats(log)
-    elif name in coordinators.STATE_CALLS:
-        yield "state_calls", coordinators.state_calls(log, coordinators.STATE_CALLS[name])
-    elif name == "ShareGroupDescribe":
-        yield "descriptions", groups.descriptions(log)
-        yield "described_members", groups.described_members(log)
-    elif name == "ListGroups":
-        yield "listings", groups.listings(log)
-    elif name in coordinators.OFFSET_CALLS:
-        call, columns = coordinators.OFFSET_CALLS[name]
+    if one.api.is_draft:
+        yield "acknowledgements", _drafted_acknowledgements(log)
+    elif name in _STATE_CALLS:
+        yield "state_calls", _state_calls(log, _STATE_CALLS[name])
+    elif name in _OFFSET_CALLS:
+        call, columns = _OFFSET_CALLS[name]
         row, values = columns(log)
         yield "offset_calls", log.made(schemas.OFFSET_CALLS, row, {"call": call} | values)
+    else:
+        for table, function in _TABLES[name]:
+            yield table, function(log)
 
 
 def _requests(log: Log) -> pa.RecordBatch:
-    header = column(log.one.rows, "requestHeader")
+    header, api = column(log.one.rows, "requestHeader"), log.one.api
     names = {
         "group_id": "groupId",
         "member_id": "memberId",
-        "session_epoch": "sessionEpoch" if log.is_draft else "shareSessionEpoch",
+        "session_epoch": "sessionEpoch" if api.is_draft else "shareSessionEpoch",
         "session_id": "sessionId",
     }
-    there = {part.json_name for part in log.one.api.request}
-    answered = {part.json_name for part in log.one.api.response}
+    there = {field.name for field in api.request}
     columns: Columns = {
-        "api": log.one.api.name,
+        "api": api.name,
         "api_version": pc.struct_field(header, "requestApiVersion"),
         "client_id": pc.struct_field(header, "clientId"),
         "connection": column(log.one.rows, "connection"),
         "began": pa.array(log.began).cast(schemas.INSTANT),
-        "legacy": log.is_draft,
+        "legacy": api.is_draft,
     }
-    columns |= {name: log.asked(asked) for name, asked in names.items() if asked in there}
-    if "errorCode" in answered:
+    columns |= {name: log.request.of(asked) for name, asked in names.items() if asked in there}
+    if api.response.get_field_index("errorCode") >= 0:
         columns["error_code"] = log.response.of("errorCode")
     return log.made(schemas.REQUESTS, log.request.row, columns)
+
+
+# ---- what members fetch and acknowledge ----------------------------------------------------------
+
+
+def _lock_ms(log: Log, row: pa.Array) -> pa.Array:
+    return positive(log.response.of("acquisitionLockTimeoutMs").take(row))
+
+
+def _acquisitions(log: Log) -> pa.RecordBatch:
+    """Return runs of offsets that fetches acquired."""
+    at = placed(log.response, "responses")
+    parent, runs = at.partitions.into("acquiredRecords")
+    columns = {
+        **log.asked(runs.row, "group_id", "member_id"),
+        **at.named(parent),
+        **runs.named("first_offset", "last_offset", "delivery_count"),
+        "lock_ms": _lock_ms(log, runs.row),
+    }
+    return log.made(schemas.ACQUISITIONS, runs.row, columns, log.answered)
+
+
+def _named_partitions(log: Log) -> pa.RecordBatch:
+    """Return partitions that fetches add to their share sessions."""
+    at = placed(log.request)
+    return _of_session(log, at.partitions.row, at.named() | {"forgotten": False})
+
+
+def _forgotten_partitions(log: Log) -> pa.RecordBatch:
+    """Return partitions that fetches remove from their share sessions."""
+    _, topics = log.request.into("forgottenTopicsData")
+    parent, partitions = topics.into("partitions")
+    at = {"topic_id": topics.of("topicId").take(parent), "partition": partitions.items}
+    return _of_session(log, partitions.row, at | {"forgotten": True})
+
+
+def _of_session(log: Log, row: pa.Array, columns: Columns) -> pa.RecordBatch:
+    columns |= log.asked(row, "group_id", "member_id")
+    columns["session_epoch"] = log.request.of("shareSessionEpoch").take(row)
+    return log.made(schemas.SESSION_PARTITIONS, row, columns, log.handled)
+
+
+def _acknowledgements(log: Log) -> pa.RecordBatch:
+    """Return runs of offsets that were acknowledged in one way."""
+    at = placed(log.request)
+    parent, batches = at.partitions.into("acknowledgementBatches")
+    last, types = batches.of("lastOffset"), batches.of("acknowledgeTypes")
+    one = pc.equal(pc.list_value_length(types), 1)
+    # One type stands for the whole batch, several for an offset each.
+    batch, runs, kinds = spread(batches.of("firstOffset"), types)
+    index = pa.array(batch)
+    last_of_run = pc.if_else(one.take(index), last.take(index), pc.struct_field(runs, "last"))
+    place, row = parent.take(index), batches.row.take(index)
+    known = pc.is_in(kinds, pa.array(range(len(schemas.ACKNOWLEDGE_WORDS)), kinds.type))
+    word = pa.array(schemas.ACKNOWLEDGE_WORDS).take(only_where(known, kinds))
+    unknown = pc.binary_join_element_wise("unknown", kinds.cast(pa.string()), " ")
+    columns = {
+        **log.asked(row, "group_id", "member_id"),
+        **at.named(place),
+        "first_offset": pc.struct_field(runs, "first"),
+        "last_offset": last_of_run,
+        "acknowledge_type": kinds,
+        "acknowledge_word": pc.coalesce(word, unknown),
+        "legacy": False,
+        "api": log.one.api.name,
+        "error_code": _acknowledge_errors(log, at).take(place),
+        "lock_ms": _lock_ms(log, row),
+    }
+    return log.made(schemas.ACKNOWLEDGEMENTS, row, columns, log.handled)
+
+
+def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
+    """Return the same of a draft, whose requests have a session in place of a member."""
+    at = placed(log.request)
+    parent, batches = at.partitions.into("acknowledgementBatches")
+    of, first, last, is_gap = drafts.split_at_gaps(
+        batches.of("startOffset"), batches.of("lastOffset"), batches.of("gapOffsets")
+    )
+    codes, words = drafts.numbers_and_words(batches.of("acknowledgeType"))
+    place, row = parent.take(of), batches.row.take(of)
+    columns = {
+        **at.named(place),
+        "first_offset": first,
+        "last_offset": last,
+        "acknowledge_type": only_where(pc.invert(is_gap), codes.take(of)),
+        "acknowledge_word": pc.if_else(is_gap, drafts.GAP, words.take(of)),
+        "legacy": True,
+        "api": log.one.api.name,
+        "error_code": _acknowledge_errors(log, at).take(place),
+    }
+    return log.made(schemas.ACKNOWLEDGEMENTS, row, columns, log.handled)
+
+
+def _acknowledge_errors(log: Log, at: Placed) -> pa.Array:
+    """Return the error of each partition's acknowledgements; 0 where the answer omits it."""
+    code = "acknowledgeErrorCode" if log.one.api.name == _FETCH else "errorCode"
+    answer = placed(log.response, "responses")
+    where = pc.index_in(keys_of(at), keys_of(answer))
+    found = answer.partitions.of(code).take(where)
+    whole = log.response.of("errorCode").take(at.partitions.row)
+    # The answer to a fetch names partitions with records or an error alone.
+    return pc.if_else(pc.not_equal(whole, 0), whole, pc.coalesce(found, whole))
+
+
+def _current_leaders(log: Log) -> pa.RecordBatch:
+    """Return leaders that a broker named to members that asked the wrong one."""
+    at = placed(log.response, "responses")
+    api, row = log.one.api.name, at.partitions.row
+    names = ["errorCode", *(["acknowledgeErrorCode"] if api == _FETCH else [])]
+    codes = [at.partitions.of(name).cast(pa.int16()) for name in names]
+    wrong = [pc.is_in(code, pa.array(_LEADER_ERRORS, pa.int16())) for code in codes]
+    error = pc.coalesce(*map(only_where, wrong, codes))
+    leader = at.partitions.of("currentLeader")
+    columns = {
+        **log.asked(row, "group_id", "member_id"),
+        **at.named(),
+        "leader_id": positive(pc.struct_field(leader, "leaderId"), 0),
+        "current_leader_epoch": positive(pc.struct_field(leader, "leaderEpoch"), 0),
+        "api": api,
+        "error_code": error,
+    }
+    every = log.made(schemas.CURRENT_LEADERS, row, columns, log.answered)
+    return every.filter(error.is_valid())
+
+
+# ---- heartbeats, and groups as their coordinators describe and list them -------------------------
+
+
+def _heartbeats(log: Log) -> pa.RecordBatch:
+    kind = schemas.HEARTBEATS.field("assigned_partitions").type
+    partitions = pc.struct_field(log.response.of("assignment"), "topicPartitions")
+    columns = {
+        **log.request.named("group_id", "member_id", "member_epoch", "rack_id"),
+        **log.request.named("subscribed_topic_names"),
+        **log.response.named("error_code", "heartbeat_interval_ms"),
+        "answered_epoch": log.response.of("memberEpoch"),
+        "assigned_partitions": renamed(partitions, kind),
+    }
+    return log.made(schemas.HEARTBEATS, log.request.row, columns)
+
+
+def _descriptions(log: Log) -> pa.RecordBatch:
+    _, groups = log.response.into("groups")
+    columns = {
+        **groups.named("group_id", "group_state", "group_epoch", "assignment_epoch"),
+        **groups.named("assignor_name", "error_code"),
+        "members": pc.list_value_length(groups.of("members")),
+        "authorized_operations": positive(groups.of("authorizedOperations"), _NOT_ASKED + 1),
+    }
+    return log.made(schemas.DESCRIPTIONS, groups.row, columns)
+
+
+def _described_members(log: Log) -> pa.RecordBatch:
+    _, groups = log.response.into("groups")
+    parent, members = groups.into("members")
+    kind = schemas.DESCRIBED_MEMBERS.field("assigned_partitions").type
+    partitions = pc.struct_field(members.of("assignment"), "topicPartitions")
+    columns = {
+        "group_id": groups.of("groupId").take(parent),
+        **members.named("member_id", "client_id", "client_host", "rack_id", "member_epoch"),
+        **members.named("subscribed_topic_names"),
+        "assigned_partitions": renamed(partitions, kind),
+    }
+    return log.made(schemas.DESCRIBED_MEMBERS, members.row, columns)
+
+
+def _listings(log: Log) -> pa.RecordBatch:
+    """Return groups of coordinators, and a row without one for each that answered an error."""
+    _, groups = log.response.into("groups")
+    errors = log.response.of("errorCode")
+    failed = pa.array(np.flatnonzero(pc.not_equal(errors, 0).to_numpy(zero_copy_only=False)))
+
+    def beside(values: pa.Array) -> pa.Array:
+        return pa.concat_arrays([values, pa.nulls(len(failed), values.type)])
+
+    row = pa.concat_arrays([groups.row, failed.cast(groups.row.type)])
+    kind = groups.of("groupType")
+    columns = {
+        **{name: beside(found) for name, found in groups.named("group_id", "group_state").items()},
+        "type": beside(only_where(pc.not_equal(kind, ""), pc.utf8_capitalize(kind))),
+        "error_code": errors.take(row),
+    }
+    return log.made(schemas.LISTINGS, row, columns)
+
+
+# ---- calls of coordinators -----------------------------------------------------------------------
+
+
+def _state_calls(log: Log, call: str) -> pa.RecordBatch:
+    """Return what leaders asked of share coordinators, one row per share partition."""
+    asked, answered = placed(log.request), placed(log.response, "results")
+    where = pc.index_in(keys_of(asked), keys_of(answered))
+    row = asked.partitions.row
+    results = Nested(row, answered.partitions.items.take(where))
+    # What these ask for is in the answer.
+    state = results if call in ("read", "summary") else asked.partitions
+    columns = {
+        "call": call,
+        **log.asked(row, "group_id"),
+        **asked.named(),
+        "error_code": results.of("errorCode"),
+    }
+    for items in (asked.partitions, state):
+        there = items.items.type
+        for name in ("leader_epoch", *(("state_epoch",) if items is state else ())):
+            if there.get_field_index(json_name(name)) >= 0:
+                columns |= items.named(name)
+    for name in ("start_offset", "delivery_complete_count"):
+        if state.items.type.get_field_index(json_name(name)) >= 0:
+            columns[name] = positive(state.of(json_name(name)), least=0)
+    if state.items.type.get_field_index("stateBatches") >= 0:
+        kind = schemas.STATE_CALLS.field("state_batches").type
+        columns["state_batches"] = renamed(state.of("stateBatches"), kind)
+    return log.made(schemas.STATE_CALLS, row, columns, log.answered)
+
+
+def _described_offsets(log: Log) -> tuple[pa.Array, Columns]:
+    _, groups = log.response.into("groups")
+    of_group, topics = groups.into("topics")
+    of_topic, partitions = topics.into("partitions")
+    return partitions.row, {
+        "group_id": groups.of("groupId").take(of_group).take(of_topic),
+        "topic": topics.of("topicName").take(of_topic),
+        "topic_id": topics.of("topicId").take(of_topic),
+        "partition": partitions.of("partitionIndex"),
+        "start_offset": positive(partitions.of("startOffset"), least=0),
+        "lag": positive(partitions.of("lag"), least=0),
+        **partitions.named("leader_epoch", "error_code", "error_message"),
+    }
+
+
+def _altered_offsets(log: Log) -> tuple[pa.Array, Columns]:
+    asked = placed(log.request, topic="topicName")
+    answered = placed(log.response, "responses", "topicName")
+    where = pc.index_in(keys_of(asked), keys_of(answered))
+    row = asked.partitions.row
+    whole = log.response.of("errorCode").take(row)
+    return row, {
+        **log.asked(row, "group_id"),
+        "topic": asked.topic,
+        "partition": asked.partitions.of("partitionIndex"),
+        "start_offset": positive(asked.partitions.of("startOffset"), least=0),
+        "error_code": pc.coalesce(answered.partitions.of("errorCode").take(where), whole),
+        "error_message": answered.partitions.of("errorMessage").take(where),
+    }
+
+
+def _forgotten_offsets(log: Log) -> tuple[pa.Array, Columns]:
+    _, topics = log.response.into("responses")
+    return topics.row, {
+        **log.asked(topics.row, "group_id"),
+        "topic": topics.of("topicName"),
+        **topics.named("topic_id", "error_code", "error_message"),
+    }
+
+
+def _deleted_groups(log: Log) -> tuple[pa.Array, Columns]:
+    _, groups = log.response.into("results")
+    return groups.row, groups.named("group_id", "error_code", "error_message")
+
+
+_TABLES: dict[str, tuple[tuple[str, Callable[[Log], pa.RecordBatch]], ...]] = {
+    _FETCH: (
+        ("acknowledgements", _acknowledgements),
+        ("current_leaders", _current_leaders),
+        ("acquisitions", _acquisitions),
+        ("session_partitions", _named_partitions),
+        ("session_partitions", _forgotten_partitions),
+    ),
+    "ShareAcknowledge": (
+        ("acknowledgements", _acknowledgements),
+        ("current_leaders", _current_leaders),
+    ),
+    "ShareGroupHeartbeat": (("heartbeats", _heartbeats),),
+    "ShareGroupDescribe": (
+        ("descriptions", _descriptions),
+        ("described_members", _described_members),
+    ),
+    "ListGroups": (("listings", _listings),),
+}
+#: How calls of share coordinators are named in `sharelag.schemas.STATE_CALLS`.
+_STATE_CALLS = {
+    "InitializeShareGroupState": "initialize",
+    "ReadShareGroupState": "read",
+    "WriteShareGroupState": "write",
+    "DeleteShareGroupState": "delete",
+    "ReadShareGroupStateSummary": "summary",
+}
+_OFFSET_CALLS = {
+    "DescribeShareGroupOffsets": ("describe offsets", _described_offsets),
+    "AlterShareGroupOffsets": ("alter offsets", _altered_offsets),
+    "DeleteShareGroupOffsets": ("delete offsets", _forgotten_offsets),
+    "DeleteGroups": ("delete group", _deleted_groups),
+}

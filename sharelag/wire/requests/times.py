@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.schemas.requests import INSTANT
+from sharelag.schemas import INSTANT
 
 #: What a line without a time that is understood lacks.
 LAYOUT = "a date and a time such as %d{yyyy-MM-dd HH:mm:ss,SSS}"

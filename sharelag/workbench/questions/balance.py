@@ -4,68 +4,104 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.metrics.drift import drift_arrow
+from sharelag.durations import duration
 from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.members_now import drift_arrow
 from sharelag.metrics.skew import verdict_words
 from sharelag.model import iso
-from sharelag.tables import views
+from sharelag.tables import gaps, views
 from sharelag.tables.words import counted, shown_name
-from sharelag.workbench import charts, membership
-from sharelag.workbench.membership import unknown_brokers, unknown_states
-from sharelag.workbench.one_group import of_group, only
-from sharelag.workbench.opened import Opened
-from sharelag.workbench.result import Result, drawing
+from sharelag.workbench import membership
+from sharelag.workbench.ask import question
+from sharelag.workbench.one_group import only
+from sharelag.workbench.questions.timeline import trend_of
+from sharelag.workbench.result import Result, chart
+
+if TYPE_CHECKING:
+    from sharelag.workbench.opened import Tables
 
 #: Members that notes name one by one.
 _MOST_NOTES = 10
 
 
-class WithBalance(Opened):
-    """Questions about balance, members and brokers."""
+@question("evidence")
+def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Result:
+    """How unevenly load is spread."""
+    evidence = t.bench.evidence(group)
+    table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
+    rows, spread = only(table, group), t.bench.ask("skew", group=group).table
+    return _imbalance_answer(evidence, rows, spread, t.bench.base_of_evidence(group), by)
 
-    def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
-        """How unevenly load is spread.
 
-        Parameters
-        ----------
-        group : str, optional
-        by : {"partition", "topic", "member", "broker"}, optional
-            Only the spread over these.
-        """
-        evidence = self.evidence(group)
-        table = self._ask(("imbalance", by), lambda: self.reading.imbalance(by))
-        rows, skew = (only(found, group) for found in (table, self.skew()))
-        return _imbalance_answer(evidence, rows, skew, self._base(), by)
+@question("evidence")
+def skew(t: Tables, group: str | None = None) -> Result:
+    """Where the lag of each group is concentrated, and idle members."""
+    table = only(t.read.skew(), group)
+    return replace(
+        t.bench.base_of_evidence(group),
+        title="Where does the lag concentrate?",
+        table=table,
+        columns=views.SKEW.columns,
+        means=views.SKEW.means,
+    )
 
-    def skew(self) -> pa.Table:
-        """Where the lag of each group is concentrated, as `sharelag.metrics.skew.SKEW`."""
-        return self._ask("balance", lambda: self.reading.skew())
 
-    def members(self, group: str | None = None) -> Result:
-        """Who is in the groups, and which partitions each member has."""
-        self.group_states(group)  # a group can have members before it has any state
-        table = self._ask("members", lambda: membership.members_of(self.reading))
-        evidence = of_group(self.evidence(), group)
-        return _members_answer(only(table, group), evidence, self._base())
+@question("history", "lag")
+def imbalance_trend(
+    t: Tables, every: timedelta, by: str | None = None, group: str | None = None
+) -> Result:
+    """How unevenly lag was spread over partitions and topics at regular moments."""
+    table = only(trend_of(t.read, every, by, t.bench.over), group)
+    return replace(
+        t.bench.base(t.read),
+        title=f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?",
+        table=table,
+        columns=views.IMBALANCE_OVER_TIME.columns,
+        order="as_of",
+    )
 
-    def group_states(self, group: str | None = None, states: Iterable[str] = ()) -> Result:
-        """The state, epochs, members and lag of every group; ``states`` such as ``["Empty"]``."""
-        table = self._ask("group states", lambda: membership.group_states_of(self.reading))
-        if group is not None and group not in table.column("group_id").to_pylist():
-            self._require(self.evidence(), group)
-        found = membership.in_states(only(table, group), states)
-        return _group_states_answer(found, self._base(), self.as_of is not None)
 
-    def brokers(self, group: str | None = None) -> Result:
-        """Which brokers lead the partitions of a group, and which keep their state."""
-        self._require(self.evidence(), group)
-        table = self._ask("brokers", lambda: self.reading.table("brokers"))
-        return _brokers_answer(only(table, group), self._base())
+@question("lag", "members", "groups", "leaders", "nodes", any_group=True)
+def members(t: Tables, group: str | None = None) -> Result:
+    """Who is in the groups, and which partitions each member has."""
+    # A group can have members before it has any state.
+    states = t.bench.ask("group_states", group=group).table
+    table = only(t.bench.keep("members", lambda: membership.members_of(t.read)), group)
+    lag, assigned, groups = (only(t.read.table(one), group) for one in ("lag", "members", "groups"))
+    base = t.bench.base(t.read)
+    unknown = (*gaps.of_group_states(states, t.bench.as_of is not None), *base.unknown)
+    return replace(
+        base,
+        title=counted(len(table), "member"),
+        table=table,
+        columns=views.MEMBERS.columns,
+        order="assigned",
+        charts=_spread(lag, assigned) if len(table) else {},
+        notes=(*base.notes, *_drifting(assigned, groups)),
+        unknown=(*_without_members(groups), *dict.fromkeys(unknown)),
+    )
+
+
+@question("lag", "groups", "leaders", "nodes", any_group=True)
+def group_states(t: Tables, group: str | None = None, states: Iterable[str] = ()) -> Result:
+    """The state, epochs, members and lag of every group."""
+    table = t.bench.keep("group states", lambda: membership.group_states_of(t.read))
+    if group is not None and group not in table.column("group_id").to_pylist():
+        t.bench.require_group(t.read.table("lag"), group)
+    found = membership.in_states(only(table, group), states)
+    return _group_states_answer(found, t.bench.base(t.read), t.bench.as_of is not None)
+
+
+@question("brokers")
+def brokers(t: Tables, group: str | None = None) -> Result:
+    """Which brokers lead the partitions of a group, and which keep their state."""
+    return _brokers_answer(only(t.read.table("brokers"), group), t.bench.base(t.read))
 
 
 def _imbalance_answer(
@@ -84,43 +120,28 @@ def _imbalance_answer(
             *base.notes,
             *(f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts),
         ),
-        charts=_spread(evidence),
-        unknown=(unknown_brokers(evidence.brokers) if by == "broker" else ())
-        + (("members of the groups",) if not evidence.groups.num_rows else ())
+        charts=_spread(evidence.lag, evidence.members),
+        unknown=(gaps.of_brokers(evidence.brokers) if by == "broker" else ())
+        + _without_members(evidence.groups)
         + base.unknown,
     )
 
 
-def _spread(evidence: Evidence) -> dict[str, Any]:
+def _without_members(groups: pa.Table) -> tuple[str, ...]:
+    return () if groups.num_rows else ("members of the groups",)
+
+
+def _spread(lag: pa.Table, members: pa.Table) -> dict[str, Any]:
     """Charts of how lag and partitions are spread."""
-    drawn: dict[str, Any] = {
-        "lorenz": drawing(charts.lorenz_figure, charts.lorenz_records, evidence.lag),
-        "assigned": drawing(
-            charts.assigned_figure, charts.assigned_records, evidence.members, evidence.lag
-        ),
-    }
-    if len(pc.unique(evidence.lag.column("group_id"))) != 1:
-        drawn.pop("assigned")  # a chart of one group
+    drawn = {"lorenz": chart("lorenz", lag)}
+    if len(pc.unique(lag.column("group_id"))) == 1:  # a chart of one group
+        drawn["assigned"] = chart("assigned", members, lag)
     return drawn
 
 
-def _members_answer(table: pa.Table, evidence: Evidence, base: Result) -> Result:
-    """Who is in the groups, and what each has to fetch."""
-    return replace(
-        base,
-        title=counted(len(table), "member"),
-        table=table,
-        columns=views.MEMBERS.columns,
-        order="assigned",
-        charts=_spread(evidence) if len(table) else {},
-        notes=(*base.notes, *_drifting(evidence)),
-        unknown=(("members of the groups",) if not evidence.groups.num_rows else ()) + base.unknown,
-    )
-
-
-def _drifting(evidence: Evidence) -> Iterator[str]:
+def _drifting(members: pa.Table, groups: pa.Table) -> Iterator[str]:
     """Who does not have the partitions that the assignor chose for it."""
-    rows = drift_arrow(evidence.members, evidence.groups).to_pylist()
+    rows = drift_arrow(members, groups).to_pylist()
     for row in rows[:_MOST_NOTES]:
         group, of, since = shown_name(row["group_id"]), row["assignment_epoch"], row["since"]
         yield (
@@ -141,7 +162,7 @@ def _group_states_answer(table: pa.Table, base: Result, is_past: bool = False) -
         table=table,
         columns=views.GROUP_STATES.columns,
         order="lag",
-        unknown=unknown_states(table, is_past) + base.unknown,
+        unknown=gaps.of_group_states(table, is_past) + base.unknown,
     )
 
 
@@ -154,7 +175,7 @@ def _brokers_answer(table: pa.Table, base: Result) -> Result:
         columns=views.BROKERS.columns,
         order="lag",
         charts={
-            "load": drawing(charts.broker_load_figure, charts.broker_load_records, table),
+            "load": chart("broker_load", table),
         },
-        unknown=unknown_brokers(table) + base.unknown,
+        unknown=gaps.of_brokers(table) + gaps.of_leaderless(table) + base.unknown,
     )

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.engine import Ledger, OfQueue
 from sharelag.errors import InputError, listed
-from sharelag.metrics.dead_letter_ledger import REJECTED, UNKNOWN, summary_words
-from sharelag.metrics.loads import name_topics
-from sharelag.metrics.redrive import REDRIVEN, redrive_arrow
+from sharelag.inputs.queues import Queue, queue_of
+from sharelag.metrics.dead_letters import (
+    REDRIVEN,
+    REJECTED,
+    UNKNOWN,
+    redrive_arrow,
+    summary_words,
+)
+from sharelag.metrics.load_per_item import name_topics
 from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
-from sharelag.reading import Ledger, OfQueue
-from sharelag.sources.queues import Queue, queue_of
 from sharelag.tables import views
-from sharelag.workbench.opened import Opened
+from sharelag.workbench.ask import question
 from sharelag.workbench.resets import address_of
 from sharelag.workbench.result import Result
+
+if TYPE_CHECKING:
+    from sharelag.inputs import Input
+    from sharelag.workbench.opened import Tables
 
 _LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
 #: Runs of offsets that are brought into this process; the DataFrame has all.
@@ -75,142 +84,124 @@ def _may_have_markers(ledger: pa.Table) -> bool:
     return pc.any(pc.and_(bare, pc.not_equal(ledger.column("reason"), REJECTED))).as_py() is True
 
 
-class WithQueues(Opened):
-    """Questions about dead-letter queues."""
+@question("windows", "lag", "groups", "settings", "records")
+def dead_letters(
+    t: Tables,
+    group: str | None = None,
+    queue: Any = None,
+    statuses: tuple[str, ...] = (),
+) -> Result:
+    """What was archived, and what of it is in the dead-letter queue (KIP-1191)."""
+    asked = _of_queue(t, group, queue)
+    found = _ledger(t, asked, group, queue)
+    table, total = found.table, pc.sum(found.sums.column("rows")).as_py() or 0
+    more = total - table.num_rows
+    known = set(found.sums.column("status").to_pylist())
+    notes = (
+        "; ".join(summary_words(found.sums)) or "nothing was archived, and the queue is empty",
+        f"{more:,} more runs of offsets are in the DataFrame (to_spark)" if more else "",
+        (asked.queue.refusal or "") if known & {"missing", "stuck", "archiving"} else "",
+    )
+    base, nameless = t.bench.base_of_evidence(group), (NAMELESS,) * (UNKNOWN in known)
+    unknown = (
+        *nameless,
+        _PRUNED,
+        *([_GAPS, _once(asked.queue)] if "missing" in known else []),
+        *([_ALIKE] if _may_have_markers(table) else []),
+    )
+    return replace(
+        base,
+        title="Where are the records that were given up?",
+        table=_of_statuses(table, statuses) if statuses else table,
+        columns=views.LEDGER.columns,
+        notes=(*base.notes, *filter(None, notes)),
+        unknown=(*unknown, *base.unknown),
+        lacks=(*base.lacks, *nameless),
+        means=views.LEDGER.means,
+        frame=t.bench.frame_of(lambda read: read.ledger_frame(asked), more),
+    )
 
-    def dead_letters(self, group: str | None = None, queue: Any = None) -> Result:
-        """What was archived, and what of it is in the dead-letter queue (KIP-1191).
 
-        Parameters
-        ----------
-        group : str, optional
-            Else all groups; letters of other groups in the same queue are left out.
-        queue : str, pathlib.Path, DataFrame of Spark, pandas or polars, or Arrow table, optional
-            The topic that is the queue, Parquet files, or records with Spark's columns of Kafka
-            and ``headers``; else the topic that the group's setting names. No payload is shown.
-
-        Returns
-        -------
-        Result
-            `sharelag.schemas.dead_letters.LEDGER`, those rows first that need attention;
-            ``to_spark()`` has all.
-
-        Raises
-        ------
-        InputError
-            The group is not known, it has no queue, or the queue cannot be read.
-        """
-        evidence = self.evidence(group)
-        asked = self._of_queue(group, queue)
-        found = self._ledger(asked, group, queue)
-        table, total = found.table, pc.sum(found.sums.column("rows")).as_py() or 0
-        more = total - table.num_rows
-        notes = [
-            "; ".join(summary_words(found.sums)) or "nothing was archived, and the queue is empty",
-            f"{more:,} more runs of offsets are in the DataFrame (to_spark)" if more else "",
-        ]
-        base = self._base()
-        statuses = set(found.sums.column("status").to_pylist())
-        is_missing = "missing" in statuses
-        if statuses & {"missing", "stuck", "archiving"}:
-            notes.append(asked.queue.refusal or "")
-        unknown = (
-            *([NAMELESS] if UNKNOWN in statuses else []),
-            _PRUNED,
-            *([_GAPS, _once(asked.queue)] if is_missing else []),
-            *([_ALIKE] if _may_have_markers(table) else []),
-        )
-        return replace(
-            base,
-            title="Where are the records that were given up?",
-            table=table,
-            columns=views.LEDGER.columns,
-            as_of=evidence.as_of,
-            notes=(*base.notes, *(note for note in notes if note)),
-            unknown=(*unknown, *base.unknown),
-            means=views.LEDGER.means,
-            frame=self._frame(lambda read: read.ledger_frame(asked), more),
-        )
-
-    def redrive(
-        self,
-        group: str | None = None,
-        queue: Any = None,
-        statuses: tuple[str, ...] = REDRIVEN,
-    ) -> Result:
-        """How records that were given up could be sent again; nothing is sent.
-
-        Parameters
-        ----------
-        group, queue
-            As for `dead_letters`.
-        statuses : tuple of str
-            Of its column ``status``.
-
-        Raises
-        ------
-        InputError
-            As for `dead_letters`, or a status does not exist.
-        """
-        evidence = self.evidence(group)
-        ledger = self._ledger(self._of_queue(group, queue), group, queue).table
-        table = redrive_arrow(ledger, statuses, *address_of(self.source))
-        planned = ledger.filter(pc.is_in(ledger.column("status"), pa.array(statuses, pa.string())))
-        counted = {(row["status"], row["from"]) for row in table.to_pylist()}
-        may_have_gaps = ("missing", "source") in counted or _may_have_markers(planned)
-        lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
-        note = f"{lost:,} runs are lost: neither the topic nor the queue has the records"
-        base = self._base()
-        return replace(
-            base,
-            title="How could dead letters be sent again?",
-            table=table,
-            columns=views.REDRIVE.columns,
-            as_of=evidence.as_of,
-            notes=(
-                *base.notes,
-                *(_TO_ALL, _AS_TEXT),
-                *([_BEYOND] if may_have_gaps else []),
-                *([note] if lost else []),
+@question("windows", "lag", "groups", "settings", "records")
+def redrive(
+    t: Tables,
+    group: str | None = None,
+    queue: Any = None,
+    statuses: tuple[str, ...] = (),
+) -> Result:
+    """How records that were given up could be sent again; nothing is sent."""
+    statuses = statuses or REDRIVEN
+    ledger = _ledger(t, _of_queue(t, group, queue), group, queue).table
+    table = redrive_arrow(ledger, statuses, *address_of(t.bench.source))
+    counted = {(row["status"], row["from"]) for row in table.to_pylist()}
+    may_have_gaps = ("missing", "source") in counted or _may_have_markers(
+        _of_statuses(ledger, statuses)
+    )
+    lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
+    base = t.bench.base_of_evidence(group)
+    nameless = (NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist())
+    return replace(
+        base,
+        title="How could dead letters be sent again?",
+        table=table,
+        columns=views.REDRIVE.columns,
+        notes=(
+            *base.notes,
+            *(_TO_ALL, _AS_TEXT),
+            *([_BEYOND] if may_have_gaps else []),
+            *(
+                [f"{lost:,} runs are lost: neither the topic nor the queue has the records"]
+                * (lost > 0)
             ),
-            unknown=(NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist()),
-            means=views.REDRIVE.means,
+        ),
+        unknown=nameless,
+        lacks=(*base.lacks, *nameless),
+        means=views.REDRIVE.means,
+    )
+
+
+def _of_statuses(ledger: pa.Table, statuses: tuple[str, ...]) -> pa.Table:
+    return ledger.filter(pc.is_in(ledger.column("status"), pa.array(statuses, pa.string())))
+
+
+def _ledger(t: Tables, asked: OfQueue, group: str | None, queue: Any) -> Ledger:
+    # The queue is kept with its ledger, so that no other object can get its identity.
+    key = queue if isinstance(queue, str) else id(queue)
+    kept = t.bench.keep(
+        ("dead letters", group, key), lambda: (queue, t.read.ledger(asked, MOST_RUNS))
+    )
+    return kept[1]
+
+
+def _of_queue(t: Tables, group: str | None, queue: Any) -> OfQueue:
+    """Return what is compared: share partitions of a group or all, and the queue."""
+    evidence = t.bench.evidence(group)
+    lag = name_topics(evidence.lag, evidence.groups)
+    groups = sorted(set(lag.column("group_id").to_pylist()))
+    force = each_in_force(evidence.settings, groups)
+    limits = {
+        "group_id": pa.array(groups, pa.string()),
+        "delivery_limit": pa.array([force[one][_LIMIT].value for one in groups], pa.int64()),
+        "patience_ms": pa.array([force[one][_LOCK].value for one in groups], pa.int64()),
+    }
+    nameless = lag.filter(pc.is_null(lag.column("topic"))).column("group_id")
+    limits["nameless"] = pc.is_in(limits["group_id"], nameless.combine_chunks())
+    groups_of = frozenset(groups if group is not None or t.bench.choice.groups else [])
+    where = _queue(t.bench.source, evidence.settings, group, queue)
+    return OfQueue(where, lag, pa.table(limits), groups_of)
+
+
+def _queue(source: Input, settings: pa.Table, group: str | None, queue: Any) -> Queue:
+    if queue is not None:
+        return queue_of(source, queue)
+    mine = settings.filter(pc.equal(settings.column("name"), TOPIC))
+    if group is not None:
+        mine = mine.filter(pc.equal(mine.column("entity"), group))
+    names = sorted({name for name in mine.column("value").to_pylist() if name})
+    if len(names) != 1:
+        found = f"groups have several: {', '.join(names)}" if names else "none is set"
+        raise InputError(
+            f"which dead-letter queue is not known ({TOPIC}: {found}): give its topic or "
+            "its records with --queue (queue=)"
         )
-
-    def _ledger(self, asked: OfQueue, group: str | None, queue: Any) -> Ledger:
-        key = queue if isinstance(queue, str) else id(queue)
-        return self._ask(
-            ("dead letters", group, key), lambda: self.reading.ledger(asked, MOST_RUNS)
-        )
-
-    def _of_queue(self, group: str | None, queue: Any) -> OfQueue:
-        """Return what is compared: share partitions of a group or all, and the queue."""
-        evidence = self.evidence(group)
-        lag = name_topics(evidence.lag, evidence.groups)
-        groups = sorted(set(lag.column("group_id").to_pylist()))
-        force = each_in_force(evidence.settings, groups)
-        limits = {
-            "group_id": pa.array(groups, pa.string()),
-            "delivery_limit": pa.array([force[one][_LIMIT].value for one in groups], pa.int64()),
-            "patience_ms": pa.array([force[one][_LOCK].value for one in groups], pa.int64()),
-        }
-        nameless = lag.filter(pc.is_null(lag.column("topic"))).column("group_id")
-        limits["nameless"] = pc.is_in(limits["group_id"], nameless.combine_chunks())
-        groups_of = frozenset(groups if group is not None or self.choice.groups else [])
-        return OfQueue(self._queue(group, queue), lag, pa.table(limits), groups_of)
-
-    def _queue(self, group: str | None, queue: Any) -> Queue:
-        if queue is not None:
-            return queue_of(self.source, queue)
-        settings = self.evidence(group).settings
-        mine = settings.filter(pc.equal(settings.column("name"), TOPIC))
-        if group is not None:
-            mine = mine.filter(pc.equal(mine.column("entity"), group))
-        names = sorted({name for name in mine.column("value").to_pylist() if name})
-        if len(names) != 1:
-            found = f"groups have several: {', '.join(names)}" if names else "none is set"
-            raise InputError(
-                f"which dead-letter queue is not known ({TOPIC}: {found}): give its topic or "
-                "its records with --queue (queue=)"
-            )
-        return replace(queue_of(self.source, names[0]), of_group=True)
+    return replace(queue_of(source, names[0]), of_group=True)

@@ -2,64 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.engine import ORDER, Reading, Rows, named
 from sharelag.errors import InputError
-from sharelag.reading import Each, Rows
-from sharelag.replay.moment import parse_since, parse_time, with_zone
-from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import keys
+from sharelag.replay.moment import Moment, parse_moment, parse_since, parse_time, with_zone
+from sharelag.schemas import DIFF, SHARE_PARTITION
 from sharelag.tables import gaps, views
+from sharelag.tables.arrow import keys
 from sharelag.tables.words import counted, moment
-from sharelag.workbench import charts
-from sharelag.workbench import engine as engines
+from sharelag.workbench.ask import question
 from sharelag.workbench.one_group import only
-from sharelag.workbench.opened import Opened
-from sharelag.workbench.result import Result
+from sharelag.workbench.result import Result, chart
+
+if TYPE_CHECKING:
+    from sharelag.workbench.opened import Tables
 
 #: Rows of a history that are brought into this process; its DataFrame has all.
 MOST_ROWS = 20_000
 
 
-class WithHistory(Opened):
-    """Questions about what changed."""
+@question("history", "windows", "lag")
+def history(t: Tables, group: str | None = None, since: str | datetime | None = None) -> Result:
+    """What happened to every share partition, record by record, from a time or span on."""
+    bench, begin = t.bench, begin_of(since, t.read.now)
+    # What is few is read once for all groups; of many records each group has its own latest ones.
+    mine = None if t.read.counted.records <= MOST_ROWS else group
+    rows = bench.keep(("history", begin, mine), lambda: t.read.history(begin, MOST_ROWS, mine))
+    frame = bench.frame_of(lambda read: read.history_frame(begin, group), rows.left_out)
+    return _history_answer(rows, group, replace(bench.base(t.read), frame=frame))
 
-    def history(self, group: str | None = None, since: str | datetime | None = None) -> Result:
-        """What happened to every share partition, record by record, from a time or span on."""
-        evidence = self.evidence(group)
-        begin = (
-            parse_since(since, lambda: evidence.as_of, parse_time)
-            if isinstance(since, str)
-            else _time(since)
-        )
-        # What is few is read once for all groups; of many records each group has its own latest
-        # ones.
-        few = self.reading.counted.records <= MOST_ROWS
-        mine = None if few else group
-        rows = self._ask(
-            ("history", begin, mine), lambda: self.reading.history(begin, MOST_ROWS, mine)
-        )
-        frame = self._frame(lambda read: read.history_frame(begin, group), rows.left_out)
-        base = replace(self._base(), as_of=evidence.as_of, frame=frame, unknown=self._rejected())
-        return _history_answer(rows, group, base)
 
-    def over_history(self, question: Hashable, each: Each, schema: pa.Schema) -> pa.Table:
-        """A function over whole histories, run once under this name. See `Reading.over_history`."""
-        return self._ask(
-            ("over history", question), lambda: self.reading.over_history(each, schema)
-        )
+@question("windows", "offsets", "lag")
+def diff(t: Tables, before: str | datetime) -> Result:
+    """What changed since an earlier moment, or in the last time such as ``2h``."""
+    return _diff_answer(_diff(t.read, before), t.bench.base(t.read))
 
-    def diff(self, before: str | datetime) -> Result:
-        """What changed since an earlier moment, or in the last time such as ``2h``."""
-        table = self._ask(("diff", before), lambda: engines.diff_of(self.reading, before))
-        return _diff_answer(table, replace(self._base(), unknown=self._rejected()))
+
+def _diff(read: Reading, before: str | Moment) -> pa.Table:
+    """Return `sharelag.schemas.DIFF`, sorted."""
+    if isinstance(before, str):
+        before = parse_since(before, lambda: read.now, parse_moment)
+    table = read.diff(read.then(before)).drop_columns("topic")
+    ids = sorted(set(table.column("topic_id").to_pylist()))
+    table = named(table, read.source.offsets(ids)).select(DIFF.names)
+    return read.choice.of(table.sort_by(ORDER))
 
 
 def _history_answer(rows: Rows, group: str | None, base: Result) -> Result:
@@ -88,16 +80,12 @@ def _history_answer(rows: Rows, group: str | None, base: Result) -> Result:
         as_of=pc.max(table.column("record_timestamp")).as_py(),
         order="record_timestamp",
         charts={
-            measure: partial(_heat, table, measure)
+            measure: chart("window_heat", table, measure)
             for measure in ("span", "available", "complete", "deliveries")
         },
         notes=(*base.notes, *notes),
         unknown=(*unknown, *base.unknown),
     )
-
-
-def _heat(table: pa.Table, measure: str, theme: charts.Theme) -> Any:
-    return charts.window_heat_figure(charts.window_heat_records(table, measure), theme)
 
 
 def _diff_answer(table: pa.Table, base: Result) -> Result:
@@ -113,8 +101,10 @@ def _diff_answer(table: pa.Table, base: Result) -> Result:
     )
 
 
-def _time(since: datetime | None) -> datetime | None:
-    """A time with its zone, as `Workbench.history` takes it."""
+def begin_of(since: str | datetime | None, end: datetime) -> datetime | None:
+    """Return the first moment: a time with its zone, or a span before the end such as ``30m``."""
+    if isinstance(since, str):
+        return parse_since(since, lambda: end, parse_time)
     if since is not None and not isinstance(since, datetime):
         raise InputError(f"cannot begin at {since!r}: give a datetime, or a text such as 30m")
     with_zone(since)

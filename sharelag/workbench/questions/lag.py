@@ -1,119 +1,87 @@
-"""How much lag there is, and how much by other ways to measure it."""
+"""Lag: of every share partition, summed by group or topic, and measured in several ways."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.in_flight import with_measured
-from sharelag.metrics.lag import ROLLUP_KEYS
-from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import beside, keys
+from sharelag.errors import InputError
+from sharelag.inputs.kafka.described import described_offsets
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
-from sharelag.workbench import charts, investigate
-from sharelag.workbench.engine import Answer
+from sharelag.workbench.ask import Beside, question
 from sharelag.workbench.one_group import only
-from sharelag.workbench.opened import Opened
-from sharelag.workbench.result import Result, drawing
+from sharelag.workbench.result import Result, chart
+
+if TYPE_CHECKING:
+    from sharelag.workbench.opened import Tables
 
 
-class WithLag(Opened):
-    """Questions about lag."""
-
-    def lag(self, group: str | None = None, by: str | None = None) -> Result:
-        """The lag of every share partition, or its sums by ``"group"`` or ``"topic"``."""
-        sums = None if by is None else self._ask(("lag", by), lambda: self.reading.rollup(by))
-        return self._once(
-            ("answer", "lag", group, by),
-            lambda: _lag_answer(self.evidence(group), by, self._base(), only(sums, group)),
-        )
-
-    def reconcile(self, described: str | None = None, true: bool = False) -> Result:
-        """The lag in several ways, and why they differ.
-
-        Parameters
-        ----------
-        described : str, optional
-            What ``kafka-share-groups.sh --describe --offsets`` printed.
-        true : bool
-            Read the whole backlog of a running cluster, and count the records in it.
-        """
-        answer = self._ask(
-            ("reconcile", described, true),
-            lambda: investigate.reconcile_of(self.reading, described, true),
-        )
-        base = self._base_of_state(answer.table)
-        return _reconciled_answer(answer, described is not None, true, base)
-
-
-def _lag_answer(
-    evidence: Evidence, by: str | None, base: Result, sums: pa.Table | None = None
+@question("windows", "offsets", "lag", stands_alone=True, sums_with="by")
+def lag(
+    t: Tables,
+    group: str | None = None,
+    by: str | None = None,
+    brief: bool = False,
 ) -> Result:
-    """The lag of share partitions with its age, or its sums, which are given then."""
-    table = evidence.lag
-    age = beside(keys(table, SHARE_PARTITION), evidence.progress, SHARE_PARTITION).column("age_ms")
-    aged = with_measured(table.append_column("age_ms", age), evidence.measured)
-    drawn: dict[str, Any] = {
-        "decomposition": drawing(
-            charts.decomposition_figure, charts.decomposition_records, table, by or "partition"
-        ),
-        "spans": drawing(
-            charts.window_span_figure, charts.window_span_records, table, evidence.settings
-        ),
-        "lorenz": drawing(charts.lorenz_figure, charts.lorenz_records, table),
-    }
-    title = f"Lag of {counted(len(table), 'share partition')}"
-    view = views.lag(evidence.measured.num_rows > 0)
-    if by and sums is not None:
-        title += f" by {by}"
-        aged = _with_oldest(sums, aged, by)
-        view = views.ROLLUP
-    view = view.after("lag", "age_ms")
-    if by == "group":
-        view = view.without("topic")
-    if not pc.any(pc.greater(pc.list_value_length(table.column("notes")), 0)).as_py():
+    """The lag of share partitions with its terms, its sums, or what Kafka computes it from."""
+    found = t.read.brief if brief else None
+    base = t.bench.base(t.read, found)
+    each = only(t.read.table("lag") if found is None else found.table, group)
+    told = Beside(each) if brief or by else t.bench.beside(t.read, each)
+    table, view = told.table, views.BRIEF if brief else views.lag(t.bench.metrics is not None)
+    if by is not None:
+        table = only(t.read.rollup(by), group)
+        view = views.ROLLUP.without("topic") if by == "group" else views.ROLLUP
+    elif not _has_notes(table):
         view = view.without("notes")
-    unknown = (*gaps.of_lag(table), *gaps.of_column(evidence.progress, "age_ms", "the age"))
+    charts = {
+        "decomposition": chart("decomposition", each, by or "partition"),
+        "spans": chart("window_span", each, lambda: t.read.table("settings")),
+        "lorenz": chart("lorenz", each),
+    }
+    hidden = gaps.of_hidden(each) if hasattr(t.bench.source, "config") else ()
     return replace(
         base,
-        title=title,
-        table=aged,
+        title=f"Lag of {counted(len(each), 'share partition')}{f' by {by}' if by else ''}",
+        table=table,
         columns=view.columns,
         order="lag",
-        charts=drawn,
-        unknown=unknown + base.unknown,
+        charts={} if brief else charts,
+        notes=(*base.notes, *told.notes),
+        unknown=(*gaps.of_lag(each), *hidden, *told.unknown, *told.lacks, *base.unknown),
+        lacks=(*base.lacks, *told.lacks),
     )
 
 
-def _with_oldest(sums: pa.Table, aged: pa.Table, by: str) -> pa.Table:
-    """The sums with the age of the oldest record in each; null where one of the ages is null."""
-    names = ROLLUP_KEYS[by]
-    oldest = aged.group_by(names).aggregate(
-        [("age_ms", "max", pc.ScalarAggregateOptions(skip_nulls=False))]
+def _has_notes(table: pa.Table) -> bool:
+    return "notes" in table.column_names and bool(
+        pc.any(pc.greater(pc.list_value_length(table.column("notes")), 0)).as_py()
     )
-    age = beside(keys(sums, names), oldest.rename_columns([*names, "age_ms"]), names).column(
-        "age_ms"
-    )
-    return sums.append_column("age_ms", age)
 
 
-def _reconciled_answer(answer: Answer, described: bool, true: bool, base: Result) -> Result:
-    """The lag in several ways."""
-    table = answer.table
+@question("windows", "offsets", "lag")
+def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Result:
+    """The lag in several ways, and why they differ."""
+    if true and (t.bench.as_of is not None or not hasattr(t.bench.source, "config")):
+        raise InputError(
+            "true lag is counted in the logs of a running cluster as of now: give "
+            "--bootstrap-server and no --as-of"
+        )
+    printed = None if described is None else described_offsets(described)
+    if printed is not None and t.bench.choice.groups:
+        chosen = pa.array(sorted(t.bench.choice.groups))
+        printed = printed.filter(pc.is_in(printed.column("group_id"), chosen))
+    base, table = t.bench.base(t.read), t.read.reconcile(printed, true)
     return replace(
         base,
         title="The same lag, measured in several ways",
         table=table,
-        columns=views.reconciled(described, true).columns,
+        columns=views.reconciled(described is not None, true).columns,
         as_of=pc.max(table.column("as_of")).as_py(),
         order="lag",
-        notes=base.notes + gaps.of_repeated(answer.repeated),
-        unknown=gaps.of_column(table, "lag", "the lag")
-        + gaps.of_rejected(answer.rejected, answer.generation),
-        engine=answer.engine,
+        unknown=(*gaps.of_column(table, "lag", "the lag"), *base.unknown),
     )

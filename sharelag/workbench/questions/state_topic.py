@@ -3,90 +3,69 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.placement import Partitions
+from sharelag.engine import ORDER, named
+from sharelag.metrics.health import formats
+from sharelag.metrics.placement import findings as findings_of
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import beside, keys
 from sharelag.tables import gaps, views
+from sharelag.tables.arrow import beside, keys
 from sharelag.tables.words import counted
 from sharelag.wire.fields import STATE_TOPIC
-from sharelag.workbench import charts, investigate
-from sharelag.workbench.engine import Answer
-from sharelag.workbench.opened import Opened
-from sharelag.workbench.result import Result, drawing
+from sharelag.workbench.ask import question
+from sharelag.workbench.one_group import only
+from sharelag.workbench.result import Result, chart
+
+if TYPE_CHECKING:
+    from sharelag.engine import Reading
+    from sharelag.workbench.opened import Tables
 
 
-class WithStateTopic(Opened):
-    """Questions about the state topic."""
-
-    def health(self) -> Result:
-        """How the state topic does, as of its last record."""
-        (answer, findings), partitions = self._ask(
-            "health",
-            lambda: (
-                investigate.health_of(self.reading),
-                self.source.partitions(STATE_TOPIC),
-            ),
-        )
-        return _health_answer(answer, findings, self._base_of_state(answer.table), partitions)
-
-    def snapshots(self) -> Result:
-        """The last snapshot of each share partition, and how many updates followed it.
-
-        A new coordinator begins with that snapshot. The drafts of KIP-932 call it a checkpoint, and
-        where it is the share checkpoint offset.
-        """
-        answer = self._ask("snapshots", lambda: investigate.snapshots_of(self.reading))
-        return _snapshots_answer(answer, self._base_of_state(answer.table))
-
-    def designs(self, group: str | None = None) -> Result:
-        """What the recorded history would cost in each design of durable share state."""
-        from sharelag.whatif.designs import DESIGN_COSTS, design_costs
-
-        evidence = self.evidence(group)
-        costs = self._ask(
-            ("designs", group),
-            lambda: self.reading.over_records(design_costs, DESIGN_COSTS, evidence.lag),
-        )
-        return _designs_answer(evidence, costs, self._base())
-
-
-def _health_answer(
-    answer: Answer, findings: pa.Table, base: Result, partitions: Partitions = None
-) -> Result:
-    """How the state topic does."""
-    table = answer.table
-    last: datetime | None = pc.max(table.column("last_timestamp")).as_py()
+@question("health")
+def health(t: Tables, findings: bool = False) -> Result:
+    """How the state topic does, as of its last record, or what should not be so."""
+    with t.read.whole() as whole:
+        table, found = judge_state_topic(whole)
+        base = t.bench.base_of_state(whole, table)
+    partitions = t.bench.source.partitions(STATE_TOPIC)
+    view = views.FINDINGS if findings else views.HEALTH
+    said = found.column("summary").to_pylist()
+    if table.num_rows:
+        said = [f"format of the records: {formats(table)}", *said]
     return replace(
         base,
         title=f"State topic: {counted(len(table), 'partition')}",
-        table=table,
-        columns=views.HEALTH.columns,
-        means=views.HEALTH.means,
-        as_of=last,
-        order="records",
-        charts={
-            "records": drawing(charts.state_record_figure, charts.state_record_records, table),
-            "keys": drawing(charts.state_key_figure, charts.state_key_records, table, partitions),
+        table=found if findings else table,
+        columns=view.columns,
+        means=view.means,
+        as_of=pc.max(table.column("last_timestamp")).as_py(),
+        order="" if findings else "records",
+        charts={}
+        if findings
+        else {
+            "records": chart("state_record", table),
+            "keys": chart("state_key", table, partitions),
         },
-        notes=(
-            *gaps.of_repeated(answer.repeated),
-            *findings.column("summary").to_pylist(),
-            *base.notes,
-        ),
-        unknown=gaps.of_rejected(answer.rejected, answer.generation),
-        engine=answer.engine,
+        notes=(*([] if findings else said), *base.notes),
     )
 
 
-def _snapshots_answer(answer: Answer, base: Result) -> Result:
-    """The last snapshot of each share partition."""
-    table = answer.table
+def judge_state_topic(whole: Reading) -> tuple[pa.Table, pa.Table]:
+    """Return `sharelag.schemas.HEALTH`, and what should not be so (`FINDINGS`)."""
+    table, partitions = whole.table("health"), whole.source.partitions(STATE_TOPIC)
+    return table, findings_of(table, whole.table("windows"), partitions)
+
+
+@question("snapshots", "offsets")
+def snapshots(t: Tables) -> Result:
+    """The last snapshot of each share partition, and how many updates followed it."""
+    table = named(t.read.table("snapshots"), t.read.table("offsets"))
+    table = t.bench.choice.of(table).sort_by(ORDER)
+    base = t.bench.base_of_state(t.read, table)
     return replace(
         base,
         title=f"Last snapshots: {counted(len(table), 'share partition')}",
@@ -95,16 +74,23 @@ def _snapshots_answer(answer: Answer, base: Result) -> Result:
         means=views.SNAPSHOTS.means,
         as_of=pc.max(table.column("record_timestamp")).as_py(),
         order="updates_since",
-        notes=base.notes + gaps.of_repeated(answer.repeated),
-        unknown=gaps.of_column(table, "snapshot_offset", "the last snapshot")
-        + gaps.of_rejected(answer.rejected, answer.generation),
-        engine=answer.engine,
+        unknown=gaps.of_column(table, "snapshot_offset", "the last snapshot") + base.unknown,
     )
 
 
-def _designs_answer(evidence: Evidence, costs: pa.Table, base: Result) -> Result:
+@question("records", "lag")
+def designs(t: Tables, group: str | None = None) -> Result:
+    """What the recorded history would cost in each design of durable share state."""
+    from sharelag.whatif.designs import DESIGN_COSTS, design_costs
+
+    lag = only(t.read.table("lag"), group)
+    costs = t.read.over_records(design_costs, DESIGN_COSTS, lag)
+    return _designs_answer(lag, costs, t.bench.base(t.read))
+
+
+def _designs_answer(lag: pa.Table, costs: pa.Table, base: Result) -> Result:
     """What a history would cost in each design of share state, by group."""
-    ends = beside(keys(costs, SHARE_PARTITION), evidence.lag, SHARE_PARTITION).column("end_offset")
+    ends = beside(keys(costs, SHARE_PARTITION), lag, SHARE_PARTITION).column("end_offset")
     behind = pc.subtract(ends, costs.column("scanned_from"))
     is_there = pc.greater(costs.column("user_topic_records"), 0)
     scanned = pc.if_else(is_there, pc.max_element_wise(behind, 0, skip_nulls=False), 0)

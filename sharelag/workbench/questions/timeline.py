@@ -5,112 +5,125 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag import schemas
 from sharelag.durations import duration
-from sharelag.replay.moment import parse_time
+from sharelag.engine import ORDER, OVER, Each, Reading, Rows, named
+from sharelag.errors import InputError
+from sharelag.inputs.offsets import of_topics
+from sharelag.metrics.columns import numbers
+from sharelag.metrics.events import add_leaders, events_arrow, member_events
+from sharelag.metrics.imbalance import trend as imbalance_trend
+from sharelag.metrics.lag import timeline_arrow
+from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import keys
 from sharelag.tables import gaps, views
+from sharelag.tables.arrow import as_table, keys
 from sharelag.tables.words import counted
-from sharelag.workbench import charts, investigate
-from sharelag.workbench.engine import Answer
+from sharelag.workbench.ask import question
 from sharelag.workbench.one_group import only
-from sharelag.workbench.opened import Opened
-from sharelag.workbench.result import Result, drawing
+from sharelag.workbench.questions.history import begin_of
+from sharelag.workbench.result import Result, chart
 from sharelag.workbench.spans import span
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sharelag.engine.spark.reading import SparkReading
+    from sharelag.workbench.opened import Opened, Tables
+
+#: More moments than a person looks at, and a few requests to the cluster each.
+MOST_MOMENTS = 2_000
+#: Moments of a timeline where nobody says a step.
+STEPS = 60
+#: The lag of groups at moments.
+TRENDS = pa.schema([schemas.TIMELINE.field(name) for name in ("group_id", "as_of", "lag")])
+#: Rows of a timeline that are held in one process.
+_MOST_ROWS = 5_000_000
+
 
 #: Rows of a timeline that are brought into this process; its DataFrame has all.
 MOST_TIMELINE_ROWS = 200_000
 
 
-class WithTimeline(Opened):
-    """Questions about lag over time."""
-
-    def timeline(
-        self,
-        group: str | None = None,
-        every: str | float | timedelta | None = None,
-        since: str | datetime | None = None,
-    ) -> Result:
-        """The lag of every share partition at regular moments.
-
-        Parameters
-        ----------
-        group : str, optional
-        every : timedelta, str or float, optional
-            ``"5min"``, or seconds; else a sixtieth of the span that rates are of, or of that since
-            ``since``, whichever is longer.
-        since : str or datetime, optional
-            The first moment; else as far back as `over`, and without ``every`` as rates look.
-        """
-        evidence = self.evidence(group)
-        begin = parse_time(since) if isinstance(since, str) else since
-        step = span(every) if every is not None else self._step()
-        over = self.over if begin is None else None
-        if every is None and begin is None:
-            over = investigate.STEPS * step  # other groups' records may begin long before
-        elif every is None and begin is not None:
-            step = max(step, (evidence.as_of - begin) / investigate.STEPS)
-        moments = investigate.regular_moments(self.reading, step, begin, over)
-        # What is few is worked out once for all groups; of more each group has its own share
-        # partitions.
-        mine = None if self._are_few(moments) else group
-        answer = self._ask(
-            ("timeline", step, begin, mine),
-            lambda: investigate.timeline_of(self.reading, moments, step, mine, MOST_TIMELINE_ROWS),
-        )
-        frame = self._frame(
-            lambda read: investigate.timeline_frame(read, moments, step, group), answer.left_out
-        )
-        return _timeline_answer(
-            answer, step, group, replace(self._base(), as_of=evidence.as_of, frame=frame)
-        )
-
-    def trends(self) -> pa.Table:
-        """The lag of each group at the moments of `timeline`, as ``group_id as_of lag``.
-
-        Null where the lag of one of its share partitions is not known; no row where it had none.
-        """
-        step = self._step()
-        over = investigate.STEPS * step
-        moments = investigate.regular_moments(self.reading, step, None, over)
-        if self._are_few(moments):
-            return investigate.lag_sums(self.timeline().table)
-        return self._ask(
-            ("trends", step), lambda: investigate.trends_of(self.reading, moments, step)
-        )
-
-    def _are_few(self, moments: Sequence[datetime]) -> bool:
-        rows: int = len(moments) * self.evidence().lag.num_rows
-        return rows <= MOST_TIMELINE_ROWS
-
-    def events(self, group: str | None = None, since: str | datetime | None = None) -> Result:
-        """What happened to share partitions: resets, new leaders, archived records, members.
-
-        Parameters
-        ----------
-        group : str, optional
-        since : str or datetime, optional
-            A time; else as far back as `over`.
-        """
-        evidence = self.evidence(group)
-        begin = parse_time(since) if isinstance(since, str) else since
-        answer = self._ask(
-            ("events", begin),
-            lambda: investigate.events_of(self.reading, begin, self._step(), self.over),
-        )
-        base = replace(self._base(), as_of=evidence.as_of)
-        return _events_answer(answer, self._step(), group, base)
+@question("history", "windows", "lag")
+def timeline(
+    t: Tables,
+    group: str | None = None,
+    every: str | float | timedelta | None = None,
+    since: str | datetime | None = None,
+    whole: bool = False,
+) -> Result:
+    """The lag of every share partition at regular moments."""
+    bench, begin = t.bench, begin_of(since, t.read.now)
+    step = span(every) if every is not None else default_step(bench)
+    over = bench.over if begin is None and not whole else None
+    if every is None and begin is None:
+        over = STEPS * step  # other groups' records may begin long before
+    elif every is None and begin is not None:
+        step = max(step, (t.read.now - begin) / STEPS)
+    moments = regular_moments(t.read, step, begin, over)
+    # What is few is worked out once for all groups; of more each group has its own share
+    # partitions.
+    mine = None if _are_few(bench, moments) else group
+    rows = bench.keep(
+        ("timeline", step, begin, over, mine),
+        lambda: timeline_of(t.read, moments, step, mine, MOST_TIMELINE_ROWS),
+    )
+    frame = bench.frame_of(lambda read: timeline_frame(read, moments, step, group), rows.left_out)
+    return _timeline_answer(rows, step, group, replace(bench.base(t.read), frame=frame))
 
 
-def _timeline_answer(answer: Answer, every: timedelta, group: str | None, base: Result) -> Result:
+def trends(bench: Opened) -> pa.Table:
+    """The lag of each group at the moments of `timeline`, as ``group_id as_of lag``.
+
+    Null where the lag of one of its share partitions is not known; no row where it had none.
+    """
+    step = default_step(bench)
+    moments = regular_moments(bench.reading, step, None, STEPS * step)
+    if _are_few(bench, moments):
+        return lag_sums(bench.ask("timeline").table)
+    return bench.keep(("trends", step), lambda: trends_of(bench.reading, moments, step))
+
+
+@question("history", "evidence")
+def events(
+    t: Tables,
+    group: str | None = None,
+    since: str | datetime | None = None,
+    every: timedelta | None = None,
+) -> Result:
+    """What happened to share partitions: resets, new leaders, archived records, members."""
+    bench = t.bench
+    begin, step = begin_of(since, t.read.now), default_step(bench)
+    found = bench.keep(
+        ("events", begin, every),
+        lambda: events_of(t.read, begin, every or step, bench.over),
+    )
+    return _events_answer(found, every or step, group, bench.base(t.read))
+
+
+def default_step(bench: Opened) -> timedelta:
+    """The step of a timeline where nobody says one."""
+    return step_of(bench.reading.table("progress"), bench.over)
+
+
+def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
+    rows: int = len(moments) * bench.reading.table("lag").num_rows
+    return rows <= MOST_TIMELINE_ROWS
+
+
+def _timeline_answer(rows: Rows, every: timedelta, group: str | None, base: Result) -> Result:
     """The lag at regular moments."""
-    table = only(answer.table, group)
+    table = only(rows.table, group)
     notes = []
-    if answer.left_out:
+    if rows.left_out:
         count = len(pc.unique(keys(table, SHARE_PARTITION)))
         most = counted(count, "share partition")
         notes.append(f"the {most} with the most lag; to_spark() has all")
@@ -123,21 +136,20 @@ def _timeline_answer(answer: Answer, every: timedelta, group: str | None, base: 
         as_of=pc.max(table.column("as_of")).as_py(),
         order="as_of",
         charts={
-            "lag": drawing(charts.lag_over_time_figure, charts.lag_over_time_records, table),
-            "rates": drawing(charts.rates_over_time_figure, charts.rates_over_time_records, table),
+            "lag": chart("lag_over_time", table),
+            "rates": chart("rates_over_time", table),
         },
-        unknown=gaps.of_ends(table) + gaps.of_rejected(answer.rejected, answer.generation),
-        engine=answer.engine,
+        unknown=gaps.of_ends(table) + base.unknown,
     )
 
 
-def _events_answer(answer: Answer, every: timedelta, group: str | None, base: Result) -> Result:
+def _events_answer(found: pa.Table, every: timedelta, group: str | None, base: Result) -> Result:
     """What happened to share partitions and groups."""
     step = duration(every / timedelta(milliseconds=1))
     return replace(
         base,
         title="What happened",
-        table=only(answer.table, group),
+        table=only(found, group),
         columns=views.EVENTS.columns,
         order="happened_at",
         notes=(*base.notes, f"events of one kind within {step} are one row"),
@@ -146,7 +158,180 @@ def _events_answer(answer: Answer, every: timedelta, group: str | None, base: Re
                 "when members that are gone by now joined, and those that left so long ago that "
                 "Kafka has dropped the record of it"
             ),
-            *gaps.of_rejected(answer.rejected, answer.generation),
+            *base.unknown,
         ),
-        engine=answer.engine,
     )
+
+
+# ---- behind them -------------------------------------------------------------------------------
+
+
+def regular_moments(
+    begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
+) -> list[datetime]:
+    """The moments of a timeline, ascending, the last of them that of the reading.
+
+    Raises
+    ------
+    InputError
+        When there would be more than `MOST_MOMENTS`.
+    """
+    first = since or begun.counted.first
+    requested = (
+        None if begun.as_of is not None else pc.max(begun.table("offsets").column("as_of")).as_py()
+    )
+    last = requested or begun.end
+    first = max(first, last - over) if first and over else first
+    if first is None or first > last:
+        return []
+    if (last - first) / every > MOST_MOMENTS:
+        raise InputError(
+            f"every {every} since {first} is more than {MOST_MOMENTS} moments: choose a longer step"
+        )
+    return [last - n * every for n in range(int((last - first) / every) + 1)][::-1]
+
+
+def timeline_of(
+    begun: Reading,
+    moments: Sequence[datetime],
+    every: timedelta,
+    group: str | None = None,
+    most: int | None = None,
+) -> Rows:
+    """The lag of the chosen share partitions at moments that are ``every`` apart, as `TIMELINE`.
+
+    Of more rows than ``most`` those of the share partitions with the most lag now; without
+    ``most``, more rows than one process should hold are an error.
+    """
+    if not moments:
+        return Rows(schemas.TIMELINE.empty_table(), 0)
+    lag = begun.table("lag")
+    keys = only(lag, group)
+    rows = len(moments) * keys.num_rows
+    if most is None and rows > _MOST_ROWS:
+        raise InputError(
+            f"{rows:,} rows are too many to look at: choose a longer step, or fewer groups"
+        )
+    kept = keys.num_rows if most is None else min(keys.num_rows, max(most // len(moments), 1))
+    if kept < keys.num_rows:
+        keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
+    each, now = _lags(begun, keys, moments, every), begun.table("offsets")
+    table = begun.over_history(
+        each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys
+    )
+    table = named(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
+    table = begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
+    return Rows(table, table.num_rows + rows - kept * len(moments))
+
+
+def trends_of(begun: Reading, moments: Sequence[datetime], every: timedelta) -> pa.Table:
+    """The lag of each group at moments, as `TRENDS`: summed where the history is replayed."""
+    lag = begun.table("lag")
+    each = _lags(begun, lag, moments, every)
+
+    def sums(history: pa.RecordBatch) -> pa.Table:
+        return lag_sums(as_table(each(history)))
+
+    return lag_sums(begun.over_history(sums, TRENDS, lag if begun.choice.topics else None))
+
+
+def lag_sums(timeline: pa.Table) -> pa.Table:
+    """The lag of each group at each moment, as `TRENDS`; null where a part of it is not known."""
+    grouped = timeline.group_by(["group_id", "as_of"]).aggregate(
+        [("lag", "sum", pc.ScalarAggregateOptions(skip_nulls=False))]
+    )
+    return grouped.rename_columns(TRENDS.names).cast(TRENDS)
+
+
+def step_of(progress: pa.Table, over: timedelta) -> timedelta:
+    """The step of a timeline where nobody says one: a sixtieth of the span that rates are of."""
+    # One step for all groups: the answer of one is then a part of what is kept.
+    seen = pc.max(progress.column("observed_ms")).as_py() or over / timedelta(milliseconds=1)
+    return timedelta(milliseconds=max(seen / STEPS, 1))
+
+
+def events_of(
+    begun: Reading,
+    since: datetime | None = None,
+    every: timedelta | None = None,
+    over: timedelta = OVER,
+) -> pa.Table:
+    """What happened to the chosen share partitions and groups, as `EVENTS`.
+
+    Parameters
+    ----------
+    begun : Reading
+    since : datetime, optional
+        Else as far back as ``over``.
+    every : timedelta, optional
+        Events of one kind within such a step are one row; else `step_of`.
+    over : timedelta
+    """
+    evidence = begun.evidence
+    since = since or evidence.as_of - over
+    every = every or step_of(evidence.progress, over)
+    each = partial(events_arrow, since=since, every=every)
+    found = begun.over_history(each, schemas.EVENTS).drop_columns("topic")
+    of_groups = member_events(begun.table("members"), begun.table("groups"), since)
+    names = begun.table("lag").select(["topic_id", "topic"])
+    table = named(found, names).select(schemas.EVENTS.names)
+    table = add_leaders(table, evidence.brokers)
+    table = begun.choice.of(pa.concat_tables([table, of_groups]))
+    order = ("happened_at", "group_id", "topic", "partition", "event", "member_id")
+    return table.sort_by([(name, "ascending") for name in order])
+
+
+def timeline_frame(
+    begun: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
+) -> DataFrame:
+    """The whole timeline of a reading on Spark as a DataFrame."""
+    keys = only(begun.table("lag"), group)
+    return begun.timeline_frame(_lags(begun, keys, moments, every), group)
+
+
+def _lags(begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta) -> Each:
+    """Make what works out the lags of share partitions at some moments from their history."""
+    ids = sorted(pc.unique(keys.column("topic_id")).to_pylist())
+    # The ends of the last moment are those that were read just now.
+    past = begun.source.past_offsets(ids, moments[:-1])
+    ends = pa.concat_tables([past, of_topics(begun.table("offsets"), ids)])
+    return partial(timeline_arrow, past_offsets=ends, moments=known_moments(ends, moments, every))
+
+
+def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
+    """The lag of every share partition at moments with known end offsets, as `TIMELINE`."""
+    each = partial(timeline_arrow, past_offsets=ends, moments=list(moments))
+    return begun.over_history(each, schemas.TIMELINE)
+
+
+def trend_of(
+    begun: Reading, every: timedelta, by: str | None = None, over: timedelta | None = None
+) -> pa.Table:
+    """How unevenly lag was spread over partitions and topics over time, as `IMBALANCE`."""
+    table = timeline_of(begun, regular_moments(begun, every, over=over), every).table
+    moments = pc.unique(table.column("as_of")).to_pylist()
+    lags = {
+        at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
+        for at in moments
+    }
+    return pa.Table.from_batches([imbalance_trend(lags, by=by)])
+
+
+def known_moments(
+    past_offsets: pa.Table, moments: Sequence[datetime], within: timedelta | None = None
+) -> list[datetime]:
+    """The moments; for an input that noted the ends at others, the last of those before each.
+
+    Ascending, each once. With ``within``, what was noted longer ago than that is not taken.
+    """
+    times, is_noted = numbers(past_offsets, "as_of")
+    noted = np.unique(times[is_noted])
+    requested = np.array([milliseconds(at) for at in moments], np.int64)
+    place = np.searchsorted(noted, requested, side="right") - 1
+    chosen = requested
+    if len(noted):
+        near = place >= 0
+        if within is not None:
+            near &= requested - noted[place] < within / timedelta(milliseconds=1)
+        chosen = np.where(near, noted[place], requested)
+    return pa.array(np.unique(chosen)).view(schemas.TIMESTAMP).to_pylist()  # type: ignore[no-any-return]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.engine import ORDER, named
 from sharelag.errors import InputError, unknown_topic
-from sharelag.metrics.holders import with_holders
-from sharelag.reading import ORDER, named
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
-from sharelag.workbench import charts
-from sharelag.workbench.one_group import delivery_limit
-from sharelag.workbench.opened import Opened
-from sharelag.workbench.result import Result
+from sharelag.workbench.ask import question
+from sharelag.workbench.one_group import delivery_limit, only
+from sharelag.workbench.result import Result, chart
+
+if TYPE_CHECKING:
+    from sharelag.workbench.opened import Tables
 
 #: Moments of windows, when nobody says how many.
 MOST_MOMENTS = 240
@@ -23,67 +27,47 @@ MOST_MOMENTS = 240
 MOST_WINDOWS = 100_000
 
 
-class WithWindows(Opened):
-    """Questions about windows."""
-
-    def windows(self, group: str | None = None) -> Result:
-        """What the coordinator holds of every share partition."""
-        evidence = self.evidence(group)
-        table = self.choice.of(named(evidence.windows, evidence.lag))
-        if len(evidence.holders):
-            table = with_holders(table, evidence.holders)
-        limit = None if group is None else delivery_limit(evidence, group)
-        return _windows_answer(table.sort_by(ORDER), self._base(), limit)
-
-    def moments(self, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
-        """The windows of a group after each of its records, for going back in time.
-
-        Parameters
-        ----------
-        group : str
-        topic : str, optional
-            Only this one.
-        most : int
-            Moments; of more, as many that are evenly apart. Fewer where that were more than
-            `MOST_WINDOWS` windows.
-
-        Raises
-        ------
-        InputError
-            The group or the topic is not known, or ``most`` is not a number above 0.
-        """
-        evidence = self.evidence(group)
-        lag = evidence.lag
-        if topic is not None:
-            topics = lag.column("topic").to_pylist()
-            if topic not in topics:
-                raise InputError(unknown_topic(topic, topics, group))
-            lag = lag.filter(pc.equal(lag.column("topic"), topic))
-        if not isinstance(most, int) or most < 1:
-            raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
-        most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
-        table = self._ask(
-            ("moments", group, topic, most), lambda: self.reading.windows_at(lag, most)
-        )
-        limit = delivery_limit(evidence, group)
-        return _windows_answer(named(table, lag), self._base(), limit)
-
-    def windows_at(self, keys: pa.Table, moments: list[int]) -> pa.Table:
-        """The windows of some share partitions at given moments; see `Reading.windows_at`."""
-        question = ("windows at", tuple(map(tuple, keys.to_pydict().values())), tuple(moments))
-        return self._ask(question, lambda: self.reading.windows_at(keys, moments))
+@question("windows", "offsets", "lag", stands_alone=True)
+def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
+    """What the coordinator holds of every share partition."""
+    lag = only(t.read.table("lag"), group)
+    table = t.bench.choice.of(named(only(t.read.table("windows"), group), lag)).sort_by(ORDER)
+    base, told = t.bench.base(t.read), t.bench.held_beside(t.read, lag, table, held)
+    base = replace(
+        base,
+        notes=(*base.notes, *told.notes),
+        unknown=(*told.lacks, *base.unknown),
+        lacks=(*base.lacks, *told.lacks),
+    )
+    return _windows_answer(told.table, base, partial(_limit, t, group))
 
 
-def _windows_answer(table: pa.Table, base: Result, limit: int | None = None) -> Result:
+@question("windows", "offsets", "lag", "records")
+def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
+    """The windows of a group after each of its records, for going back in time."""
+    lag = only(t.read.table("lag"), group)
+    if topic is not None:
+        topics = lag.column("topic").to_pylist()
+        if topic not in topics:
+            raise InputError(unknown_topic(topic, topics, group))
+        lag = lag.filter(pc.equal(lag.column("topic"), topic))
+    if not isinstance(most, int) or most < 1:
+        raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
+    most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
+    table = named(t.read.windows_at(lag, most), lag)
+    return _windows_answer(table, t.bench.base(t.read), partial(_limit, t, group))
+
+
+def _limit(t: Tables, group: str | None) -> int | None:
+    return None if group is None else delivery_limit(t.read.table("settings"), group)
+
+
+def _windows_answer(table: pa.Table, base: Result, limit: Callable[[], int | None]) -> Result:
     """What the coordinator holds of each share partition."""
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
-        "deliveries": lambda theme: charts.delivery_count_figure(
-            charts.delivery_count_records(table), theme, limit
-        ),
-        "states": lambda theme: charts.window_state_figure(
-            charts.window_state_records(table), theme, limit
-        ),
+        "deliveries": chart("delivery_count", table, limit=limit),
+        "states": chart("window_state", table, limit=limit),
     }
     if len(table) != 1:
         drawn.pop("states")  # a chart of one share partition

@@ -46,20 +46,30 @@ def set_rules(broker: KafkaBroker, rules: list[AclBinding]) -> None:
 
     for deleted in admin.delete_acls([everything]).values():
         deleted.result(timeout=30)
-    if rules:
-        for created in admin.create_acls(rules).values():
-            created.result(timeout=30)
+    add_rules(broker, rules)
     wait_until(lambda: in_force() == set(rules), "the rules are in force")
 
 
-def java_settings(broker: KafkaBroker, user: str) -> dict[str, str]:
-    """Return the properties of a user, as for Kafka's own clients."""
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+def add_rules(broker: KafkaBroker, rules: list[AclBinding]) -> None:
+    """Add rules to those that there are."""
+    if rules:
+        admin = AdminClient(broker.client_config())
+        for created in admin.create_acls(rules).values():
+            created.result(timeout=30)
+
+
+def java_settings(
+    broker: KafkaBroker, user: str, password: str | None = None, mechanism: str = "PLAIN"
+) -> dict[str, str]:
+    """Return the properties of a user, as for Kafka's own clients; ``mechanism`` may be SCRAM's."""
+    said = (USERS[user] if password is None else password).replace("\\", "\\\\").replace('"', '\\"')
+    kind = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+    module = f"org.apache.kafka.common.security.{kind}LoginModule"
     return {
         "bootstrap.servers": broker.secure_bootstrap_servers,
         "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": f'{module} required username="{user}" password="{USERS[user]}";',
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="{user}" password="{said}";',
     }
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sharelag.sources.kafka.config import client_config
-from sharelag.sources.spark import session
-from sharelag.sources.spark.follow import follow
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.spark import session
+from sharelag.inputs.spark.follow import follow
 
 
 def main(bootstrap: str, folder: str, limit: str, *topics: str) -> None:

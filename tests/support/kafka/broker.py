@@ -17,7 +17,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
@@ -31,9 +30,13 @@ from tests.support.kafka.broker_properties import SECURE, USERS, free_ports, ser
 from tests.support.kafka.describe import DescribedOffset, parse_describe
 from tests.support.kafka.jars import KAFKA_VERSION, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, RigError, java_command, run_java
-from tests.support.kafka.oracles import Oracle, share_groups
+from tests.support.kafka.oracles import ask_commands, run_command
 
-__all__ = ["USERS", "DescribedOffset", "KafkaBroker", "parse_describe"]
+__all__ = ["SHARE_GROUPS", "USERS", "DescribedOffset", "KafkaBroker", "parse_describe"]
+#: Kafka's class of ``kafka-share-groups.sh``.
+SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+#: Programs that run once in a process: what they have read they count in static fields.
+_ALONE = {"ConsoleConsumer", "ConsoleShareConsumer", "VerifiableShareConsumer"}
 
 
 class KafkaBroker:
@@ -91,10 +94,9 @@ class KafkaBroker:
         self._jmx_port = free_ports(1)[0] if jmx else None
         self._jvm_flags = (*jvm_flags, *_jmx_flags(self._jmx_port))
         self._class_data = archived.options() if class_data is None else class_data
+        self._keeps_commands = class_data is None
         self._secure = secure
         self._process: subprocess.Popen[bytes] | None = None
-        self._commands: Oracle | None = None
-        self._one_at_a_time = Lock()
         protocols = dict(extra_listeners or {})
         names = ["PLAINTEXT", "CONTROLLER", *([SECURE] if secure else []), *protocols]
         self._ports = dict(zip(names, free_ports(len(names)), strict=True))
@@ -147,13 +149,7 @@ class KafkaBroker:
         }
 
     def start(self) -> None:
-        """Start the broker and wait until it answers; the first time its storage is formatted.
-
-        Raises
-        ------
-        RigError
-            It ended, or does not answer in time; with the end of its log.
-        """
+        """Start the broker and wait until it answers; the first time its storage is formatted."""
         if self._process is not None:
             raise RigError("the broker runs already")
         if not self.log_dir.exists():
@@ -222,8 +218,6 @@ class KafkaBroker:
         """End the broker and remove its folder: there is nothing to keep in good order."""
         try:
             self.kill()
-            if self._commands is not None:
-                self._commands.close()
         finally:
             shutil.rmtree(self._folder)
 
@@ -260,12 +254,25 @@ class KafkaBroker:
         finally:
             alter(AlterConfigOpType.DELETE)
 
-    def run_tool(
-        self, main_class: str, *args: str, timeout: float = 120
-    ) -> subprocess.CompletedProcess[str]:
-        """Run one of Kafka's programs, in a separate JVM; the caller checks the exit code."""
+    def dump_log(self, topic: str) -> subprocess.CompletedProcess[str]:
+        """Run Kafka's DumpLogSegments on partition 0 of a topic.
+
+        It reads links to the files: the cleaner may take their names away meanwhile.
+        """
+        tool = "org.apache.kafka.tools.DumpLogSegments"
+        with tempfile.TemporaryDirectory(dir=self._folder) as links:
+            for file in (self.log_dir / f"{topic}-0").glob("*.log"):
+                os.link(file, Path(links, file.name))
+            files = ",".join(map(str, sorted(Path(links).iterdir())))
+            return self.run_tool(tool, "--deep-iteration", "--files", files)
+
+    def run_tool(self, main_class: str, *args: str) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's programs of this version; the caller checks the exit code."""
+        is_kept = self._keeps_commands and self.version == KAFKA_VERSION
+        if is_kept and main_class.rpartition(".")[2] not in _ALONE:
+            return run_command(main_class, *args)
         flags = (*FAST_JVM, *self._class_data)
-        return run_java([self._libs / "*"], main_class, *args, timeout=timeout, flags=flags)
+        return run_java([self._libs / "*"], main_class, *args, flags=flags)
 
     def run_configs(self, *args: str) -> subprocess.CompletedProcess[str]:
         """Run ``kafka-configs.sh``, whose class has moved."""
@@ -273,13 +280,7 @@ class KafkaBroker:
         return self.run_tool(f"{package}.ConfigCommand", *args)
 
     def jmx(self, *args: str) -> str:
-        """Return what Kafka's JmxTool printed of ``KafkaBroker(jmx=True)``.
-
-        Raises
-        ------
-        RigError
-            It failed; with its words.
-        """
+        """Return what Kafka's JmxTool printed of ``KafkaBroker(jmx=True)``."""
         at = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{self._jmx_port}/jmxrmi"
         done = self.run_tool("org.apache.kafka.tools.JmxTool", "--jmx-url", at, *args)
         if done.returncode:
@@ -287,41 +288,19 @@ class KafkaBroker:
         return done.stdout
 
     def share_groups(self, *args: str) -> str:
-        """Run ``kafka-share-groups.sh`` with the given arguments and return what it printed.
-
-        Raises
-        ------
-        RigError
-            It failed; with its words.
-        """
-        with self._one_at_a_time:
-            if self._commands is None:
-                self._commands = share_groups()
-            done = self._commands.ask(
-                {"args": ["--bootstrap-server", self.bootstrap_servers, *args]}
-            )
-        said = str(done.get("out", ""))
-        if done.get("code") != 0 or said.lstrip().startswith("Error"):
+        """Run ``kafka-share-groups.sh`` with the given arguments and return what it printed."""
+        done = run_command(SHARE_GROUPS, "--bootstrap-server", self.bootstrap_servers, *args)
+        if done.returncode or done.stdout.lstrip().startswith("Error"):
             raise RigError(
-                f"kafka-share-groups.sh {' '.join(args)} failed:\n"
-                f"{said}{done.get('err', '')}{done.get('error', '')}"
+                f"kafka-share-groups.sh {' '.join(args)} failed:\n{done.stdout}{done.stderr}"
             )
-        return said
+        return done.stdout
 
     def alter_share_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Set start offsets as ``Admin.alterShareGroupOffsets`` does, wherever the log ends.
-
-        Raises
-        ------
-        RigError
-            Kafka refused it; with its words.
-        """
+        """Set start offsets as ``Admin.alterShareGroupOffsets`` does, wherever the log ends."""
         asked = {"server": self.bootstrap_servers, "group": group, "topic": topic}
-        with self._one_at_a_time:
-            if self._commands is None:
-                self._commands = share_groups()
-            wanted = {str(partition): offset for partition, offset in offsets.items()}
-            done = self._commands.ask({**asked, "offsets": wanted})
+        wanted = {str(partition): offset for partition, offset in offsets.items()}
+        done = ask_commands({**asked, "offsets": wanted})
         if done.get("error"):
             raise RigError(f"alterShareGroupOffsets failed: {done['error']}")
 

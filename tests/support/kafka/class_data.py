@@ -10,7 +10,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from sharelag.sources.spark.class_data import java_build
+from sharelag.inputs.spark.java import java_build
 from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
 from tests.support.kafka.workload import read_in_part
 

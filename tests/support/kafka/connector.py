@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from sharelag.sources.spark import is_connect
-from sharelag.tables.reasons import KAFKA_SETTING
+from sharelag.inputs.spark import is_connect
+from sharelag.tables.gaps import KAFKA_SETTING
 from tests.support.kafka.jars import connector_jars
 
 

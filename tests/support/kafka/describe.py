@@ -1,32 +1,21 @@
-"""Parse offsets, members and groups printed by ``kafka-share-groups.sh --describe --verbose``."""
+"""Parse offsets, members and groups printed by ``kafka-share-groups.sh --describe --verbose``.
+
+Ids with blanks in them cannot be told apart in this output and are refused.
+"""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-_HEADER = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
-_MEMBERS_HEADER = [
-    "GROUP",
-    "CONSUMER-ID",
-    "HOST",
-    "CLIENT-ID",
-    "#PARTITIONS",
-    "MEMBER-EPOCH",
-    "ASSIGNMENT",
-]
-_STATE_HEADER = [
-    "GROUP",
-    "COORDINATOR",
-    "(ID)",
-    "STATE",
-    "GROUP-EPOCH",
-    "ASSIGNMENT-EPOCH",
-    "#MEMBERS",
-]
+_OFFSETS = "GROUP TOPIC PARTITION LEADER-EPOCH START-OFFSET LAG"
+_MEMBERS = "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS MEMBER-EPOCH ASSIGNMENT"
+_STATES = "GROUP COORDINATOR (ID) STATE GROUP-EPOCH ASSIGNMENT-EPOCH #MEMBERS"
+#: Of groups that have nothing to show.
+_NOTHING = ("has no offset information.", "has no active members")
 
 
 class DescribedOffset(TypedDict):
-    """One line of the command; ``None`` where it prints ``-``."""
+    """One line of ``--offsets --verbose``; ``None`` where it prints ``-``."""
 
     group: str
     topic: str
@@ -34,34 +23,6 @@ class DescribedOffset(TypedDict):
     leader_epoch: int | None
     start_offset: int | None
     lag: int | None
-
-
-def parse_describe(text: str) -> list[DescribedOffset]:
-    """Parse the command's output, of one group or of all.
-
-    Groups without offsets (``Share group 'g' has no offset information.``) give no rows. Group ids
-    with blanks in them cannot be told apart in this output and are refused.
-    """
-    rows: list[DescribedOffset] = []
-    for line in text.splitlines():
-        words = line.split()
-        if not words or words == _HEADER or line.endswith("has no offset information."):
-            continue
-        if len(words) != len(_HEADER):
-            raise ValueError(f"not a line of share group offsets: {line!r}")
-        group, topic, partition, *numbers = words
-        leader_epoch, start_offset, lag = (None if word == "-" else int(word) for word in numbers)
-        rows.append(
-            DescribedOffset(
-                group=group,
-                topic=topic,
-                partition=int(partition),
-                leader_epoch=leader_epoch,
-                start_offset=start_offset,
-                lag=lag,
-            )
-        )
-    return rows
 
 
 class DescribedMember(TypedDict):
@@ -86,49 +47,66 @@ class DescribedGroup(TypedDict):
     members: int
 
 
+def parse_describe(text: str) -> list[DescribedOffset]:
+    """Parse offsets of one group or of all; groups without any give no rows."""
+    return [
+        DescribedOffset(
+            group=group,
+            topic=topic,
+            partition=int(partition),
+            leader_epoch=_number(epoch),
+            start_offset=_number(start),
+            lag=_number(lag),
+        )
+        for group, topic, partition, epoch, start, lag in _lines(text, _OFFSETS)
+    ]
+
+
 def parse_members(text: str) -> list[DescribedMember]:
-    """Parse ``--describe --members --verbose``; no rows for groups without members, no blanks."""
+    """Parse members; an idle one has no assignment."""
     rows: list[DescribedMember] = []
-    for line in text.splitlines():
-        words = line.split()
-        if not words or words == _MEMBERS_HEADER or "has no active members" in line:
-            continue
-        if len(words) not in (len(_MEMBERS_HEADER) - 1, len(_MEMBERS_HEADER)):
-            raise ValueError(f"not a line of share group members: {line!r}")
-        topics = [part.rpartition(":") for part in words[6].split(";")] if len(words) == 7 else []
+    for group, member, host, client, count, epoch, *assigned in _lines(text, _MEMBERS, may_lack=1):
+        topics = [part.rpartition(":") for one in assigned for part in one.split(";")]
         rows.append(
             DescribedMember(
-                group=words[0],
-                member_id=words[1],
-                host=words[2],
-                client_id=words[3],
-                partitions=int(words[4]),
-                member_epoch=int(words[5]),
-                assignment={
-                    topic: [int(number) for number in numbers.split(",")]
-                    for topic, _, numbers in topics
-                },
+                group=group,
+                member_id=member,
+                host=host,
+                client_id=client,
+                partitions=int(count),
+                member_epoch=int(epoch),
+                assignment={name: [*map(int, numbers.split(","))] for name, _, numbers in topics},
             )
         )
     return rows
 
 
 def parse_states(text: str) -> list[DescribedGroup]:
-    """Parse ``--describe --state --verbose``."""
-    rows: list[DescribedGroup] = []
+    """Parse states of groups."""
+    return [
+        DescribedGroup(
+            group=group,
+            state=state,
+            group_epoch=int(epoch),
+            assignment_epoch=int(assigned),
+            members=int(members),
+        )
+        for group, _, _, state, epoch, assigned, members in _lines(text, _STATES)
+    ]
+
+
+def _lines(text: str, header: str, may_lack: int = 0) -> list[list[str]]:
+    """The words of each line but headers."""
+    found = []
     for line in text.splitlines():
         words = line.split()
-        if not words or words == _STATE_HEADER:
+        if not words or words == header.split() or any(one in line for one in _NOTHING):
             continue
-        if len(words) != len(_STATE_HEADER):
-            raise ValueError(f"not a line of share group states: {line!r}")
-        rows.append(
-            DescribedGroup(
-                group=words[0],
-                state=words[3],
-                group_epoch=int(words[4]),
-                assignment_epoch=int(words[5]),
-                members=int(words[6]),
-            )
-        )
-    return rows
+        if not 0 <= len(header.split()) - len(words) <= may_lack:
+            raise ValueError(f"not a line of {header}: {line!r}")
+        found.append(words)
+    return found
+
+
+def _number(word: str) -> int | None:
+    return None if word == "-" else int(word)

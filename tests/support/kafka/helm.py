@@ -57,13 +57,7 @@ class _Template(ctypes.Structure):
 
 
 def helm_library() -> Path:
-    """Find the library in the cache, or fetch it.
-
-    Raises
-    ------
-    RigError
-        Maven Central cannot be reached, or the machine is not Linux on x86-64.
-    """
+    """Find the library in the cache, or fetch it."""
     return build_once(cache_dir() / f"helm-java-{HELM_JAVA}", _fetch) / "helm-linux-amd64.so"
 
 

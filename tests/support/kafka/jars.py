@@ -88,26 +88,14 @@ def cache_dir() -> Path:
 
 
 def kafka_jars(version: str = KAFKA_VERSION) -> Path:
-    """Return the folder that holds the jars of a Kafka version, fetching them the first time.
-
-    Raises
-    ------
-    RigError
-        Java or Ivy is missing, or Maven Central cannot be reached.
-    """
+    """Return the folder that holds the jars of a Kafka version, fetching them the first time."""
     return build_once(
         cache_dir() / f"kafka-{version}", partial(_fetch, "kafka_2.13", _KAFKA, version)
     )
 
 
 def connector_jars() -> list[Path]:
-    """Return the jars of Spark's Kafka source for this pyspark, fetching them the first time.
-
-    Raises
-    ------
-    RigError
-        Java or Ivy is missing, or Maven Central cannot be reached.
-    """
+    """Return the jars of Spark's Kafka source for this pyspark, fetching them the first time."""
     version = connector_version()
     fetch = partial(_fetch, "spark-sql-kafka-0-10_2.13", _CONNECTOR, version)
     folder = build_once(cache_dir() / f"spark-kafka-{version}", fetch)

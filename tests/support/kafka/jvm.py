@@ -34,11 +34,6 @@ def find_java(tool: str = "java") -> Path:
     ----------
     tool
         ``java`` or ``javac``.
-
-    Raises
-    ------
-    RigError
-        Neither place has it.
     """
     home = os.environ.get("JAVA_HOME")
     candidates = [Path(home, "bin", tool)] if home else []

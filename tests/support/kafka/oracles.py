@@ -5,21 +5,25 @@ What to ask and what comes back is at the top of each program in ``java/``.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
+import os
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from tests.support.kafka import class_data
 from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, kafka_jars
-from tests.support.kafka.jvm import FAST_JVM, TIMED_JVM, RigError, find_java, java_command
+from tests.support.kafka.jvm import FAST_JVM, RigError, find_java, java_command
 
 _SOURCES = Path(__file__).with_name("java")
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class Oracle:
@@ -35,6 +39,8 @@ class Oracle:
         Of Kafka, whose classes are asked.
     heap, flags
         Of the JVM.
+    sources
+        The folder of the program; it may use those of ``java/``, too.
     """
 
     def __init__(
@@ -44,11 +50,12 @@ class Oracle:
         version: str = KAFKA_VERSION,
         heap: str = "256m",
         flags: Sequence[str] = FAST_JVM,
+        sources: Path = _SOURCES,
     ) -> None:
         self.program, self.version = program, version
         is_other = version != KAFKA_VERSION
         command = java_command(
-            [kafka_jars(version) / "*", oracle_classes(program, version)],
+            [kafka_jars(version) / "*", oracle_classes(program, version, sources)],
             program,
             *args,
             heap=heap,
@@ -71,23 +78,11 @@ class Oracle:
         return self._process.pid
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask one question. What Kafka refuses comes back as ``{"error": ...}``.
-
-        Raises
-        ------
-        RigError
-            The process is gone; with what it said last.
-        """
+        """Ask one question. What Kafka refuses comes back as ``{"error": ...}``."""
         return self.ask_many([question])[0]
 
     def ask_many(self, questions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Ask questions without waiting for each answer, and return the answers in order.
-
-        Raises
-        ------
-        RigError
-            The process is gone; with what it said last.
-        """
+        """Ask questions without waiting for each answer, and return the answers in order."""
         lines = [json.dumps(question) + "\n" for question in questions]
         # Both pipes are small: were all questions written before the first answer is read, both
         # sides would block.
@@ -140,6 +135,16 @@ class Oracle:
         return answer
 
 
+def hexed(records: Iterable[tuple[bytes, bytes | None]], begin: int = 0) -> dict[str, Any]:
+    """Return keys and values of a state partition, from an offset on, as a question to `replayer`."""
+    return {
+        "records": [
+            {"o": offset, "k": key.hex(), "v": None if value is None else value.hex()}
+            for offset, (key, value) in enumerate(records, begin)
+        ]
+    }
+
+
 def combiner(version: str = KAFKA_VERSION) -> Oracle:
     """How Kafka merges state batches."""
     return Oracle("CombinerOracle", version=version)
@@ -160,11 +165,6 @@ def coordinator(version: str = KAFKA_VERSION) -> Oracle:
     return Oracle("CoordinatorOracle", version=version)
 
 
-def timed_replay() -> Oracle:
-    """How long Kafka takes to deserialise and to replay the records of a folder; see its program."""
-    return Oracle("TimedReplay", heap="6g", flags=TIMED_JVM)
-
-
 def settings(version: str = KAFKA_VERSION) -> Oracle:
     """Which settings share groups have, which values they may have, and which are in force."""
     return Oracle("SettingsOracle", version=version)
@@ -175,9 +175,25 @@ def share_partition() -> Oracle:
     return Oracle("SharePartitionOracle")
 
 
-def share_groups() -> Oracle:
-    """``kafka-share-groups.sh``, as often as asked: its process takes longer to start than to answer."""
-    return Oracle("ShareGroups")
+@cache
+def _commands() -> Oracle:
+    oracle = Oracle("Commands")
+    atexit.register(oracle.close)
+    return oracle
+
+
+def ask_commands(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask the process of Kafka's own commands, one for all brokers: it takes longer to start."""
+    with _ONE_AT_A_TIME:
+        return _commands().ask(question)
+
+
+def run_command(main_class: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's commands there; the caller checks the exit code."""
+    told = ask_commands({"command": main_class, "args": args})
+    if "error" in told:
+        raise RigError(f"{main_class} {' '.join(args)} failed: {told['error']}")
+    return subprocess.CompletedProcess([main_class, *args], told["code"], told["out"], told["err"])
 
 
 def share_holders() -> Oracle:
@@ -210,37 +226,28 @@ def share_values(version: str) -> Oracle:
     return Oracle("ShareValueOracle", version=version)
 
 
-def oracle_classes(program: str, version: str = KAFKA_VERSION) -> Path:
+def oracle_classes(program: str, version: str = KAFKA_VERSION, sources: Path = _SOURCES) -> Path:
     """Return the folder of a compiled program, compiling it, and what it uses, if they have changed.
 
     Each is compiled alone, since no version of Kafka has all classes that all programs name.
     """
     stamp = hashlib.sha256(repr([version, program]).encode())
-    for source in sorted(_SOURCES.rglob("*.java")):
+    for source in sorted({*_SOURCES.rglob("*.java"), *sources.rglob("*.java")}):
         stamp.update(source.name.encode() + source.read_bytes())
     return build_once(
         cache_dir() / f"oracles-{stamp.hexdigest()[:16]}",
-        lambda folder: _compile(program, version, folder),
+        lambda folder: _compile(program, version, sources, folder),
     )
 
 
-def _compile(program: str, version: str, folder: Path) -> None:
-    command = [
-        str(find_java("javac")),
-        "-nowarn",
-        "-proc:none",
-        "-cp",
-        str(kafka_jars(version) / "*"),
-        "-sourcepath",
-        str(_SOURCES),
-        "-d",
-        str(folder),
-        str(_SOURCES / f"{program}.java"),
-    ]
+def _compile(program: str, version: str, sources: Path, folder: Path) -> None:
+    path = os.pathsep.join(map(str, dict.fromkeys([sources, _SOURCES])))
+    command = [str(find_java("javac")), "-nowarn", "-proc:none", "-cp", f"{kafka_jars(version)}/*"]
+    command += ["-sourcepath", path, "-d", str(folder), str(sources / f"{program}.java")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RigError(
-            f"{program} in {_SOURCES} does not compile with Kafka {version}:\n"
+            f"{program} in {sources} does not compile with Kafka {version}:\n"
             f"{done.stdout}{done.stderr}"
         )
 

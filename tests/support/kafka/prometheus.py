@@ -30,13 +30,7 @@ scrape_configs:
 
 
 def prometheus_bin() -> Path:
-    """Find ``prometheus`` and ``promtool``: in ``$PROMETHEUS_BIN``, the PATH or the cache.
-
-    Raises
-    ------
-    RigError
-        It is not there and cannot be fetched.
-    """
+    """Find ``prometheus`` and ``promtool``: in ``$PROMETHEUS_BIN``, the PATH or the cache."""
     if given := os.environ.get("PROMETHEUS_BIN"):
         return Path(given)
     if installed := shutil.which("prometheus"):

@@ -118,7 +118,7 @@ def troubled(folder: Path, version: str = KAFKA_VERSION) -> Iterator[KafkaCluste
         servers = cluster.bootstrap_servers
         create_topics(servers, {"still": PARTITIONS, "busy": PARTITIONS}, copies=3)
         for group in ("still", "busy"):
-            set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+            set_group_config(servers, group, share_auto_offset_reset="earliest")
         produce(servers, "still", numbered(10 * PARTITIONS, PARTITIONS))
         share_consume(servers, "still", ["still"], accept, until=10 * PARTITIONS)
         left = [(p, b"left", b"%d" % n) for p, count in KNOWN.items() for n in range(count)]

@@ -66,6 +66,27 @@ def create_topics(
     )
 
 
+def create_placed(
+    bootstrap: str,
+    topic: str,
+    replicas: Sequence[list[int]],
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic whose partitions have these replicas, and wait until the first of each leads."""
+    admin = _admin(bootstrap)
+    placed = NewTopic(
+        topic, len(replicas), replica_assignment=list(replicas), config=dict(config or {})
+    )
+    admin.create_topics([placed])[topic].result(timeout=30)
+    leaders = [brokers[0] for brokers in replicas]
+
+    def led() -> bool:
+        found = admin.list_topics(topic, timeout=30).topics[topic].partitions
+        return [found[number].leader for number in sorted(found)] == leaders
+
+    wait_until(led, f"brokers {leaders} lead the partitions of {topic}")
+
+
 def produce(
     bootstrap: str,
     topic: str,
@@ -227,11 +248,6 @@ def share_consume(
     wait_for_locks
         Returns when the locks of the given deliveries have ended; needed when ``decide`` may return
         ``None``.
-
-    Raises
-    ------
-    RigError
-        The end was not reached in time.
     """
     deliveries: list[Delivery] = []
 
@@ -281,13 +297,7 @@ def some_of_each(count: int, partitions: int) -> Callable[[list[Delivery]], bool
 def wait_until(
     condition: Callable[[], bool], what: str, timeout: float = 200, every: float = 0.1
 ) -> None:
-    """Ask until the condition holds.
-
-    Raises
-    ------
-    RigError
-        It did not hold in time.
-    """
+    """Ask until the condition holds."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -350,11 +360,28 @@ def _offsets(bootstrap: str, topics: Sequence[str], spec: OffsetSpec) -> dict[tu
 
 
 def read_in_part(
-    servers: str, group: str, topic: str, *, partitions: int, read: int, left: int
+    servers: str,
+    group: str,
+    topic: str,
+    *,
+    partitions: int = 1,
+    read: int,
+    left: int = 0,
+    copies: int = 1,
+    batch: int = 10_000,
+    **settings: str,
 ) -> None:
     """Make a topic that a share group has read but for the last records of partition 0."""
-    create_topics(servers, {topic: partitions})
-    produce(servers, topic, numbered(read, partitions))
-    set_group_config(servers, group, **{"share.auto.offset.reset": "earliest"})
+    create_topics(servers, {topic: partitions}, copies=copies)
+    produce(servers, topic, numbered(read, partitions), batch=batch)
+    set_group_config(servers, group, share_auto_offset_reset="earliest", **settings)
     share_consume(servers, group, [topic], accept, until=read)
     produce(servers, topic, numbered(left, 1))
+
+
+def delete_below(servers: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Delete the records below an offset of each partition."""
+    admin = _admin(servers)
+    below = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    for done in admin.delete_records(below).values():
+        done.result(timeout=30)

@@ -16,8 +16,8 @@ import nbformat
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page
 
+from sharelag.inputs.recorded import folder_of
 from sharelag.reports import report
-from sharelag.sources.recorded import folder_of
 from tests.support.browser.chromium import running_browser
 from tests.support.browser.jupyter import IDLE, Lab, change_theme, jupyter_lab
 from tests.support.connect import QUICK, connect_server

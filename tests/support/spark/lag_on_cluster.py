@@ -10,10 +10,10 @@ import os
 import sys
 from pathlib import Path
 
-from sharelag.sources.inputs import CaptureInput
-from sharelag.sources.spark import session
+from sharelag.inputs import CaptureInput
+from sharelag.inputs.spark import session
 from sharelag.tables.lines import plain_rows
-from sharelag.workbench import engine
+from tests.support import readings
 
 
 def main(capture: str) -> None:
@@ -22,7 +22,7 @@ def main(capture: str) -> None:
     both["spark_scheduler_maxRegisteredResourcesWaitingTime"] = "120s"
     spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]", **both)
     try:
-        rows = plain_rows(engine.lag(CaptureInput(Path(capture)), "spark").table)
+        rows = plain_rows(readings.lag(CaptureInput(Path(capture)), "spark").table)
         result = (
             spark.sparkContext.parallelize(range(8), 8)
             .map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"])

@@ -16,7 +16,7 @@ NAMES = (
     WAIT,
 )
 SCRIPT = f"""
-from sharelag.sources.spark import is_connect, session
+from sharelag.inputs.spark import is_connect, session
 made = session("ours", spark_sql_shuffle_partitions="5")
 print("told:", is_connect(made), *(made.conf.get(name) for name in {NAMES}))
 assert session("another") is made

@@ -15,10 +15,10 @@ import pytest
 from sharelag import open as open_workbench
 from sharelag.cli import doctor
 from sharelag.errors import InputError
+from sharelag.inputs.kafka import topics
+from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.health import formats, gather, health_arrow
 from sharelag.reports.inputs import read
-from sharelag.sources.kafka import topics
-from sharelag.sources.kafka.config import client_config
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
 from tests.support import records
@@ -79,13 +79,8 @@ def test_commands_say_which_generation_they_see(tmp_path: Path, generation: int)
 
 def test_generations_are_told_with_the_partitions_that_have_them(tmp_path: Path) -> None:
     parts = [(0, TODAY), (1, TODAY), (2, 3), (3, 2), (4, 3)]
-    of_each = []
-    for partition, generation in parts:
-        one = raw_of(WALK.values(), generation)
-        at = one.schema.get_field_index("partition")
-        places = pa.repeat(pa.scalar(partition, pa.int32()), one.num_rows)
-        of_each.append(one.set_column(at, one.schema.field(at), places))
-    pq.write_table(pa.Table.from_batches(of_each), tmp_path / "raw.parquet")
+    of_each = pa.Table.from_batches([of_partition(*part) for part in parts])
+    pq.write_table(of_each, tmp_path / "raw.parquet")
     done = sharelag("health", "--raw", str(tmp_path / "raw.parquet"), "--engine", "local")
     assert "format of the records: G4, 2 partitions G3, 1 partition G2\n" in done.stderr
     health = open_workbench(tmp_path / "raw.parquet", engine="local").health().table

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import sharelag as package
-from sharelag.metrics.settings_in_force import lint_rows
-from sharelag.schemas.membership import MEMBER_ROWS
-from sharelag.sources.recorded import folder_of
+from sharelag.inputs.recorded import folder_of
+from sharelag.metrics.settings import lint_rows
+from sharelag.schemas import MEMBER_ROWS
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from sharelag.cli.simulate import simulate
 from sharelag.model import Window
-from sharelag.whatif.comparison.size import size
-from sharelag.whatif.named import named, names
+from sharelag.whatif.gallery import named, names
+from sharelag.whatif.horizon import size
 from sharelag.whatif.scenario import Burst, Member, PartitionStart, Producer, Scenario, Topic
 from tests.support.chapters import CAPTURE
 
@@ -408,21 +408,6 @@ def test_wrong_usage_is_said(given: tuple[str, ...], result: str) -> None:
 @pytest.mark.parametrize(
     ("given", "result"),
     [
-        (("--compare", "--baseline", "x"), "unknown variant 'x'"),
-        (("--compare", "--measure", "x"), "unknown measure 'x'"),
-        (("--fewest-members", "soon"), "invalid goal 'soon'"),
-        (("--setting", "share.lock=1"), "unknown setting 'share.lock'"),
-    ],
-)
-def test_what_is_not_there_is_said(given: tuple[str, ...], result: str) -> None:
-    answer = run("--scenario", "gaps", "--seeds", "2", *given)
-    assert answer.exit_code == 1
-    assert result in str(answer.exception)
-
-
-@pytest.mark.parametrize(
-    ("given", "result"),
-    [
         (("--assignor", "nothing"), "unknown assignor 'nothing'"),
         (("--setting", "share.lock=1"), "unknown setting 'share.lock'"),
         (
@@ -432,7 +417,7 @@ def test_what_is_not_there_is_said(given: tuple[str, ...], result: str) -> None:
         (("--autoscale", "keda:threshold=0"), "threshold is '0'"),
         (
             ("--compare", "--members", "2,4", "--baseline", "8 members"),
-            "choose one of 'as it is', '2 members', '4 members'",
+            "unknown variant '8 members' to compare to: choose one of 'as it is', '2 members', '4 members'",
         ),
         (("--compare", "--measure", "nothing"), "unknown measure 'nothing'"),
         (("--fewest-members", "soon"), "invalid goal 'soon'"),

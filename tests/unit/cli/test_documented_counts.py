@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag.tables.reasons import COUNT_DIFFERS
+from sharelag.tables.gaps import COUNT_DIFFERS
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support.command import sharelag

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag import open as open_workbench
-from sharelag.tables.columns import meaning_of
+from sharelag.tables.declared import meaning_of
 from sharelag.workbench import Workbench
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag

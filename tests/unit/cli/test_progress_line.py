@@ -11,7 +11,7 @@ import pytest
 
 from sharelag.cli import progress_bar
 from sharelag.cli.progress_bar import reading_bar
-from sharelag.sources.spark.notice import notice
+from sharelag.inputs.spark.notice import notice
 
 SOURCE = SimpleNamespace(size=lambda: 10)
 

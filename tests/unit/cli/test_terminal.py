@@ -15,8 +15,8 @@ import pytest
 
 import sharelag
 from sharelag.cli.telling import tell
-from sharelag.metrics.reset import kafkas_commands
-from sharelag.sources.recorded import folder_of
+from sharelag.inputs.recorded import folder_of
+from sharelag.metrics.reset import reset_commands
 from sharelag.tables.fitting import fitted, widest
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
@@ -201,7 +201,7 @@ def test_a_command_to_copy_stays_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A shell would run each line, and a name with spaces would become another name."""
-    (command, _) = kafkas_commands("a  b: c" + " d" * 50, ["orders"], "latest")
+    (command, _) = reset_commands("a  b: c" + " d" * 50, ["orders"], "latest")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     tell(f"Kafka's command: {command}")

@@ -15,16 +15,17 @@ import pytest
 
 import sharelag
 from sharelag import schemas
+from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.brokers import Lead, brokers, coordinators, leads
-from sharelag.metrics.diff import diff_arrow
 from sharelag.metrics.explain import explain
 from sharelag.metrics.imbalance import imbalance_arrow
+from sharelag.metrics.lag import diff_arrow
 from sharelag.replay import replay_arrow
-from sharelag.sources.recorded import folder_of
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC
 from sharelag.wire.placement import abs_hash
 from sharelag.workbench.explained import summarize_groups
+from tests.support.fields import assert_fields
 from tests.support.records import decode, row
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
@@ -35,15 +36,8 @@ RACKS = {1: "east", 2: "west", 3: "<b>\x1b[31m"}
 
 def leader_row(topic: str, topic_id: str, partition: int, leader: int | None) -> dict[str, Any]:
     replicas = [1, 2] if leader is None else [leader, 1 + leader % 3]
-    return {
-        "topic": topic,
-        "topic_id": topic_id,
-        "partition": partition,
-        "leader_id": leader,
-        "replicas": replicas,
-        "in_sync_replicas": replicas[:1],
-        "as_of": NOW,
-    }
+    place = {"topic": topic, "topic_id": topic_id, "partition": partition, "as_of": NOW}
+    return place | {"leader_id": leader, "replicas": replicas, "in_sync_replicas": replicas[:1]}
 
 
 def nodes() -> pa.Table:
@@ -62,30 +56,27 @@ def lag_rows(lags: list[int | None], group: str = "g") -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schemas.LAG)
 
 
+def around(lag: pa.Table, leaders: list[dict[str, Any]], nodes: pa.Table) -> pa.Table:
+    led = pa.Table.from_pylist(leaders, schema=schemas.LEADERS)
+    return brokers(lag, schemas.OFFSETS.empty_table(), led, nodes)
+
+
 def found(lags: list[int | None], leaders: list[int | None]) -> pa.Table:
     rows = [leader_row("t", "T", p, leader) for p, leader in enumerate(leaders)]
-    led = pa.Table.from_pylist(rows, schema=schemas.LEADERS)
-    return brokers(lag_rows(lags), schemas.OFFSETS.empty_table(), led, nodes())
+    return around(lag_rows(lags), rows, nodes())
 
 
 def test_what_is_not_known_is_null() -> None:
-    (row,) = brokers(
-        lag_rows([5]),
-        schemas.OFFSETS.empty_table(),
-        schemas.LEADERS.empty_table(),
-        schemas.NODES.empty_table(),
-    ).to_pylist()
+    (row,) = around(lag_rows([5]), [], schemas.NODES.empty_table()).to_pylist()
     known = {name for name, value in row.items() if value is not None}
     assert known == {"group_id", "topic", "topic_id", "partition", "lag"}
 
 
 def test_a_partition_without_a_leader_still_has_replicas() -> None:
     first, second, third = found([1, 2, 3], [2, None, 9]).to_pylist()
-    assert (first["leader_id"], first["leader_rack"], first["racks"]) == (
-        2, "west", ["west", RACKS[3]],
-    )  # fmt: skip
-    assert (second["leader_id"], second["leader_rack"], second["replicas"]) == (None, None, [1, 2])
-    assert (third["leader_id"], third["leader_rack"], third["racks"]) == (9, None, [None, "east"])
+    assert_fields(first, leader_id=2, leader_rack="west", racks=["west", RACKS[3]])
+    assert_fields(second, leader_id=None, leader_rack=None, replicas=[1, 2])
+    assert_fields(third, leader_id=9, leader_rack=None, racks=[None, "east"])
 
 
 def test_coordinators_lead_the_partitions_that_javas_hash_chooses() -> None:
@@ -97,9 +88,7 @@ def test_coordinators_lead_the_partitions_that_javas_hash_chooses() -> None:
     by_hash = [1 + abs_hash(group) % 7 % 3 for group in groups]
     assert said == [f"h:{9090 + number} ({number})" for number in by_hash]
     for group in groups:
-        (row,) = brokers(
-            lag_rows([1], group), schemas.OFFSETS.empty_table(), led, nodes()
-        ).to_pylist()
+        (row,) = around(lag_rows([1], group), rows, nodes()).to_pylist()
         assert row["state_partition"] == abs_hash(f"{group}:T:0") % 5
         assert row["share_coordinator"] == 1 + (row["state_partition"] + 1) % 3
         assert row["group_coordinator"] == by_hash[groups.index(group)]
@@ -121,25 +110,21 @@ def test_coordinators_lead_the_partitions_that_javas_hash_chooses() -> None:
 def test_one_broker_leads_the_lag(
     lags: list[int | None], leaders: list[int | None], words: str | None
 ) -> None:
-    said = leads(found(lags, leaders))
-    if words is None:
-        assert said == {}
-    else:
-        assert said["g"].words().startswith(words)
+    said = [lead.words() for lead in leads(found(lags, leaders)).values()]
+    assert len(said) == (words is not None)
+    assert all(one.startswith(words or "") for one in said)
 
 
 def test_the_demo_says_which_broker_leads_nearly_all_of_a_groups_lag() -> None:
     bench = sharelag.open("demo", engine="local")
-    said = {
-        one.group: one.state
-        for one in summarize_groups(bench.evidence(), explain(bench.evidence()))
-    }
+    groups = summarize_groups(bench.evidence(), explain(bench.evidence()))
+    said = {one.group: one.state for one in groups}
     assert "99 % of it led by broker 3" in said["fulfilment"]
     assert "all of it led by broker 1" in said["invoicing"]
-    around = bench.brokers().table.to_pylist()
+    rows = bench.brokers().table.to_pylist()
     for group in said:
         lags = Counter[int]()
-        for one in around:
+        for one in rows:
             if one["group_id"] == group:
                 lags[one["leader_id"]] += one["lag"] or 0
         (most, lag), *_ = lags.most_common(1)
@@ -186,8 +171,8 @@ def test_explain_says_which_broker_leads_the_lag(tmp_path: Path) -> None:
 
 def test_the_load_of_a_broker_is_that_of_what_it_leads() -> None:
     lags: list[int | None] = [10, 20, 30, None, 5]
-    around = found(lags, [1, 1, 2, 2, None])
-    rows = imbalance_arrow(lag_rows(lags), brokers=around, by="broker").to_pylist()
+    led = found(lags, [1, 1, 2, 2, None])
+    rows = imbalance_arrow(lag_rows(lags), brokers=led, by="broker").to_pylist()
     figures = {row["measure"]: (row["items"], row["total"], row["max"]) for row in rows}
     # What no broker leads is no broker's; an unknown lag is not zero, and leaves the other's.
     assert figures == {"lag": (2, 60, 30), "partitions": (2, 4, 2)}
@@ -203,5 +188,5 @@ def test_another_leader_between_two_moments_is_told() -> None:
         for epoch in (5, 6)
     )
     (found_row,) = diff_arrow(was, now).to_pylist()
-    assert (found_row["leader_epoch_before"], found_row["leader_epoch_after"]) == (5, 6)
+    assert_fields(found_row, leader_epoch_before=5, leader_epoch_after=6)
     assert found_row["change"] == "same"  # nothing moved by it

@@ -1,29 +1,33 @@
-"""Causes of other installed packages plug in by an entry point."""
+"""A cause is one declaration: here, or in another installed package by an entry point."""
 
 from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import sharelag
 from sharelag.errors import InputError
-from sharelag.metrics.causes import CAUSES
-from sharelag.metrics.known_causes import known_causes
+from sharelag.metrics import causes
+from sharelag.metrics.causes import CAUSES, known_causes
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
+from sharelag.tables.level import WARNING
+from sharelag.workbench.next_steps import next_command
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
+from tests.support.fields import assert_fields
 from tests.support.packages import Packages
+from tools import causes_page
 
 GROUP = "sharelag.causes"
 STUCK = str(CAPTURE.parent / "scenarios" / "head_of_line")
 POINT = "quota_reached = our_quota:CAUSE"
 CODE = """
 import numpy as np
-from sharelag.metrics.causes import Cause
-from sharelag.metrics.finders import Found
+from sharelag.metrics.causes import Cause, Found
 
 def find(facts):
     lag = facts.lag("effective_lag")
@@ -45,6 +49,40 @@ def test_without_packages_there_are_the_built_in_causes() -> None:
     assert known_causes() == CAUSES
 
 
+def test_a_cause_that_is_declared_in_one_place_is_in_every_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @causes.cause(
+        WARNING,
+        "the lag is odd",
+        f"even it out; sharelag lag {causes.OF_GROUP} shows it",
+        includes={"head_of_line"},
+        command="progress",
+    )
+    def odd_lag(given: causes.CauseInputs) -> causes.Found:
+        lag = given.lag("effective_lag")
+        return causes.Found(lag % 2 == 1, lag, np.full(len(lag), np.nan), {"lag": lag})
+
+    monkeypatch.setattr(causes, "CAUSES", (*CAUSES, odd_lag))
+    answer = sharelag.open(STUCK, engine="local", patience="2s").explain()
+    (row,) = answer.table.to_pylist()  # it explains the head of the line
+    advice = f"even it out; sharelag lag --group {row['group_id']} shows it"
+    assert_fields(row, cause="odd_lag", severity="warning", summary="the lag is odd", advice=advice)
+    shown = command("explain", "--capture", STUCK, "--patience", "2s").stdout
+    printed = command("explain", "--capture", STUCK, "--patience", "2s", "-o", "json").stdout
+    for text in (str(answer), answer._repr_html_(), shown, printed):
+        assert "the lag is odd" in text
+        assert "even it out" in text
+    assert json.loads(printed)["cause"] == "odd_lag"
+    assert next_command(row, "--capture x").startswith("sharelag progress --capture x --group ")
+    assert "| `odd_lag` | warning | the lag is odd | even it out;" in causes_page.table()
+
+
+def test_the_page_of_causes_is_up_to_date() -> None:
+    page = causes_page.PAGE.read_text("utf-8")
+    assert causes_page.page(page) == page, "run `python tools/causes_page.py`"
+
+
 def test_a_workbench_finds_ranks_and_words_it(packages: Packages) -> None:
     install(packages)
     bench = sharelag.open(STUCK, engine="local", patience="2s")
@@ -52,12 +90,7 @@ def test_a_workbench_finds_ranks_and_words_it(packages: Packages) -> None:
     assert "the quota is reached" in str(answer)
     rows = answer.table.to_pylist()
     first = rows[0]
-    assert (first["cause"], first["rank"], first["severity"], first["held"]) == (
-        "quota_reached",
-        1,
-        "critical",
-        1,
-    )
+    assert_fields(first, cause="quota_reached", rank=1, severity="critical", held=1)
     assert {"name": "lag", "value": "1"} in first["evidence"]
     assert "head_of_line" not in [row["cause"] for row in rows]  # the new cause explains it
 
@@ -139,9 +172,7 @@ def test_two_packages_with_one_name_are_both_named(packages: Packages) -> None:
         known_causes()
 
 
-def test_who_does_not_ask_for_causes_looks_for_no_packages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_does_not_ask_for_causes_looks_for_no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_path: object) -> None:
         raise AssertionError("packages were looked for")
 

@@ -14,6 +14,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain, suspected
 from sharelag.model.settings.queues import Queues
 from sharelag.workbench.explained import summarize_groups
+from tests.support.fields import assert_fields
 from tests.support.share_evidence import NOW, Wrote, evidence, only
 
 COMMITTED = {"share.isolation.level": "read_committed"}
@@ -60,14 +61,9 @@ def test_records_that_were_deleted_unfinished() -> None:
 def test_a_start_offset_beyond_the_end_of_the_log() -> None:
     steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109), Wrote(70, 5000, 0)]
     found = only("start_beyond_end", *steps, end=110)
-    assert found["severity"] == "critical"
-    assert found["evidence"] == {
-        "start offset": "5000",
-        "end offset": "110",
-        "never delivered": "4890",
-        "partitions": "0",
-    }
-    assert (found["held"], found["since"]) == (None, NOW - timedelta(seconds=70))
+    assert_fields(found, severity="critical", held=None, since=NOW - timedelta(seconds=70))
+    told = {"start offset": "5000", "end offset": "110", "never delivered": "4890"}
+    assert found["evidence"] == told | {"partitions": "0"}
     assert causes(*steps, end=110) == ["start_beyond_end"]
     # At the end, or reached by the log, or so lately that the end may be older than the state.
     assert causes(*steps, end=5000) == []
@@ -87,12 +83,8 @@ def test_letters_that_nobody_writes() -> None:
         rows = [one for one in explain(known).to_pylist() if one["cause"] == "letters_lost"]
         said = Queues.of(known.settings).refusals([group])
         for one in rows:
-            texts = {part["name"]: part["value"] for part in one["evidence"]}
-            assert (texts["refusal"], one["held"], one["severity"]) == (
-                said[group],
-                None,
-                "warning",
-            )
+            assert {"name": "refusal", "value": said[group]} in one["evidence"]
+            assert_fields(one, held=None, severity="warning")
             (shown,) = [s for s in summarize_groups(known, explain(known)) if s.causes]
             assert said[group] in " ".join(cause.evidence for cause in shown.causes)
         return rows
@@ -107,11 +99,8 @@ def test_records_that_will_be_deleted_soon() -> None:
     steps = [Wrote(90, 100, 0), finished(80, 100, 100, 109)]
     about = {"age": 3600, "cleanup_policy": "delete"}
     assert "retention_near" in causes(*steps, **about, retention_ms=HOUR_MS + 60_000)
-    for harmless in (
-        {"retention_ms": 10 * HOUR_MS},
-        {"retention_ms": -1},
-        {"cleanup_policy": "compact", "retention_ms": HOUR_MS + 60_000},
-    ):
+    soon = {"cleanup_policy": "compact", "retention_ms": HOUR_MS + 60_000}
+    for harmless in ({"retention_ms": 10 * HOUR_MS}, {"retention_ms": -1}, soon):
         assert "retention_near" not in causes(*steps, **(about | harmless))
 
 
@@ -135,12 +124,8 @@ def test_a_stopped_consumer_of_a_quiet_topic() -> None:
 
 def test_a_busy_transactional_topic_has_open_transactions_all_the_time() -> None:
     steps = [Wrote(100, 0, 0), *(finished(99 - n, 0, 2 * n, 2 * n + 1) for n in range(98))]
-    about: dict[str, Any] = {
-        "end": 220,
-        "age": 0.05,
-        "settings": COMMITTED,
-        "last_stable_offset": 200,
-    }
+    about: dict[str, Any] = {"end": 220, "age": 0.05, "settings": COMMITTED}
+    about["last_stable_offset"] = 200
     assert causes(*steps, **about, past={90: 20, 0.05: 200}) == []
     stuck = {90: 20, 50: 200, 0.05: 219}
     assert causes(*steps, **(about | {"age": 50}), past=stuck)[0] == "open_transaction"
@@ -189,23 +174,14 @@ def test_locks_that_end_one_after_another() -> None:
     for n in range(40):
         first = 10 * (n % 4)
         writes.append(Wrote(300 - 7.5 * n, 0, 0, [(first, first + 9, 0, n // 4 + 1)]))
-    about: dict[str, Any] = {
-        "settings": {"share.delivery.count.limit": "50"},
-        "end": 5000,
-        "age": 400,
-        "members": 4,
-    }
-    assert causes(*writes, **about)[0] == "lock_expiry"
+    settings = {"share.delivery.count.limit": "50"}
+    assert causes(*writes, settings=settings, end=5000, age=400, members=4)[0] == "lock_expiry"
 
 
 def test_poison_is_named_where_it_is() -> None:
-    steps = [
-        Wrote(90, 100, 0),
-        Wrote(80, 100, 49, [(101, 149, 2, 1), (150, 150, 0, 4), (151, 160, 2, 1)]),
-    ]
-    line = only("poison_records", *steps, end=200)
-    assert line["evidence"]["offsets"] == "150"
-    assert line["held"] == 1
+    batches = [(101, 149, 2, 1), (150, 150, 0, 4), (151, 160, 2, 1)]
+    line = only("poison_records", Wrote(90, 100, 0), Wrote(80, 100, 49, batches), end=200)
+    assert (line["evidence"]["offsets"], line["held"]) == ("150", 1)
 
 
 def test_a_group_from_latest_on_a_quiet_topic_has_not_begun_and_need_not() -> None:

@@ -13,33 +13,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.health import gather, health_arrow, health_counts
 from sharelag.metrics.placement import findings, in_words, state_partitions
 from sharelag.replay import replay_arrow
-from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow, state_partition
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
 from sharelag.wire.placement import abs_hash
 from tests.support.chapters import CAPTURE
+from tests.support.fields import assert_fields
 from tests.support.records import KEY, row
 
 _UNKNOWN_KIND = (b"\x00\x07", b"")  # skipped, as Kafka does
 _BAD = (b"\x00\x00", b"")
+#: Its hash in Java is the least integer, which has no absolute value, and counts as 0.
+LEAST = "polygenelubricants"
 
 
 def state(
     *records: tuple[bytes | None, bytes | None], partition: int = 0, first: int = 0
 ) -> pa.RecordBatch:
+    place = {"topic": STATE_TOPIC, "partition": partition}
     rows = [
-        {
-            "key": key,
-            "value": value,
-            "topic": STATE_TOPIC,
-            "partition": partition,
-            "offset": n,
-            "timestamp": 1000 * n,
-        }
+        place | {"key": key, "value": value, "offset": n, "timestamp": 1000 * n}
         for n, (key, value) in enumerate(records, first)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
@@ -63,22 +60,15 @@ def health(*batches: pa.RecordBatch, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_every_column_of_a_worked_example() -> None:
-    records = [
-        snapshot(0),
-        snapshot(1, delivery_complete_count=-1),
-        update(0),
-        update(1),
-        update(0),
-        snapshot(0),
-    ]
-    records += [snapshot(2), update(2), tombstone(2), _BAD, _UNKNOWN_KIND, update(0)]
+    records = [snapshot(0), snapshot(1, delivery_complete_count=-1), update(0), update(1)]
+    records += [update(0), snapshot(0), snapshot(2), update(2), tombstone(2)]
+    records += [_BAD, _UNKNOWN_KIND, update(0)]
     size = sum(len(key or b"") + len(value or b"") for key, value in records)
-    history = pa.Table.from_pylist(
-        [
-            {"record_topic": STATE_TOPIC, "record_partition": 0, "finished": n} for n in (None, 3, 4)
-        ] + [{"record_topic": STATE_TOPIC, "record_partition": 7, "finished": 1}],
-        schema=schemas.HISTORY,
-    )  # fmt: skip
+    finished = [
+        {"record_topic": STATE_TOPIC, "record_partition": partition, "finished": count}
+        for partition, count in ((0, None), (0, 3), (0, 4), (7, 1))
+    ]
+    history = pa.Table.from_pylist(finished, schema=schemas.HISTORY)
     assert health(state(*records, first=100), partitions=1, history=history) == [
         {
             "topic": STATE_TOPIC,
@@ -103,10 +93,7 @@ def test_every_column_of_a_worked_example() -> None:
             "prunable": 1,
             "pinned_by": f"{KEY.group_id}:{KEY.topic_id}:1",
             "generations": [
-                "snapshot v0",
-                "snapshot v0 with count",
-                "update v0 with count",
-                "tombstone",
+                *("snapshot v0", "snapshot v0 with count", "update v0 with count", "tombstone"),
             ],
         }
     ]
@@ -114,32 +101,18 @@ def test_every_column_of_a_worked_example() -> None:
 
 def test_what_is_not_known_is_null() -> None:
     (line,) = health(state(update(0), update(1)))
-    assert (line["updates_per_snapshot"], line["finished"], line["bytes_per_finished"]) == (
-        None,
-        None,
-        None,
-    )
-    assert (line["misplaced"], line["needed_from"], line["prunable"], line["pinned_by"]) == (
-        None,
-        None,
-        None,
-        None,
-    )
+    assert_fields(line, updates_per_snapshot=None, finished=None, bytes_per_finished=None)
+    assert_fields(line, misplaced=None, needed_from=None, prunable=None, pinned_by=None)
     assert line["share_partitions"] == 2
     (gap,) = health(state(update(0), update(0)), state(snapshot(0), first=5))
-    assert (gap["missing"], gap["needed_from"], gap["prunable"]) == (3, 5, None)
+    assert_fields(gap, missing=3, needed_from=5, prunable=None)
     assert health() == health(state()) == []
     assert health_arrow(gather([]), 4, schemas.HISTORY.empty_table()).schema == schemas.HEALTH
 
 
 def test_with_no_share_partition_left_the_last_tombstone_is_needed() -> None:
     (line,) = health(state(snapshot(0), snapshot(1), tombstone(0), tombstone(1), update(0)))
-    assert (line["needed_from"], line["prunable"], line["pinned_by"], line["share_partitions"]) == (
-        3,
-        3,
-        None,
-        1,
-    )
+    assert_fields(line, needed_from=3, prunable=3, pinned_by=None, share_partitions=1)
 
 
 def test_the_pieces_add_up_however_they_are_cut() -> None:
@@ -163,23 +136,18 @@ def test_the_pieces_add_up_however_they_are_cut() -> None:
 @pytest.mark.row("PSC-04")
 def test_all_records_of_a_key_are_on_one_partition() -> None:
     """C(0), C(1), D(1), C(2), D(2), D(2): once where the hash puts them, once beside it."""
-    walk = [
-        snapshot(),
-        snapshot(snapshot_epoch=1),
-        update(snapshot_epoch=1),
-        snapshot(snapshot_epoch=2),
-    ]
-    walk += [update(snapshot_epoch=2)] * 2
+    walk = [snapshot(), snapshot(snapshot_epoch=1), update(snapshot_epoch=1)]
+    walk += [snapshot(snapshot_epoch=2), *[update(snapshot_epoch=2)] * 2]
     home = state_partition(KEY, 50)
     right = state(*walk, partition=home)
     (line,) = health(right, partitions=50)
-    assert (line["records"], line["misplaced"], line["share_partitions"]) == (6, 0, 1)
-    assert named(findings(health_table(right), windows(right), 50)) == []
+    assert_fields(line, records=6, misplaced=0, share_partitions=1)
+    assert found_in(right).num_rows == 0
 
     wrong = state(*walk, partition=home + 1)
     (line,) = health(wrong, partitions=50)
-    assert (line["records"], line["misplaced"]) == (6, 6)
-    (found,) = findings(health_table(wrong), windows(wrong), 50).to_pylist()
+    assert_fields(line, records=6, misplaced=6)
+    (found,) = found_in(wrong).to_pylist()
     assert found == {
         "finding": "misplaced",
         **KEY._asdict(),
@@ -188,9 +156,7 @@ def test_all_records_of_a_key_are_on_one_partition() -> None:
         "belongs": home,
         "summary": f"its coordinator reads it from partition {home}, not from {home + 1}",
     }
-    assert (
-        named(findings(health_table(wrong), windows(wrong))) == []
-    )  # how many partitions there are is not known
+    assert found_in(wrong, partitions=None).num_rows == 0  # how many there are is not known
     assert health(wrong, partitions={STATE_TOPIC: 50, "other": 1})[0]["misplaced"] == 6
     assert health(wrong, partitions={"other": 50})[0]["misplaced"] is None
 
@@ -199,77 +165,49 @@ def windows(*batches: pa.RecordBatch) -> pa.RecordBatch:
     return replay_arrow(decode_arrow(pa.Table.from_batches(batches)).records)
 
 
-def health_table(*batches: pa.RecordBatch) -> pa.RecordBatch:
-    return health_arrow(gather(batches), 50)
-
-
-def named(found: pa.Table) -> list[str]:
-    names: list[str] = found.column("finding").to_pylist()
-    return names
+def found_in(*batches: pa.RecordBatch, partitions: int | None = 50) -> pa.Table:
+    return findings(health_arrow(gather(batches), 50), windows(*batches), partitions)
 
 
 @pytest.mark.row("RST-13")
 def test_a_state_that_kafka_never_writes_is_kept_and_found() -> None:
     odd = [(0, 4, 1, 1), (5, 6, 2, 1), (7, 7, 1, 2), (8, 8, 9, 1)]
-    named_batches = row(0, odd)["state_batches"]
-    batch = state(snapshot(0, state_batches=named_batches), partition=state_partition(KEY, 50))
-    state_of = windows(batch)
-    assert [tuple(run.values()) for run in state_of.to_pylist()[0]["batches"]] == odd
-    found = findings(health_table(batch), state_of, 50).to_pylist()
-    assert [(f["finding"], f["summary"], f["group_id"]) for f in found] == [
-        ("non_durable_state", "non-durable state code 1", KEY.group_id),
-        ("non_durable_state", "non-durable state code 9", KEY.group_id),
-    ]
-    share_partition = f"{KEY.group_id}:{KEY.topic_id}:{KEY.partition}"
-    first, _ = in_words(findings(health_table(batch), state_of, 50))
-    assert first.endswith(f", {share_partition}: non-durable state code 1")
-    fine = state(
-        snapshot(
-            0, state_batches=row(0, [(0, 1, 0, 1), (2, 3, 2, 1), (4, 5, 4, 1)])["state_batches"]
-        )
-    )
-    assert findings(health_table(fine), windows(fine)).num_rows == 0
+    home = state_partition(KEY, 50)
+    batch = state(encode_record(SHARE_SNAPSHOT, row(0, odd)), partition=home)
+    assert [tuple(run.values()) for run in windows(batch).to_pylist()[0]["batches"]] == odd
+    found = found_in(batch)
+    assert [(one["finding"], one["group_id"]) for one in found.to_pylist()] == [
+        ("non_durable_state", KEY.group_id)
+    ] * 2
+    place = f"state partition {home}, {KEY.group_id}:{KEY.topic_id}:{KEY.partition}"
+    assert in_words(found) == [f"{place}: non-durable state code {code}" for code in (1, 9)]
+    durable = row(0, [(0, 1, 0, 1), (2, 3, 2, 1), (4, 5, 4, 1)])
+    fine = state(encode_record(SHARE_SNAPSHOT, durable), partition=home)
+    assert found_in(fine).num_rows == 0
 
 
 def test_what_keeps_kafka_from_loading_or_pruning_is_found() -> None:
     broken = state(snapshot(0), _BAD, update(0))
-    found_there = findings(health_table(broken), windows(broken))
-    assert named(found_there) == ["undecodable"]
+    found_there = found_in(broken, partitions=None)
+    assert found_there.column("finding").to_pylist() == ["undecodable"]
     assert in_words(found_there) == [
         "state partition 0: 1 record cannot be decoded; Kafka would fail to load this partition"
     ]
     gap = [state(snapshot(0)), state(update(0), first=9)]
-    (found,) = findings(health_table(*gap), windows(*gap)).to_pylist()
-    assert (found["finding"], found["summary"]) == (
-        "missing",
-        "8 offsets are missing from 0 to 9",
-    )
+    (found,) = found_in(*gap, partitions=None).to_pylist()
+    assert_fields(found, finding="missing", summary="8 offsets are missing from 0 to 9")
     # The records are a second apart, the snapshot is of 5 ms: 600 s later it should have been
     # renewed.
-    for count, expected in ((600, []), (602, ["holds_pruning"])):
-        late = state(snapshot(0), *[update(0)] * count)
-        held = findings(health_table(late), windows(late))
-        assert named(held) == expected
-    (line,) = held.to_pylist()
-    assert line["summary"] == (
-        "its last snapshot is 601995 ms older than the last record, so 603 records cannot be pruned"
-    )
-    assert (
-        findings(health_arrow(gather([])), replay_arrow(schemas.RECORDS.empty_table()), 4).num_rows
-        == 0
-    )
+    assert found_in(state(snapshot(0), *[update(0)] * 600), partitions=None).num_rows == 0
+    (line,) = found_in(state(snapshot(0), *[update(0)] * 602), partitions=None).to_pylist()
+    said = "its last snapshot is 601995 ms older than the last record, so 603 records cannot be"
+    assert_fields(line, finding="holds_pruning", summary=f"{said} pruned")
+    assert found_in(state()).num_rows == 0
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
 def test_the_hash_of_a_column_is_the_hash_of_each(texts: list[str]) -> None:
-    ours = state_partitions(
-        pa.array(texts), pa.array([1 << 30] * len(texts), pa.int32())
-    ).to_pylist()
-    assert ours == [abs_hash(text) % (1 << 30) for text in texts]
-
-
-def test_the_least_hash_counts_as_zero() -> None:
-    assert abs_hash("polygenelubricants") == 0
-    assert state_partitions(
-        pa.array(["polygenelubricants"]), pa.array([50], pa.int32())
-    ).to_pylist() == [0]
+    texts = [*texts, LEAST]
+    ours = state_partitions(pa.array(texts), pa.repeat(pa.scalar(1 << 30, pa.int32()), len(texts)))
+    assert ours.to_pylist() == [abs_hash(text) % (1 << 30) for text in texts]
+    assert abs_hash(LEAST) == ours[-1].as_py() == 0

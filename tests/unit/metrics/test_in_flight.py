@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.metrics.in_flight import CLOSE, measured_arrow, measured_by, with_measured
+from sharelag.metrics.measured import CLOSE, add_measured, measured_arrow, measured_by, readings
+from tests.support.fields import assert_fields
 
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
 BEAN = "kafka.server:type=SharePartitionMetrics"
@@ -20,6 +21,7 @@ LAG = {
     "topic": "t",
     "topic_id": "T",
     "partition": 0,
+    "as_of": AT,
     "log_start_offset": 0,
     "start_offset": 8,
     "effective_start_offset": 10,
@@ -28,7 +30,6 @@ LAG = {
     "unread": 80,
     "window_unknown": 7,
     "window_available": 3,
-    "as_of": AT,
 }
 
 
@@ -53,111 +54,117 @@ def measured(*figures: dict[str, Any], kafka_version: Any = None, **lag: Any) ->
     return dict(row)
 
 
+@pytest.mark.parametrize(
+    ("counts", "change", "increase", "rate"),
+    [([7.0], None, None, None), ([1.0, 7.0], 6, 6, 0.1), ([9.0, 7.0], -2, None, None)],
+    ids=["one reading", "it grew", "a broker began to count again"],
+)
+def test_change_and_rate_need_an_earlier_reading(
+    counts: list[float], change: float | None, increase: float | None, rate: float | None
+) -> None:
+    name, minute = "AcquisitionLockTimeoutPerSec", timedelta(minutes=1)
+    rows = [figure(name, count, as_of=AT + n * minute) for n, count in enumerate(counts)]
+    table = pa.Table.from_pylist(rows, schema=schemas.BROKER_METRICS)
+    (row,) = readings(table, name, "Count", ["group_id"]).to_pylist()
+    assert_fields(row, figure=7, change=change, increase=increase, rate=rate)
+
+
+def window(size: float, **given: Any) -> dict[str, Any]:
+    return figure("InFlightMessageCount", size, **given)
+
+
+IN_FLIGHT = (loads(1), window(30))
+EMPTY = {"start_offset": 20, "effective_start_offset": 20, "window_unknown": 0}
+UNKNOWN = (None,) * 4
+
+
 def bounds(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in schemas.MEASURED.names[5:9])
 
 
-def test_the_window_in_memory_ends_between_two_offsets() -> None:
-    # It begins at 8, 9 or 10, so it ends at 38, 39 or 40: 18 to 20 of the unread are in it.
-    row = measured(loads(1), figure("InFlightMessageCount", 30))
-    assert row["in_flight_offsets"] == 30
-    assert bounds(row) == (18, 27, 60, 62)  # the 7 without a state may be acquired, too
-
-
-def test_an_empty_window_has_nothing_acquired() -> None:
-    given = {"start_offset": 20, "effective_start_offset": 20, "window_unknown": 0}
-    assert bounds(measured(loads(1), figure("InFlightMessageCount", 0), **given)) == (0, 0, 80, 80)
-
-
 @pytest.mark.parametrize(
-    ("figures", "lag"),
+    ("figures", "lag", "expected"),
     [
-        ((), {}),
-        ((loads(2), figure("InFlightMessageCount", 30)), {}),  # of an earlier load, perhaps
-        ((figure("InFlightMessageCount", 30),), {}),  # how often it was loaded is not known
-        ((loads(1), figure("InFlightMessageCount", 3)), {}),  # shorter than what is persisted
-        ((loads(1), figure("InFlightMessageCount", 95)), {}),  # longer than the log
-        ((loads(1), figure("InFlightMessageCount", 30)), {"start_offset": None}),
-        ((loads(1), figure("InFlightMessageCount", 30)), {"topic": None}),
-        ((loads(1), figure("InFlightMessageCount", 30, group_id="other")), {}),
-        ((loads(1), figure("InFlightBatchCount", 30)), {}),
+        # It begins at 8, 9 or 10, so it ends at 38, 39 or 40: 18 to 20 of the unread are in it.
+        # The 7 without a state may be acquired, too.
+        (IN_FLIGHT, {}, (18, 27, 60, 62)),
+        ((loads(1), window(0)), EMPTY, (0, 0, 80, 80)),
+        ((), {}, UNKNOWN),
+        ((loads(2), IN_FLIGHT[1]), {}, UNKNOWN),  # of an earlier load, perhaps
+        (IN_FLIGHT[1:], {}, UNKNOWN),  # how often it was loaded is not known
+        ((loads(1), window(3)), {}, UNKNOWN),  # shorter than the persisted
+        ((loads(1), window(95)), {}, UNKNOWN),  # longer than the log
+        (IN_FLIGHT, {"start_offset": None}, UNKNOWN),
+        (IN_FLIGHT, {"topic": None}, UNKNOWN),
+        ((loads(1), window(30, group_id="other")), {}, UNKNOWN),
+        ((loads(1), figure("InFlightBatchCount", 30)), {}, UNKNOWN),
+        *(
+            ((loads(1), window(30, as_of=AT + off)), {}, UNKNOWN)
+            for off in (CLOSE + timedelta(seconds=1), -CLOSE - timedelta(seconds=1))
+        ),
+        (tuple(one | {"broker": n} for n in "12" for one in IN_FLIGHT), {}, UNKNOWN),  # two tell
     ],
 )
-def test_what_a_gauge_does_not_tell_is_unknown(
-    figures: tuple[dict[str, Any], ...], lag: dict[str, Any]
+def test_the_window_in_memory_ends_between_two_offsets(
+    figures: tuple[dict[str, Any], ...], lag: dict[str, Any], expected: tuple[int | None, ...]
 ) -> None:
-    assert bounds(measured(*figures, **lag)) == (None,) * 4
-
-
-@pytest.mark.parametrize("off", [CLOSE + timedelta(seconds=1), -CLOSE - timedelta(seconds=1)])
-def test_a_reading_of_another_time_says_nothing(off: timedelta) -> None:
-    row = measured(loads(1), figure("InFlightMessageCount", 30, as_of=AT + off))
-    assert row["in_flight_offsets"] is None
-
-
-def test_two_brokers_that_tell_are_one_too_many() -> None:
-    both = [loads(1, broker=one) for one in "12"]
-    both += [figure("InFlightMessageCount", 30, broker=one) for one in "12"]
-    assert measured(*both)["in_flight_offsets"] is None
+    row = measured(*figures, **lag)
+    assert bounds(row) == expected
+    if figures == IN_FLIGHT and not lag:
+        assert row["in_flight_offsets"] == 30
 
 
 def test_a_gauge_that_moves_between_two_readings_is_of_now() -> None:
     before = {"as_of": AT - timedelta(minutes=5), "read_from": "1", "broker": "b"}
     now = {"broker": "b"}
-    moved = [loads(9, **before), loads(9, **now)]
-    moved += [
-        figure("InFlightMessageCount", 40, **before),
-        figure("InFlightMessageCount", 30, **now),
-    ]
-    assert bounds(measured(*moved)) == (18, 27, 60, 62)
-    still = [figure("InFlightMessageCount", 30, **when) for when in (before, now)]
-    assert measured(*moved[:2], *still)["in_flight_offsets"] is None
-    loaded = [loads(8, **before), *moved[1:]]
-    assert measured(*loaded)["in_flight_offsets"] is None
-
-
-def test_expired_locks_have_a_rate_between_two_readings() -> None:
-    before = {"as_of": AT - timedelta(seconds=10), "broker": "b"}
-    counts = [figure("AcquisitionLockTimeoutPerSec", 3, **before)]
-    counts.append(figure("AcquisitionLockTimeoutPerSec", 8, broker="b"))
-    row = measured(*counts)
-    assert (row["lock_timeouts"], row["lock_timeout_rate"]) == (8, 0.5)
+    load, moved = loads(9, **now), [window(40, **before), window(30, **now)]
+    assert bounds(measured(loads(9, **before), load, *moved)) == (18, 27, 60, 62)
+    still = [window(30, **when) for when in (before, now)]
+    assert measured(loads(9, **before), load, *still)["in_flight_offsets"] is None
+    assert measured(loads(8, **before), load, *moved)["in_flight_offsets"] is None
 
 
 @pytest.mark.parametrize(
     ("version", "known"), [("4.3.1", False), ("4.3", False), (None, False), ("4.4", True)]
 )
 def test_brokers_that_remove_gauges_have_those_of_now(version: str | None, known: bool) -> None:
-    row = measured(loads(9), figure("InFlightMessageCount", 30), kafka_version=version)
-    assert (row["in_flight_offsets"] == 30) is known
-    assert (bounds(row) == (18, 27, 60, 62)) is known
+    row = measured(loads(9), window(30), kafka_version=version)
+    assert row["in_flight_offsets"] == (30 if known else None)
+    assert bounds(row) == ((18, 27, 60, 62) if known else UNKNOWN)
 
 
 def test_what_the_last_reading_of_a_broker_has_no_more_is_gone() -> None:
     before = {"as_of": AT - timedelta(seconds=10), "broker": "b"}
-    earlier = [figure("InFlightMessageCount", 30, **before), loads(1, **before)]
+    earlier = [window(30, **before), loads(1, **before)]
     earlier.append(figure("AcquisitionLockTimeoutPerSec", 3, **before))
     row = measured(*earlier, loads(1, broker="b"), kafka_version="4.4")
-    assert (row["in_flight_offsets"], row["lock_timeouts"]) == (None, None)
+    assert_fields(row, in_flight_offsets=None, lock_timeouts=None)
 
 
 @pytest.mark.parametrize(
-    ("version", "rate"), [("4.3.1", 0.5), ("4.3", None), (None, None), ("4.4.0", None)]
+    ("loaded", "version", "rate"),
+    [
+        *((False, None, 0.5), (True, "4.3.1", 0.5), (True, "4.3", None)),
+        *((True, None, None), (True, "4.4.0", None)),
+    ],
 )
-def test_locks_are_counted_anew_after_a_load(version: str | None, rate: float | None) -> None:
+def test_expired_locks_have_a_rate_between_two_readings_unless_a_load_lies_between(
+    loaded: bool, version: str | None, rate: float | None
+) -> None:
     before = {"as_of": AT - timedelta(seconds=10), "broker": "b"}
-    counts = [figure("AcquisitionLockTimeoutPerSec", 3, **before), loads(1, **before)]
-    counts += [figure("AcquisitionLockTimeoutPerSec", 8, broker="b"), loads(2, broker="b")]
+    counts = [figure("AcquisitionLockTimeoutPerSec", 3, **before)]
+    counts += [figure("AcquisitionLockTimeoutPerSec", 8, broker="b")]
+    counts += [loads(1, **before), loads(2, broker="b")] if loaded else []
     row = measured(*counts, kafka_version=version)
-    assert (row["lock_timeouts"], row["lock_timeout_rate"]) == (8, rate)
+    assert_fields(row, lock_timeouts=8, lock_timeout_rate=rate)
 
 
 def test_it_is_said_in_words_and_in_columns() -> None:
-    row = measured(loads(1), figure("InFlightMessageCount", 30))
+    row = measured(*IN_FLIGHT)
     table = pa.Table.from_pylist([row], schema=schemas.MEASURED)
     assert measured_by(table) == {
         ("g", "T", 0): "18 to 27 acquired, 60 to 62 never delivered, 30 in flight"
     }
     lag = pa.Table.from_pylist([LAG], schema=schemas.LAG)
-    assert with_measured(lag, table).column("acquired_high").to_pylist() == [27]
-    assert with_measured(lag, schemas.MEASURED.empty_table()) is lag
+    assert add_measured(lag, table).column("acquired_high").to_pylist() == [27]
+    assert add_measured(lag, schemas.MEASURED.empty_table()) is lag

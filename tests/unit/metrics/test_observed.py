@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -13,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
+from sharelag.engine.local.records import decoded
 from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
-from sharelag.quick.records import decoded
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.sources.inputs import CaptureInput
 from sharelag.wire.fields import STATE_TOPIC
 from tests.support.chapters import CAPTURE
+from tests.support.fields import assert_fields
 
 MS = timedelta(milliseconds=1)
 MIDNIGHT = datetime(2026, 11, 21, tzinfo=UTC)
@@ -81,31 +83,13 @@ def test_sums_are_of_the_span_alone() -> None:
         line(1001, finished=40),
     ]
     row = only(*rows, over=500 * MS)
-    assert {name: row[name] for name in CHANGES} == {
-        "finished": 30,
-        "archived": 2,
-        "released": 8,
-        "redelivered": 4,
-    }
-    assert (row["begin"], row["end"], row["records"], row["breaks"]) == (at(500), at(1000), 2, 0)
+    assert_fields(row, finished=30, archived=2, released=8, redelivered=4)
+    assert_fields(row, begin=at(500), end=at(1000), records=2, breaks=0)
     assert row["finished_bins"] == [10, 0, 0, 0, 0, 0, 0, 0, 0, 20]
-    assert (row["last_finished"], row["last_released"]) == (at(1000), at(1000))
+    assert_fields(row, last_finished=at(1000), last_released=at(1000))
     quiet = only(*rows, end=at(5000), over=100 * MS)
-    assert (quiet["records"], quiet["finished"], quiet["last_finished"]) == (0, 0, at(1001))
+    assert_fields(quiet, records=0, finished=0, last_finished=at(1001))
     assert quiet["last_released"] == at(1000)
-
-
-def test_the_span_begins_where_the_history_does() -> None:
-    assert only(line(300, **CREATED), line(700, finished=4))["begin"] == at(300)
-    assert only(line(300, **FIRST_SEEN), line(700, finished=4))["begin"] == at(300)
-    assert only(line(300, **FIRST_SEEN), line(700, finished=4))["breaks"] == 0
-    lone = only(line(1000, **FIRST_SEEN))
-    assert (lone["begin"], lone["end"], lone["finished"], lone["finished_bins"]) == (
-        END,
-        END,
-        0,
-        [0] * BINS,
-    )
 
 
 def test_a_state_without_its_snapshot_is_unknown_until_the_next() -> None:
@@ -116,94 +100,70 @@ def test_a_state_without_its_snapshot_is_unknown_until_the_next() -> None:
         line(300, **dict.fromkeys(CHANGES)),
     ]
     row = only(*rows, line(400, finished=5))
-    assert (row["begin"], row["finished"], row["breaks"], row["records"]) == (at(300), 5, 0, 4)
+    assert_fields(row, begin=at(300), finished=5, breaks=0, records=4)
     later = only(line(50, **CREATED), *rows, line(400, finished=5))
-    assert (later["begin"], later["finished"], later["breaks"]) == (
-        at(50),
-        5,
-        2,
-    )  # what they changed is missing
+    assert_fields(later, begin=at(50), finished=5, breaks=2)  # what they changed is missing
 
 
 def test_a_tombstone_takes_the_share_partition_away_and_a_snapshot_brings_it_back() -> None:
-    gone = line(
-        300, None, record_kind="tombstone", snapshot_epoch=None, **FIRST_SEEN | {"follows": True}
-    )
+    nothing = {"record_kind": "tombstone", "snapshot_epoch": None} | dict.fromkeys(CHANGES)
+    gone = line(300, None, **nothing)
     rows = [line(0, **CREATED), line(200, finished=5), gone]
     assert observe(table(rows), END, OVER).num_rows == 0
     assert only(*rows, end=at(299))["finished"] == 5
     again = only(*rows, line(400, **CREATED), line(500, 3, finished=2))
-    assert (again["finished"], again["replacements"], again["head_since"]) == (7, 1, at(500))
-    assert (again["breaks"], again["start_back"]) == (0, 0)
+    assert_fields(again, finished=7, replacements=1, head_since=at(500))
+    assert_fields(again, breaks=0, start_back=0)
 
 
 def test_how_often_offsets_are_given_back() -> None:
-    times = [line(ms, released=1) for ms in (100, 130, 190)]
-    assert only(line(0, **CREATED), *times[:2])["release_every_ms"] is None
-    assert only(line(0, **CREATED), *times)["release_every_ms"] == 45
-    assert only(line(0, **CREATED), *times, line(1000, released=9))["release_every_ms"] == 60
-    assert (
-        only(line(0, **CREATED), *times, line(195), over=900 * MS)["release_every_ms"] is None
-    )  # one is before
+    times = [line(0, **CREATED), *(line(ms, released=1) for ms in (100, 130, 190))]
+    for rows, over, every in (
+        (times[:3], OVER, None),
+        (times, OVER, 45),
+        ([*times, line(1000, released=9)], OVER, 60),
+        ([*times, line(195)], 900 * MS, None),  # one is before
+    ):
+        assert only(*rows, over=over)["release_every_ms"] == every
 
 
-def test_since_when_the_head_stands() -> None:
-    rows = [
-        line(0, 0, **CREATED),
-        line(100, 0, 4),
-        line(200, 2, 4),
-        line(300, 4, 4, head_delivery_count=3),
-    ]
+@pytest.mark.parametrize(
+    ("rows", "since", "is_older"),
+    [
+        ([line(100, 4, **FIRST_SEEN), line(200, 4)], 100, True),
+        ([line(100, 4, **FIRST_SEEN), line(200, 5)], 200, False),
+        ([line(100, 4, **CREATED), line(200, 4, follows=False), line(300, 4)], 200, True),
+        ([line(100, 4, **CREATED), line(200, 4, **CREATED), line(300, 4)], 200, False),
+        ([line(100, 4, **CREATED), line(200, 4)], 100, False),
+        ([line(100, None, **CREATED)], None, None),
+        ([line(0, 0, **CREATED), line(100, 0, 4), line(200, 2, 4), line(300, 4, 4)], 100, False),
+    ],
+)
+def test_since_when_the_head_stands(
+    rows: list[dict[str, Any]], since: int | None, is_older: bool | None
+) -> None:
     row = only(*rows, over=100 * MS)
-    assert (row["head_offset"], row["head_since"], row["head_is_older"]) == (4, at(100), False)
-    assert row["head_delivery_count"] == 3
-    seen_so = only(line(100, 4, **FIRST_SEEN), line(200, 4))
-    assert (seen_so["head_since"], seen_so["head_is_older"]) == (at(100), True)
-    moved = only(line(100, 4, **FIRST_SEEN), line(200, 5))
-    assert (moved["head_since"], moved["head_is_older"]) == (at(200), False)
-    broken = only(line(100, 4, **CREATED), line(200, 4, follows=False), line(300, 4))
-    assert (broken["head_since"], broken["head_is_older"], broken["breaks"]) == (at(200), True, 1)
-    reset = only(line(100, 4, **CREATED), line(200, 4, **CREATED), line(300, 4))
-    assert (reset["head_since"], reset["head_is_older"], reset["replacements"]) == (
-        at(200),
-        False,
-        2,
-    )
-    created = only(line(100, 4, **CREATED), line(200, 4))
-    assert (created["head_since"], created["head_is_older"]) == (at(100), False)
-    unknown = only(line(100, None, **CREATED))
-    assert (unknown["head_offset"], unknown["head_since"], unknown["head_is_older"]) == (
-        None,
-        None,
-        None,
-    )
+    assert_fields(row, head_since=None if since is None else at(since), head_is_older=is_older)
+    assert row["head_offset"] == rows[-1]["effective_start_offset"]
 
 
 def test_what_went_back_is_noticed_unless_it_was_reset() -> None:
     rows = [line(0, 10, **CREATED), line(100, 20, delivery_complete_count=5)]
     start = only(*rows, line(200, 18, finished=None, delivery_complete_count=7), line(300, 19))
-    assert (start["start_back"], start["start_back_at"]) == (1, at(200))
-    assert start["start_back_record"] == "0:200"
-    assert (start["count_back"], start["count_back_at"]) == (1, at(300))  # 18 + 7 to 19 + 0
-    assert start["count_back_record"] == "0:300"
-    assert start["breaks"] == 0
+    assert_fields(start, start_back=1, start_back_at=at(200), start_back_record="0:200", breaks=0)
+    # 18 + 7 to 19 + 0
+    assert_fields(start, count_back=1, count_back_at=at(300), count_back_record="0:300")
     for excuse in (CREATED, FIRST_SEEN):
         row = only(*rows, line(200, 3, **excuse))
-        assert (row["start_back"], row["count_back"], row["count_back_at"]) == (0, 0, None)
-    unknown = only(
-        *rows, line(200, 20, delivery_complete_count=None), line(300, 20, delivery_complete_count=1)
-    )
-    assert (unknown["count_back"], unknown["start_back_at"]) == (0, None)
+        assert_fields(row, start_back=0, count_back=0, count_back_at=None)
+    later = [line(200, 20, delivery_complete_count=None), line(300, 20, delivery_complete_count=1)]
+    unknown = only(*rows, *later)
+    assert_fields(unknown, count_back=0, start_back_at=None)
 
 
 def test_a_row_that_a_clock_dates_later_is_missing() -> None:
     row = only(line(0, **CREATED), line(1500, 5, finished=5), line(900, 6, finished=1))
-    assert (row["finished"], row["breaks"], row["head_since"], row["head_is_older"]) == (
-        1,
-        1,
-        at(900),
-        True,
-    )
+    assert_fields(row, finished=1, breaks=1, head_since=at(900), head_is_older=True)
 
 
 def test_an_empty_span_is_refused_and_no_history_is_no_rows() -> None:
@@ -285,11 +245,9 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
     span = [row for row in seen if row["record_timestamp"] > end - over]
     after = [row for row in span if row["number"] > lead["number"]]
     bins, back = [0] * BINS, [0] * BINS
+    ends = [begin + (i + 1) * ((end - begin) / BINS) for i in range(BINS - 1)]
     for row in span:
-        width = (end - begin) / BINS
-        at_part = next(
-            (i for i in range(BINS) if row["record_timestamp"] <= begin + (i + 1) * width), BINS - 1
-        )
+        at_part = sum(row["record_timestamp"] > part_end for part_end in ends)
         bins[at_part] += row["finished"] or 0
         back[at_part] += row["released"] or 0
     given_back = [row["record_timestamp"] for row in span if row["released"]]
@@ -317,11 +275,11 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
     def last(name: str) -> datetime | None:
         return next((row["record_timestamp"] for row in seen[::-1] if row[name]), None)
 
+    kept = ("group_id", "topic_id", "partition", "max_delivery_count", "head_delivery_count")
+    is_older = not head[-1]["replaced"] and (head[-1]["first"] or not head[-1]["follows"])
+    back_at = {name: found[-1] if found else (None, None) for name, found in fell.items()}
     return {
-        **{
-            name: seen[-1][name]
-            for name in ("group_id", "topic_id", "partition", "max_delivery_count")
-        },
+        **{name: seen[-1][name] for name in kept},
         "begin": begin,
         "end": end,
         "records": len(span),
@@ -335,18 +293,10 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
         "release_every_ms": int(median(distances)) if len(distances) > 1 else None,
         "head_offset": seen[-1]["effective_start_offset"],
         "head_since": head[-1]["record_timestamp"] if known else None,
-        "head_is_older": (
-            not head[-1]["replaced"] and (head[-1]["first"] or not head[-1]["follows"])
-        )
-        if known
-        else None,
-        "head_delivery_count": seen[-1]["head_delivery_count"],
-        "start_back": len(fell["start"]),
-        "start_back_at": fell["start"][-1][0] if fell["start"] else None,
-        "start_back_record": fell["start"][-1][1] if fell["start"] else None,
-        "count_back": len(fell["count"]),
-        "count_back_at": fell["count"][-1][0] if fell["count"] else None,
-        "count_back_record": fell["count"][-1][1] if fell["count"] else None,
+        "head_is_older": is_older if known else None,
+        **{f"{name}_back": len(found) for name, found in fell.items()},
+        **{f"{name}_back_at": found[0] for name, found in back_at.items()},
+        **{f"{name}_back_record": found[1] for name, found in back_at.items()},
     }
 
 
@@ -355,71 +305,34 @@ def test_any_history_says_what_reading_it_row_by_row_says(
     shares: list[list[dict[str, Any]]], end: int, over: int
 ) -> None:
     expected = [by_hand(rows, at(end), over * MS) for rows in shares]
-    ours = observe(table([row for rows in shares for row in rows]), at(end), over * MS).to_pylist()
-    assert ours == [row for row in expected if row is not None]
-
-
-@given(HISTORIES, st.integers(0, 2000), st.integers(1, 2000))
-def test_share_partitions_do_not_touch_each_other_nor_do_chunks(
-    shares: list[list[dict[str, Any]]], end: int, over: int
-) -> None:
     whole = table([row for rows in shares for row in rows])
-    together = observe(whole, at(end), over * MS)
-    apart = [row for rows in shares for row in observe(table(rows), at(end), over * MS).to_pylist()]
-    assert together.to_pylist() == apart
+    ours = observe(whole, at(end), over * MS)
+    assert ours.to_pylist() == [row for row in expected if row is not None]
     chunked = pa.concat_tables([whole.slice(i, 1) for i in range(len(whole))])
-    assert observe(chunked, at(end), over * MS).equals(together)
-    few = whole.select(HISTORY_COLUMNS)
-    assert observe(few, at(end), over * MS).equals(together)
-
-
-@given(
-    st.lists(ROW, min_size=1, max_size=12).map(lambda drawn: rows_of(0, drawn)),
-    st.integers(1, 1500),
-)
-def test_two_spans_that_touch_sum_up_to_one(rows: list[dict[str, Any]], middle: int) -> None:
-    early, late = (
-        observe(table(rows), at(end), span * MS).to_pylist()
-        for end, span in ((middle, middle + 1000), (1500, 1500 - middle or 1))
-    )
-    whole = observe(table(rows), at(1500), 2500 * MS).to_pylist()
-    for row in whole:
-        assert sum(row["finished_bins"]) == row["finished"]
-    ordered = all(a["record_timestamp"] <= b["record_timestamp"] for a, b in pairwise(rows))
-    if ordered and early and late and middle < 1500:
-        for name in (*CHANGES, "records", "replacements", "start_back", "count_back"):
-            assert early[0][name] + late[0][name] == whole[0][name]
+    for same in (chunked, whole.select(HISTORY_COLUMNS)):
+        assert observe(same, at(end), over * MS).equals(ours)
 
 
 def test_the_recorded_run_adds_up_to_the_windows_it_left() -> None:
     """What the last window has finished, and the first did not, was finished in between."""
-    records = pa.Table.from_batches(
-        [part.records for part in decoded(CaptureInput(CAPTURE), STATE_TOPIC)]
-    )
+    parts = decoded(CaptureInput(CAPTURE), STATE_TOPIC)
+    records = pa.Table.from_batches([part.records for part in parts])
     history = history_arrow(records)
     end = max(history.column("record_timestamp").to_pylist())
     observed = observe(history, end, timedelta(days=1)).to_pylist()
-    windows = {
-        (w["group_id"], w["topic_id"], w["partition"]): w for w in replay_arrow(records).to_pylist()
-    }
-    rows = {
-        key: list(lines)
-        for key, lines in groupby(
-            history.to_pylist(), lambda r: (r["group_id"], r["topic_id"], r["partition"])
-        )
-    }
+    place = itemgetter("group_id", "topic_id", "partition")
+    windows = {place(window): window for window in replay_arrow(records).to_pylist()}
+    rows = {key: list(lines) for key, lines in groupby(history.to_pylist(), place)}
     assert len(observed) == len(windows) > 10
     checked = 0
     for row in observed:
-        key = (row["group_id"], row["topic_id"], row["partition"])
-        mine, window = rows[key], windows[key]
+        mine, window = rows[place(row)], windows[place(row)]
         assert row["head_offset"] == window["effective_start_offset"]
         assert row["begin"] == lead_of(mine)["record_timestamp"]
         base, last = lead_of(mine), mine[-1]
         if base["start_offset"] is None:
-            base = next(
-                (r | {"window_complete": 0} for r in mine if r["start_offset"] is not None), base
-            )
+            started = [r for r in mine if r["start_offset"] is not None]
+            base = started[0] | {"window_complete": 0} if started else base
         if row["breaks"] or any(r["replaced"] for r in mine[1:]) or base["start_offset"] is None:
             continue
         inside = sum(
@@ -427,16 +340,9 @@ def test_the_recorded_run_adds_up_to_the_windows_it_left() -> None:
             for run in window["runs"]
             if run["delivery_state"] in (2, 4)
         )
-        assert (
-            last["start_offset"] + last["window_complete"]
-            == window["effective_start_offset"] + inside
-        )
-        done = (
-            window["effective_start_offset"]
-            + inside
-            - base["start_offset"]
-            - base["window_complete"]
-        )
+        after = window["effective_start_offset"] + inside
+        assert last["start_offset"] + last["window_complete"] == after
+        done = after - base["start_offset"] - base["window_complete"]
         assert row["finished"] == sum(row["finished_bins"]) == done
         checked += 1
     assert checked > 10

@@ -15,17 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharelag import schemas
+from sharelag.engine.local.records import decoded
 from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.age import oldest_offsets
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.observed import BINS, observe
 from sharelag.metrics.progress import progress_arrow
-from sharelag.quick.records import decoded
 from sharelag.replay.history import history_arrow
-from sharelag.sources.inputs import CaptureInput
-from sharelag.workbench import engine
-from tests.support import generators
+from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
+from tests.support.fields import assert_fields
 from tests.support.observed_rows import lag_of, log, observed, one, progress
 from tests.support.progress_rows import DAY, HOUR, ID, MINUTE, MS, NOON, ago, end, lag, time
 from tests.support.recorded_moments import ends as noted_ends
@@ -38,43 +38,40 @@ def age(line: dict[str, Any]) -> tuple[Any, ...]:
 
 # ---- age -----------------------------------------------------------------------------------------
 
-
-def test_the_age_is_that_of_the_oldest_unfinished_record() -> None:
-    line = one(lag(), (), (), [time(90, 90, ago(5000))])
-    assert age(line) == (90, "record", 5000)
-    assert line["oldest_timestamp"] == ago(5000)
-    assert age(one(lag(), (), (), [time(90, 94, ago(4000))])) == (
-        90,
-        "record",
-        4000,
-    )  # 90 to 93 were compacted away
-    assert age(one(lag(), (), (), [time(90, 90, NOON + MINUTE * MS)])) == (
-        90,
-        "record",
-        0,
-    )  # a clock that is ahead
-    assert age(
-        one(lag(), (), (), [time(91, 91, ago(4000)), time(90, 90, ago(1), partition=1)])
-    ) == (90, None, None)
+BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)  # -1: a record without a time
 
 
-def test_nothing_left_has_no_age_and_nothing_known_no_number() -> None:
-    assert age(one(lag(0, 100))) == (None, None, 0)
-    assert age(one(lag(None, None))) == (None, None, None)
-    assert age(one(lag(None, 90, None))) == (None, None, None)
-    assert age(one(lag(), (), (), [time(90, 90, None)])) == (90, None, None)
-    before_time = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)  # -1: the record has none
-    assert age(one(lag(), (), (), [time(90, 90, before_time)])) == (90, None, None)
+@pytest.mark.parametrize(
+    ("row", "times", "expected"),
+    [
+        (lag(), [time(90, 90, ago(5000))], (90, "record", 5000)),
+        (lag(), [time(90, 94, ago(4000))], (90, "record", 4000)),  # 90 to 93 were compacted away
+        (lag(), [time(90, 90, NOON + MINUTE * MS)], (90, "record", 0)),  # a clock that is ahead
+        (lag(), [time(91, 91, ago(4)), time(90, 90, ago(1), partition=1)], (90, None, None)),
+        (lag(), [time(90, 90, None)], (90, None, None)),
+        (lag(), [time(90, 90, BEFORE_1970)], (90, None, None)),
+        (lag(0, 100), [], (None, None, 0)),
+        (lag(None, None), [], (None, None, None)),
+        (lag(None, 90, None), [], (None, None, None)),
+    ],
+)
+def test_the_age_is_that_of_the_oldest_unfinished_record(
+    row: dict[str, Any], times: list[dict[str, Any]], expected: tuple[Any, ...]
+) -> None:
+    line = one(row, (), (), times)
+    assert age(line) == expected
+    if expected[2]:
+        assert line["oldest_timestamp"] == ago(expected[2])
 
 
 @pytest.mark.row("LAG-06")
 def test_a_marker_at_the_end_is_lag_and_waits_for_nobody() -> None:
     """Highest offset 10 is a commit marker after all that was fetched."""
     lags = lag_of(snapshot(10, []), end_offset=11)
-    assert (lags["lag"], lags["effective_lag"]) == (1, 1)
+    assert_fields(lags, lag=1, effective_lag=1)
     line = one(lags, [observed([0] * BINS)], [end(11, HOUR)], [time(10, None, None)], [log()])
     assert age(line) == (10, "record", 0)
-    assert (line["drain"], line["drain_ms"], line["margin_ms"]) == ("drained", 0, None)
+    assert_fields(line, drain="drained", drain_ms=0, margin_ms=None)
 
 
 def test_records_of_an_open_transaction_wait_although_none_can_be_read() -> None:
@@ -96,29 +93,16 @@ def test_records_of_an_open_transaction_wait_although_none_can_be_read() -> None
 
 def test_a_record_that_came_after_the_moment_was_not_there_then() -> None:
     lags = lag(1, 99, 100)
-    line = one(lags, (), (), [time(99, 100, ago(7))])  # its producer's clock is behind
-    assert (*age(line), line["oldest_timestamp"], line["drain"]) == (
-        99,
-        "record",
-        0,
-        None,
-        "drained",
-    )
-    assert age(one(lags | {"end_offset": 101}, (), (), [time(99, 100, ago(7))])) == (
-        99,
-        "record",
-        7,
-    )
+    times = [time(99, 100, ago(7))]  # its producer's clock is behind
+    line = one(lags, (), (), times)
+    assert age(line) == (99, "record", 0)
+    assert_fields(line, oldest_timestamp=None, drain="drained")
+    assert age(one(lags | {"end_offset": 101}, (), (), times)) == (99, "record", 7)
 
 
 def test_without_the_record_its_time_lies_between_known_ends() -> None:
-    ends = [
-        end(80, 10_000),
-        end(None, 4000),
-        end(60, 20_000),
-        end(100, 2000),
-        end(95, 1, partition=1),
-    ]
+    ends = [end(80, 10_000), end(None, 4000), end(60, 20_000), end(100, 2000)]
+    ends.append(end(95, 1, partition=1))
     assert age(one(lag(), (), ends)) == (90, "interpolated", 6000)
     assert age(one(lag(oldest=80), (), ends))[2] == 10_000
     assert age(one(lag(oldest=59), (), ends)) == (59, None, None)  # older than all that is known
@@ -130,11 +114,8 @@ def test_without_the_record_its_time_lies_between_known_ends() -> None:
 
 
 def test_ends_that_fell_do_not_turn_time_around() -> None:
-    ends = [
-        end(80, 10_000),
-        end(120, 8000),
-        end(70, 6000),
-    ]  # an unclean election at some time after
+    # An unclean election at some time after the second.
+    ends = [end(80, 10_000), end(120, 8000), end(70, 6000)]
     assert age(one(lag(oldest=90), (), ends))[2] == 9500
     line = one(lag(oldest=90), [observed([1] * BINS, 7000)], ends)
     assert line["arrival_rate"] is None  # it ends below where it ended before
@@ -156,10 +137,7 @@ def test_an_interpolated_time_is_between_the_moments_that_bracket_the_record(
     oldest = data.draw(st.integers(0, size - 1))
     # What is fetched now, at 0, are all that arrived before.
     points.append((-1, size))
-    lags = [
-        lag(size - oldest, oldest, size, as_of=ago(-1)) | {"group_id": f"g{oldest}"}
-        for oldest in range(size)
-    ]
+    lags = [lag(size - n, n, size, as_of=ago(-1), group_id=f"g{n}") for n in range(size)]
     ends = [end(count, moment) for moment, count in points[:-1]]
     Random(size).shuffle(ends)
     lines = progress(lags, (), ends).to_pylist()
@@ -177,21 +155,11 @@ def test_an_interpolated_time_is_between_the_moments_that_bracket_the_record(
 
 
 def test_each_offset_is_requested_once() -> None:
-    rows = [
-        lag(),
-        lag(group_id="G2"),
-        lag(0, 100),
-        lag(None, None),
-        lag(oldest=91),
-        lag(partition=7),
-    ]
-    requested = oldest_offsets(pa.Table.from_pylist(rows, schemas.LAG))
+    rows = [lag(), lag(group_id="G2"), lag(0, 100), lag(None, None), lag(oldest=91)]
+    requested = oldest_offsets(pa.Table.from_pylist([*rows, lag(partition=7)], schemas.LAG))
     assert requested.schema.equals(pa.schema(list(schemas.TIMES)[:4]))
-    assert sorted((row["partition"], row["asked_offset"]) for row in requested.to_pylist()) == [
-        (0, 90),
-        (0, 91),
-        (7, 90),
-    ]
+    places = sorted((row["partition"], row["asked_offset"]) for row in requested.to_pylist())
+    assert places == [(0, 90), (0, 91), (7, 90)]
 
 
 # ---- retention -----------------------------------------------------------------------------------
@@ -199,22 +167,22 @@ def test_each_offset_is_requested_once() -> None:
 
 def test_how_long_the_oldest_record_will_be_kept() -> None:
     times = [time(90, 90, ago(DAY))]
-
-    def margin(*logs: dict[str, Any]) -> tuple[Any, Any]:
-        line = one(lag(), (), (), times, logs)
-        return line["retention_ms"], line["margin_ms"]
-
-    assert margin(log()) == (7 * DAY, 6 * DAY)
-    assert margin(log("compact, delete")) == (7 * DAY, 6 * DAY)
-    assert margin(log(retention=DAY)) == (DAY, 0)
-    assert margin(log(retention=HOUR)) == (HOUR, 0)  # may be deleted at any time
-    assert margin(log(retention=0)) == (0, 0)
-    assert margin(log(retention=-1)) == (-1, None)
-    assert margin(log("compact")) == (7 * DAY, None)
-    assert margin(log(None)) == (7 * DAY, None)
-    assert margin(log(retention=None)) == (None, None)
-    assert margin(log(partition=1)) == (None, None)
-    assert margin(log(retention=2**63 - 1))[1] > 10**6 * 365 * DAY
+    for kept, retention, margin in (
+        (log(), 7 * DAY, 6 * DAY),
+        (log("compact, delete"), 7 * DAY, 6 * DAY),
+        (log(retention=DAY), DAY, 0),
+        (log(retention=HOUR), HOUR, 0),  # may be deleted at any time
+        (log(retention=0), 0, 0),
+        (log(retention=-1), -1, None),
+        (log("compact"), 7 * DAY, None),
+        (log(None), 7 * DAY, None),
+        (log(retention=None), None, None),
+        (log(partition=1), None, None),
+    ):
+        line = one(lag(), (), (), times, [kept])
+        assert (line["retention_ms"], line["margin_ms"]) == (retention, margin)
+    forever = one(lag(), (), (), times, [log(retention=2**63 - 1)])
+    assert forever["margin_ms"] > 10**6 * 365 * DAY
     assert one(lag(), (), (), (), [log()])["margin_ms"] is None
     assert one(lag(0, 100), (), (), (), [log()])["margin_ms"] is None
     ahead = one(lag(), (), (), [time(90, 90, NOON + DAY * MS)], [log()])
@@ -235,12 +203,10 @@ def test_a_deleted_segment_takes_its_unread_offsets_along() -> None:
 @pytest.mark.row("WIN-12")
 def test_what_was_finished_before_is_not_lost() -> None:
     """As before, with 10 offsets of 40 to 99 finished."""
-    finished = [(50, 54, 2, 1), (97, 99, 4, 5), (60, 61, 2, 1), (120, 129, 2, 1), (70, 79, 0, 1)]
-    assert one(lag_of(snapshot(40, finished), 200, log_start=100))["lost"] == 50
-    across = [(50, 56, 2, 1), (97, 105, 4, 5)]
-    assert one(lag_of(snapshot(40, across), 200, log_start=100))["lost"] == 50
-    leading = [(40, 49, 2, 1)]
-    assert one(lag_of(snapshot(40, leading), 200, log_start=100))["lost"] == 50
+    some = [(50, 54, 2, 1), (97, 99, 4, 5), (60, 61, 2, 1), (120, 129, 2, 1), (70, 79, 0, 1)]
+    across, leading = [(50, 56, 2, 1), (97, 105, 4, 5)], [(40, 49, 2, 1)]
+    for finished in (some, across, leading):
+        assert one(lag_of(snapshot(40, finished), 200, log_start=100))["lost"] == 50
 
 
 @pytest.mark.row("WIN-13")
@@ -253,8 +219,8 @@ def test_retention_of_a_topic_concerns_all_its_groups() -> None:
     times = [time(100, 100, ago(2 * HOUR)), time(120, 120, ago(HOUR))]
     first, second = progress(lags, (), (), times, [log(retention=3 * HOUR)]).to_pylist()
     assert [row["effective_start_offset"] for row in lags] == [100, 120]
-    assert (first["group_id"], first["lost"], first["margin_ms"]) == ("A", 60, HOUR)
-    assert (second["group_id"], second["lost"], second["margin_ms"]) == ("B", 0, 2 * HOUR)
+    assert_fields(first, group_id="A", lost=60, margin_ms=HOUR)
+    assert_fields(second, group_id="B", lost=0, margin_ms=2 * HOUR)
 
 
 def test_what_is_not_known_is_not_said_to_be_kept() -> None:
@@ -266,17 +232,10 @@ def test_what_is_not_known_is_not_said_to_be_kept() -> None:
 @given(st.integers(0, 10**6))
 def test_lost_is_a_count_of_the_offsets(seed: int) -> None:
     random = Random(seed)
-    start, end_offset, log_start = (
-        random.randint(0, 30),
-        random.randint(46, 70),
-        random.randint(0, 45),
-    )
+    start, end_offset = random.randint(0, 30), random.randint(46, 70)
+    log_start = random.randint(0, 45)
     batches = generators.state_batches(random)
-    states: dict[int, int] = {}
-    for batch in sorted(batches, key=lambda b: (b.delivery_count, b.delivery_state)):
-        states |= dict.fromkeys(
-            range(batch.first_offset, batch.last_offset + 1), batch.delivery_state
-        )
+    states = generators.state_by_offset(batches)
     deleted = [offset for offset in range(start, log_start) if states.get(offset) not in (2, 4)]
     line = one(lag_of(snapshot(start, batches), end_offset, log_start))
     assert line["lost"] == len(deleted)
@@ -288,9 +247,8 @@ def test_lost_is_a_count_of_the_offsets(seed: int) -> None:
 def test_rows_keep_their_order_whatever_the_chunks() -> None:
     hostile = ["", "a:b", "a", "<b>", "グループ", "a:b:" + ID]
     lags = [lag(i, 100 - i, group_id=name, partition=i % 2) for i, name in enumerate(hostile)]
-    seen = [observed([i] * BINS, group_id=name, partition=i % 2) for i, name in enumerate(hostile)][
-        ::-1
-    ]
+    seen = [observed([i] * BINS, group_id=name, partition=i % 2) for i, name in enumerate(hostile)]
+    seen.reverse()
     ends = [end(90, HOUR), end(95, HOUR, partition=1)]
     table = pa.Table.from_pylist(lags, schemas.LAG)
     whole = progress(table, seen, ends)
@@ -298,17 +256,15 @@ def test_rows_keep_their_order_whatever_the_chunks() -> None:
     assert whole.schema.equals(schemas.PROGRESS)
     rates = [row["completion_rate"] for row in whole.to_pylist()]
     assert rates == pytest.approx([i * BINS / 3600 for i in range(len(hostile))])
-    assert progress(pa.concat_tables([table.slice(i, 1) for i in range(6)]), seen, ends).equals(
-        whole
-    )
-    apart = [row for i in range(6) for row in progress(table.slice(i, 1), seen, ends).to_pylist()]
+    pieces = [table.slice(i, 1) for i in range(6)]
+    assert progress(pa.concat_tables(pieces), seen, ends).equals(whole)
+    apart = [row for piece in pieces for row in progress(piece, seen, ends).to_pylist()]
     assert apart == whole.to_pylist()
 
 
 def test_no_lag_no_rows_and_a_wrong_table_is_named() -> None:
-    assert (
-        progress([], [observed([1] * BINS)], [end(1, 1)], [time(1, 1, NOON)], [log()]).num_rows == 0
-    )
+    given = ([observed([1] * BINS)], [end(1, 1)], [time(1, 1, NOON)], [log()])
+    assert progress([], *given).num_rows == 0
     with pytest.raises(InputError, match=r"times: .*asked_offset"):
         progress([lag()], (), (), pa.table({"topic": ["t"]}))
 
@@ -328,28 +284,21 @@ def test_the_recorded_run_as_of_every_noted_moment() -> None:
         )
         for note, moment in zip(noted, moments, strict=True)
     ]
-    past, nothing = (
-        pa.concat_tables(ends),
-        {name: getattr(schemas, name).empty_table() for name in ("TIMES", "LOGS")},
-    )
+    nothing = schemas.TIMES.empty_table(), schemas.LOGS.empty_table()
     seen: set[str] = set()
     for number, moment in enumerate(moments):
-        windows = engine.windows(CaptureInput(CAPTURE), "local", moment).table.select(
-            schemas.WINDOWS.names
-        )
-        lags = lag_arrow(windows, ends[number])
+        windows = readings.windows(CaptureInput(CAPTURE), "local", moment).table
+        lags = lag_arrow(windows.select(schemas.WINDOWS.names), ends[number])
         over = observe(history, moment, moment - moments[max(number - 1, 0)] + MS)
-        lines = progress_arrow(
-            lags, over, past, nothing["TIMES"], nothing["LOGS"], moment
-        ).to_pylist()
+        past = pa.concat_tables(ends)
+        lines = progress_arrow(lags, over, past, *nothing, moment).to_pylist()
         assert len(lines) == over.num_rows
         for was, line in zip(lags.to_pylist(), lines, strict=True):
             empty = was["end_offset"] == was["log_start_offset"]
-            assert was["effective_lag"] is not None or line["drain"] == (
-                "drained" if empty else "unknown"
-            )
+            if was["effective_lag"] is None:
+                assert line["drain"] == ("drained" if empty else "unknown")
             if was["effective_lag"] == 0:
-                assert (line["drain"], line["age_ms"]) == ("drained", 0)
+                assert_fields(line, drain="drained", age_ms=0)
             if line["oldest_from"] == "interpolated":
                 bracket = [
                     earlier

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -13,25 +13,23 @@ from hypothesis import strategies as st
 
 from sharelag import schemas
 from sharelag.errors import InputError
+from sharelag.inputs.kafka.described import described_offsets
 from sharelag.metrics import reconcile as why
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.replay import replay_arrow
-from sharelag.schemas.comparisons import RECONCILED, SCANNED
-from sharelag.sources.kafka.described import described_offsets
+from sharelag.schemas import RECONCILED, SCANNED
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
 from tests.support import generators
+from tests.support.fields import assert_fields
 from tests.support.records import KEY, NOW, offsets, raw, row
 
 ACKNOWLEDGED, ARCHIVED = 2, 4
 HEADER = "GROUP           TOPIC           PARTITION  LEADER-EPOCH  START-OFFSET  LAG"
-EXAMPLE = [
-    (3, 3, 0, 2),
-    (5, 5, ACKNOWLEDGED, 1),
-    (6, 6, ARCHIVED, 1),
-]  # starts at 2, offset 10 is the last
+#: It starts at 2, and offset 10 is the last.
+EXAMPLE = [(3, 3, 0, 2), (5, 5, ACKNOWLEDGED, 1), (6, 6, ARCHIVED, 1)]
 
 
 def lag_table(snapshot: dict[str, Any], end: int | None, log_start: int | None = 0) -> pa.Table:
@@ -50,13 +48,7 @@ def printed(
 
 
 def scanned(**counts: int) -> pa.Table:
-    place = {
-        "group_id": KEY.group_id,
-        "topic": "orders",
-        "topic_id": KEY.topic_id,
-        "partition": KEY.partition,
-        "as_of": NOW,
-    }
+    place = KEY._asdict() | {"topic": "orders", "as_of": NOW}
     kinds = dict.fromkeys(("records", "undecided", "aborted", "no_record", "deleted"), 0) | counts
     return pa.Table.from_pylist([place | kinds | {"unfinished": sum(kinds.values())}], SCANNED)
 
@@ -85,7 +77,7 @@ def sums(line: dict[str, Any]) -> dict[str, int]:
 @pytest.mark.row("LAG-05")
 def test_the_classic_lag_is_nine_where_the_share_lag_is_seven() -> None:
     line = only(reconcile_arrow(example()))
-    assert (line["lag"], line["effective_lag"], line["naive_lag"]) == (7, 7, 9)
+    assert_fields(line, lag=7, effective_lag=7, naive_lag=9)
     assert reasons(line) == [(why.NAIVE, why.COMPLETE_IN_WINDOW, 2)]
     assert line["described_lag"] is line["true_lag"] is line["matches"] is None
 
@@ -93,10 +85,10 @@ def test_the_classic_lag_is_nine_where_the_share_lag_is_seven() -> None:
 @pytest.mark.row("LAG-11")
 def test_two_paths_agree_or_there_is_a_row_that_says_so() -> None:
     line = only(reconcile_arrow(example(), printed(7)))
-    assert (line["described_lag"], line["matches"]) == (7, True)
+    assert_fields(line, described_lag=7, matches=True)
     assert [reason for reason in reasons(line) if reason[0] == why.DESCRIBED_LAG] == []
     line = only(reconcile_arrow(example(end=12), printed(7)))
-    assert (line["described_lag"], line["lag"], line["matches"]) == (7, 8, False)
+    assert_fields(line, described_lag=7, lag=8, matches=False)
     assert reasons(line)[-1] == (why.DESCRIBED_LAG, why.UNKNOWN, -1)
 
 
@@ -119,29 +111,16 @@ def test_why_kafka_said_otherwise(theirs: pa.Table, reason: tuple[str, int | Non
 
 def test_what_only_kafka_knows_is_a_row_too() -> None:
     other, ours = reconcile_arrow(example(), printed(3, group="A: b")).to_pylist()
-    assert (other["group_id"], other["described_lag"], other["lag"], other["matches"]) == (
-        "A: b",
-        3,
-        None,
-        False,
-    )
-    assert (other["topic"], other["topic_id"], other["as_of"]) == ("orders", None, NOW)
+    assert_fields(other, group_id="A: b", described_lag=3, lag=None, matches=False)
+    assert_fields(other, topic="orders", topic_id=None, as_of=NOW)
     assert reasons(other) == [(why.DESCRIBED_LAG, why.NO_STATE, None)]
     assert ours["lag"] == 7
 
 
 def test_neither_knows() -> None:
-    line = only(
-        reconcile_arrow(
-            lag_table(row(-1, [], delivery_complete_count=-1), 11), printed("-", start="-")
-        )
-    )
-    assert (line["lag"], line["described_lag"], line["matches"], reasons(line)) == (
-        None,
-        None,
-        True,
-        [],
-    )
+    unknown = lag_table(row(-1, [], delivery_complete_count=-1), 11)
+    line = only(reconcile_arrow(unknown, printed("-", start="-")))
+    assert_fields(line, lag=None, described_lag=None, matches=True, differences=[])
 
 
 def test_each_reason_by_itself() -> None:
@@ -153,7 +132,7 @@ def test_each_reason_by_itself() -> None:
         (why.EFFECTIVE, why.COUNT_DIFFERS, 1),
     ]
     line = only(reconcile_arrow(lag_table(row(50, []), 40), printed("-", start=50)))
-    assert (line["naive_lag"], line["lag"], line["effective_lag"]) == (-10, None, None)
+    assert_fields(line, naive_lag=-10, lag=None, effective_lag=None)
     assert reasons(line) == [(why.NAIVE, why.STALE_END_OFFSET, -10)]
     assert line["matches"]
     line = only(reconcile_arrow(lag_table(row(50, []), 40), printed(3, start=50)))
@@ -164,38 +143,28 @@ def test_each_reason_by_itself() -> None:
 @pytest.mark.row("WIN-15")
 def test_gaps_are_offsets_and_no_records() -> None:
     line = only(reconcile_arrow(lag_table(row(0, []), 10), None, scanned(records=8, no_record=2)))
-    assert (line["lag"], line["effective_lag"], line["true_lag"]) == (10, 10, 8)
+    assert_fields(line, lag=10, effective_lag=10, true_lag=8)
     assert reasons(line) == [(why.TRUE, why.MARKERS_OR_COMPACTED, -2)]
 
 
 def test_a_scan_of_something_else_is_not_passed_off_as_explained() -> None:
     line = only(reconcile_arrow(example(), None, scanned(records=4, aborted=1)))
     assert reasons(line)[1:] == [(why.TRUE, why.ABORTED, -1), (why.TRUE, why.UNKNOWN, -2)]
-    later = scanned(records=6).set_column(7, "aborted", pa.array([0], pa.int64()))
-    later = later.set_column(
-        later.schema.names.index("as_of"),
-        "as_of",
-        pa.array([NOW + timedelta(1)]).cast(schemas.TIMESTAMP),
-    )
-    assert reasons(only(reconcile_arrow(example(), None, later)))[1:] == [
-        (why.TRUE, why.ANOTHER_MOMENT, -1)
-    ]
+    (counts,) = scanned(records=6).to_pylist()
+    later = pa.Table.from_pylist([counts | {"as_of": NOW + timedelta(1)}], SCANNED)
+    line = only(reconcile_arrow(example(), None, later))
+    assert reasons(line)[1:] == [(why.TRUE, why.ANOTHER_MOMENT, -1)]
 
 
 def test_every_reason_has_its_words() -> None:
-    names = {
-        value for name, value in vars(why).items() if name.isupper() and isinstance(value, str)
-    }
+    named = {name: value for name, value in vars(why).items() if isinstance(value, str)}
+    names = {value for name, value in named.items() if name.isupper()}
     assert names - set(why.REASONS) == {why.DESCRIBED_LAG, why.NAIVE, why.EFFECTIVE, why.TRUE}
 
 
 def test_nothing_to_reconcile() -> None:
-    assert (
-        reconcile_arrow(
-            schemas.LAG.empty_table(), printed(7).slice(0, 0), scanned().slice(0, 0)
-        ).num_rows
-        == 0
-    )
+    nothing = schemas.LAG.empty_table(), printed(7).slice(0, 0), scanned().slice(0, 0)
+    assert reconcile_arrow(*nothing).num_rows == 0
     with pytest.raises(InputError, match="described"):
         reconcile_arrow(example(), offsets(11))
 
@@ -207,10 +176,8 @@ def test_nothing_to_reconcile() -> None:
 def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
     random = Random(seed)
     start, end, log_start = random.randint(0, 40), random.randint(30, 70), random.randint(0, 60)
-    batches, count = (
-        generators.state_batches(random),
-        random.choice([-1, 0, 3, random.randint(0, 60)]),
-    )
+    batches = generators.state_batches(random)
+    count = random.choice([-1, 0, 3, random.randint(0, 60)])
     table = lag_table(row(start, batches, delivery_complete_count=count), end, log_start)
     lag = table.to_pylist()[0]
     left = lag["effective_lag"] or 0
@@ -236,11 +203,7 @@ def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
         assert line["described_lag"] == line["lag"] + total[why.DESCRIBED_LAG]
     assert all(size for _, _, size in reasons(line) if size is not None)
     # The terms are what their names say, by counting the offsets one by one.
-    states: dict[int, int] = {}
-    for batch in sorted(batches, key=lambda b: (b.delivery_count, b.delivery_state)):
-        states |= dict.fromkeys(
-            range(batch.first_offset, batch.last_offset + 1), batch.delivery_state
-        )
+    states = generators.state_by_offset(batches)
     finished = {
         o for o, state in states.items() if state in (ACKNOWLEDGED, ARCHIVED) and o >= start
     }
@@ -254,26 +217,17 @@ def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
         assert found.get((why.EFFECTIVE, why.COUNT_DIFFERS), 0) == count - len(finished)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1)
-        )
-    )
-)
-def test_rows_find_their_partners_whatever_the_groups_are_called(names: list[tuple[str]]) -> None:
-    groups = sorted({name for (name,) in names} | {"0:t", "t:0", ":"})
+_CHARACTERS = st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"])
+
+
+@given(st.lists(st.text(_CHARACTERS, min_size=1)))
+def test_rows_find_their_partners_whatever_the_groups_are_called(names: list[str]) -> None:
+    groups = sorted({*names, "0:t", "t:0", ":"})
     place = {"topic": "orders", "partition": 0, "as_of": NOW, "leader_epoch": 0, "start_offset": 0}
-    theirs = pa.Table.from_pylist(
-        [place | {"group_id": group, "lag": n} for n, group in enumerate(groups)],
-        schema=described_offsets("").schema,
-    )
-    empty = dict.fromkeys(schemas.LAG.names)
-    ours = [
-        empty | place | {"group_id": g, "topic_id": "A" * 22, "lag": n}
-        for n, g in enumerate(groups)
-    ]
-    table = reconcile_arrow(pa.Table.from_pylist(ours[::-1], schema=schemas.LAG), theirs)
+    rows = [place | {"group_id": group, "lag": n} for n, group in enumerate(groups)]
+    theirs = pa.Table.from_pylist(rows, schema=schemas.DESCRIBED)
+    ours = pa.Table.from_pylist([row | {"topic_id": "A" * 22} for row in rows[::-1]], schemas.LAG)
+    table = reconcile_arrow(ours, theirs)
     assert table.column("matches").to_pylist() == [True] * len(groups)
 
 
@@ -292,19 +246,14 @@ LAYOUTS = {
 def test_old_and_new_layouts(header: str) -> None:
     line, (epoch, start, lag) = LAYOUTS[header]
     (found,) = described_offsets(f"\n{header}\n{line}\n").to_pylist()
-    assert (found["leader_epoch"], found["start_offset"], found["lag"]) == (epoch, start, lag)
-    assert (found["group_id"], found["topic"], found["partition"], found["as_of"]) == (
-        "g",
-        "t",
-        0,
-        None,
-    )
+    assert_fields(found, leader_epoch=epoch, start_offset=start, lag=lag)
+    assert_fields(found, group_id="g", topic="t", partition=0, as_of=None)
 
 
 @pytest.mark.row("LAG-13", "LAG-14")
 def test_a_dash_is_not_zero() -> None:
     (found,) = described_offsets(f"{HEADER}\ng  t  0  -  -  -").to_pylist()
-    assert (found["leader_epoch"], found["start_offset"], found["lag"]) == (None, None, None)
+    assert_fields(found, leader_epoch=None, start_offset=None, lag=None)
 
 
 def test_many_groups_some_with_blanks_some_with_nothing() -> None:
@@ -318,10 +267,9 @@ Share group 'it's empty' has no offset information.
 {HEADER.replace("GROUP    ", "GROUP                  ")}
  GROUP TOPIC PARTITION x      pay.ments_-1    12         3             10000000000   0
 """
-    rows = described_offsets(text, datetime(2026, 11, 21, tzinfo=UTC)).to_pylist()
-    assert [
-        (r["group_id"], r["topic"], r["partition"], r["start_offset"], r["lag"]) for r in rows
-    ] == [
+    rows = described_offsets(text, NOW).to_pylist()
+    names = ("group_id", "topic", "partition", "start_offset", "lag")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         ("a group of us", "orders", 0, 2, 7),
         ("a group of us", "orders", 1, None, None),
         (" GROUP TOPIC PARTITION x", "pay.ments_-1", 12, 10**10, 0),
@@ -340,7 +288,6 @@ Share group 'it's empty' has no offset information.
     ],
 )
 def test_what_is_no_offset_is_refused_with_its_line(text: str) -> None:
-    with pytest.raises(
-        InputError, match=f"line {len(text.splitlines())} has no share group offset|line 1 has no"
-    ):
+    words = f"line {len(text.splitlines())} has no share group offset|line 1 has no"
+    with pytest.raises(InputError, match=words):
         described_offsets(text)

@@ -1,4 +1,7 @@
-"""Rights that commands need: what is said of those missing, and lines a shell can run."""
+"""Rights that commands need: what is said of those missing, and lines a shell can run.
+
+What a principal may do by the rules of an authorizer.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,29 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.metrics.acl_lines import grant
 from sharelag.metrics.rights import (
     NO,
     UNKNOWN,
     YES,
     failing,
     failing_of_ours,
+    grant,
     grants,
+    judge_rights,
+    list_needs,
+    repairs,
     rights,
-    wanted,
 )
 from sharelag.model.rights import CLUSTER, Right
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from tests.support.fields import assert_fields
 
 
 def _asked(**allowed: bool | None) -> pa.Table:
-    """Answers about the rights in `wanted` of one group and topic; all yes but for those given."""
+    """Answers about the rights that one group and topic need; all yes but for those given."""
     rows = [
         {**right._asdict(), "allowed": allowed.get("_".join(map(str, right)), True)}
-        for right, _ in wanted(["billing"], ["orders"])
+        for right, _ in list_needs(["billing"], ["orders"])
     ]
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
 
@@ -57,9 +63,8 @@ def test_what_was_not_answered_is_unknown() -> None:
 def test_a_missing_right_names_the_commands_that_fail() -> None:
     missing = {f"READ_TOPIC_{GROUP_TOPIC}": False, "READ_GROUP_billing": False}
     table = _table(**missing)
-    (row,) = (
-        row for row in table.to_pylist() if row["granted"] == NO and row["resource"] == GROUP_TOPIC
-    )
+    denied = [row for row in table.to_pylist() if row["granted"] == NO]
+    (row,) = (row for row in denied if row["resource"] == GROUP_TOPIC)
     assert row["grant"] == (
         "kafka-acls.sh --bootstrap-server broker:9092 --add --allow-principal=User:alice "
         "--operation Read --topic=__consumer_offsets"
@@ -76,8 +81,7 @@ def test_what_only_brokers_do_is_listed_and_never_granted() -> None:
     for allowed in (True, False, None):
         table = _table(**{f"CLUSTER_ACTION_CLUSTER_{CLUSTER}": allowed})
         (row,) = (row for row in table.to_pylist() if row["operation"] == "CLUSTER_ACTION")
-        assert row["grant"] is None
-        assert row["needed_by"] == []
+        assert_fields(row, grant=None, needed_by=[])
         assert "sharelag reads the topic instead" in row["purpose"]
 
 
@@ -102,14 +106,14 @@ def test_the_cluster_has_no_name_in_a_grant() -> None:
 
 
 def test_the_state_topic_comes_first() -> None:
-    first, second = [right for right, _ in wanted(["g"], ["t"])][:2]
+    first, second = [right for right, _ in list_needs(["g"], ["t"])][:2]
     assert first == Right("DESCRIBE", "TOPIC", STATE_TOPIC)
     assert second == Right("READ", "TOPIC", STATE_TOPIC)
 
 
 def test_only_what_is_needed_is_offered() -> None:
     """Nobody who reads lag is offered the right to delete groups, or to read in their place."""
-    nothing = {"_".join(map(str, right)): False for right, _ in wanted(["billing"], ["orders"])}
+    nothing = {"_".join(map(str, right)): False for right, _ in list_needs(["billing"], ["orders"])}
     lines = grants(_table(**nothing))
     ends = [line.partition("--operation ")[2] for line in lines]
     assert ends == [
@@ -131,7 +135,91 @@ def test_many_groups_are_counted() -> None:
     groups = [f"g{n}" for n in range(500)]
     rows = [
         {**right._asdict(), "allowed": right.operation != "READ" or right.resource_type != "GROUP"}
-        for right, _ in wanted(groups, ["orders"])
+        for right, _ in list_needs(groups, ["orders"])
     ]
     table = rights(pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS), groups, ["orders"])
     assert failing(table)["share consumers"] == ["READ on 500 groups"]
+
+
+def _rules(*texts: str) -> pa.Table:
+    """Rules as ``ALLOW User:a * READ TOPIC LITERAL orders``."""
+    names = ("permission", "principal", "acl_host", "operation", "resource_type", "pattern_type")
+    rows = [dict(zip((*names, "resource"), text.split(), strict=True)) for text in texts]
+    return pa.Table.from_pylist(rows, schema=schemas.ACLS)
+
+
+READ = "ALLOW User:a * READ TOPIC LITERAL orders"
+
+
+@pytest.mark.parametrize(
+    ("rules", "operation", "allowed"),
+    [
+        ([], "READ", False),
+        (["DENY User:* * READ TOPIC LITERAL orders"], "READ", False),
+        ([READ], "READ", True),
+        ([READ], "DESCRIBE", True),  # implied
+        ([READ], "DESCRIBE_CONFIGS", False),
+        (["ALLOW User:a * ALTER_CONFIGS TOPIC LITERAL orders"], "DESCRIBE_CONFIGS", True),
+        (["ALLOW User:a * DESCRIBE TOPIC LITERAL orders"], "READ", False),
+        (["ALLOW User:a * ALL TOPIC LITERAL *"], "READ", True),
+        (["ALLOW User:* * READ TOPIC PREFIXED ord"], "READ", True),
+        (["ALLOW User:* * READ TOPIC PREFIXED orders-"], "READ", False),
+        (["ALLOW User:b * READ TOPIC LITERAL orders"], "READ", False),
+        (["ALLOW User:a * READ GROUP LITERAL orders"], "READ", False),
+        ([READ, "DENY User:a * ALL TOPIC PREFIXED o"], "READ", False),
+        # A denial implies nothing, but reading begins with describing.
+        ([READ, "DENY User:a * DESCRIBE TOPIC LITERAL orders"], "READ", False),
+        ([READ, "DENY User:a * READ TOPIC LITERAL orders"], "DESCRIBE", True),
+        # Where the principal comes from is not known.
+        (["ALLOW User:a 10.0.0.1 READ TOPIC LITERAL orders"], "READ", None),
+        ([READ, "DENY User:a 10.0.0.1 READ TOPIC LITERAL orders"], "READ", None),
+        (["DENY User:a 10.0.0.1 READ TOPIC LITERAL orders"], "READ", False),
+    ],
+)
+def test_one_right(rules: list[str], operation: str, allowed: bool | None) -> None:
+    right = [Right(operation, "TOPIC", "orders")]
+    # No rule binds a super user; of somebody who may be one, only what the rules allow is known.
+    for is_super, expected in ((False, allowed), (True, True), (None, allowed or None)):
+        table = judge_rights(_rules(*rules), right, "User:a", is_super)
+        assert table.column("allowed").to_pylist() == [expected]
+
+
+def test_what_no_rule_is_about_may_be_open_to_all() -> None:
+    every = [Right("DESCRIBE", "TOPIC", name) for name in ("orders", "others")]
+    rules = _rules("ALLOW User:b * READ TOPIC PREFIXED ord")
+    for may_be_open, expected in ((False, [False, False]), (True, [False, None])):
+        table = judge_rights(rules, every, "User:a", False, may_be_open)
+        assert table.column("allowed").to_pylist() == expected
+
+
+def test_every_topic_is_that_of_a_rule_for_all() -> None:
+    every = [Right("DESCRIBE", "TOPIC", None)]
+    for rules, allowed in (([READ], False), (["ALLOW User:a * READ TOPIC LITERAL *"], True)):
+        table = judge_rights(_rules(*rules), every, "User:a", False)
+        assert table.column("allowed").to_pylist() == [allowed]
+
+
+def test_what_repairs_a_denial() -> None:
+    read, describe = (Right(one, "TOPIC", "orders") for one in ("READ", "DESCRIBE"))
+    rules = _rules(
+        READ,
+        "DENY User:a 10.0.0.1 ALL TOPIC PREFIXED ord",
+        "DENY User:* * DESCRIBE_CONFIGS TOPIC LITERAL orders",
+    )
+    remove = (
+        "kafka-acls.sh --bootstrap-server b:9092 --remove --deny-principal=User:a "
+        "--deny-host=10.0.0.1 --resource-pattern-type=prefixed --operation All --topic=ord"
+    )
+    configs = Right("DESCRIBE_CONFIGS", "TOPIC", "orders")
+    found = repairs(rules, [read, describe, configs], "User:a", "b:9092")
+    assert found == {
+        read: remove,
+        describe: remove,
+        configs: (
+            f"{remove} && "
+            "kafka-acls.sh --bootstrap-server b:9092 --remove '--deny-principal=User:*' "
+            "--operation DescribeConfigs --topic=orders && kafka-acls.sh --bootstrap-server b:9092 "
+            "--add --allow-principal=User:a --operation DescribeConfigs --topic=orders"
+        ),
+    }
+    assert repairs(_rules(READ), [read], "User:a", "b:9092") == {}

@@ -13,11 +13,13 @@ import pytest
 
 from sharelag import open as open_workbench
 from sharelag import schemas
-from sharelag.metrics.snapshots import snapshots_arrow
-from sharelag.replay.history import history_arrow, missing_offsets
+from sharelag.metrics.health import snapshots_arrow
+from sharelag.replay.history import history_arrow
+from sharelag.replay.repeats import LogOrder
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support.command import sharelag
+from tests.support.fields import assert_fields
 from tests.support.older_records import control, raw, row
 from tests.support.records import decode
 from tests.support.records import row as today
@@ -63,7 +65,9 @@ def test_a_gap_since_the_snapshot_is_told() -> None:
     places = records.select(["topic", "offset"]).append_column(
         "partition", records.column("record_partition")
     )
-    history = history_arrow(records, missing_offsets(places))
+    order = LogOrder()
+    assert order.goes_on(places)
+    history = history_arrow(records, order.gaps)
     (line,) = snapshots_arrow(history).to_pylist()
     assert [line[name] for name in _COUNTS] == [0, 1, 0, False, 5]
 
@@ -125,7 +129,7 @@ def test_the_share_checkpoint_offset_and_the_deltas_since(tmp_path: Path, genera
     assert _seen(_file(tmp_path, by_deltas)) == [("G1", 130, 7)]
     bench = open_workbench(tmp_path / "raw.parquet", engine="local")
     (line,) = bench.snapshots().table.to_pylist()
-    assert (line["snapshot_offset"], line["updates_since"], line["snapshot_epoch"]) == (130, 7, 1)
+    assert_fields(line, snapshot_offset=130, updates_since=7, snapshot_epoch=1)
     assert "130" in bench.snapshots()._repr_html_()
     assert _seen(_file(tmp_path, [other, *by_checkpoint])) == [("G1", 137, 0), ("G2", 90, 0)]
     stale = row(generation, 138, 1, None, [(120, 121, 2, 1)], epoch=1)

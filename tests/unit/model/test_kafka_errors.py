@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from sharelag import errors
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.kafka.failures import first_refusal, latest_reason, translate_error
 from sharelag.model.kafka_errors import ERRORS, Kind, in_words
 from sharelag.model.request_errors import ANSWERS
-from sharelag.sources.kafka.config import client_config
-from sharelag.sources.kafka.failures import explain, latest, refused
 from tools import errors_page
 
 CONFIG = client_config("broker:9092")
@@ -46,7 +46,7 @@ def test_every_answer_of_a_request_is_explained() -> None:
 @pytest.mark.parametrize("code", ERRORS)
 def test_messages_have_these_words(code: int) -> None:
     known = ERRORS[code]
-    raised = explain(KafkaError(code), "it's", CONFIG)
+    raised = translate_error(KafkaError(code), "it's", CONFIG)
     assert known.advice.format(name=quote("it's")) in str(raised)
     if known.kind in RAISED:
         assert type(raised) is RAISED[known.kind]
@@ -54,10 +54,10 @@ def test_messages_have_these_words(code: int) -> None:
 
 def test_the_error_that_says_why_is_shown() -> None:
     down, tls = KafkaError(KafkaError._ALL_BROKERS_DOWN), KafkaError(KafkaError._SSL)
-    assert latest([down, tls, down]) is tls
-    assert latest([down]) is down
-    assert latest([]) is None
-    assert "the certificate names this host" in str(explain(tls, "orders", CONFIG))
+    assert latest_reason([down, tls, down]) is tls
+    assert latest_reason([down]) is down
+    assert latest_reason([]) is None
+    assert "the certificate names this host" in str(translate_error(tls, "orders", CONFIG))
 
 
 def test_a_broker_that_goes_away_during_a_login_has_refused_nobody() -> None:
@@ -68,16 +68,16 @@ def test_a_broker_that_goes_away_during_a_login_has_refused_nobody() -> None:
         "transport failure: broker's supported mechanisms: (n/a) (after 0ms in state DOWN)",
     )
     wrong = KafkaError(KafkaError._AUTHENTICATION, "b:1: SASL authentication error: invalid")
-    assert refused([away]) is None
-    assert refused([away, wrong]) is wrong
-    assert isinstance(explain(away, "orders", CONFIG), errors.BrokerUnreachableError)
-    assert isinstance(explain(wrong, "orders", CONFIG), errors.AuthenticationError)
+    assert first_refusal([away]) is None
+    assert first_refusal([away, wrong]) is wrong
+    assert isinstance(translate_error(away, "orders", CONFIG), errors.BrokerUnreachableError)
+    assert isinstance(translate_error(wrong, "orders", CONFIG), errors.AuthenticationError)
 
 
 def test_an_error_that_is_not_there_keeps_the_clients_words() -> None:
     code = KafkaError.PRODUCER_FENCED
     assert code not in ERRORS
-    assert "PRODUCER_FENCED" in str(explain(KafkaError(code), "orders", CONFIG))
+    assert "PRODUCER_FENCED" in str(translate_error(KafkaError(code), "orders", CONFIG))
     assert in_words(code) == f"error {code}"
 
 
@@ -90,5 +90,5 @@ def test_the_page_has_them_all() -> None:
 
 def test_a_broker_that_leaves_before_it_answers_is_away() -> None:
     """What ended `lag --watch` while all brokers were restarted, one by one."""
-    left = explain(KafkaError(KafkaError._DESTROY_BROKER), "the list of topics", CONFIG)
+    left = translate_error(KafkaError(KafkaError._DESTROY_BROKER), "the list of topics", CONFIG)
     assert errors.are_away(left)

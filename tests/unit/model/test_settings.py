@@ -9,7 +9,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.settings_in_force import ACCEPTED, check_given, settings_in_force
+from sharelag.metrics.settings import ACCEPTED, check_given, settings_in_force
 from sharelag.model.settings import (
     CATALOGUE,
     Value,

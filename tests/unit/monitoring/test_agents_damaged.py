@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 import sharelag
 from sharelag.errors import ShareLagError
+from sharelag.inputs.recorded import folder_of
 from sharelag.monitoring.agents.tools import Tools
-from sharelag.sources.recorded import folder_of
 from tests.support.reliability import Inject
 from tests.support.widgets.samples import HOSTILE
 
@@ -65,7 +65,7 @@ def test_odd_arguments_are_answered_or_refused(name: str, cases: Any, injected: 
             if parameter != "return" and (parameter in needed or chance.random() < 0.6)
         }
         if "seconds" in types:  # simulations are short here
-            given |= {"seconds": chance.choice([1, 2, *ODD[:8]]), "seeds": chance.choice([2, -1])}
+            given |= {"seconds": chance.choice([1, 2, -1, ""]), "seeds": chance.choice([2, -1])}
         try:
             checked = {
                 key: TypeAdapter(types[key]).validate_python(one) for key, one in given.items()
@@ -91,17 +91,8 @@ def test_odd_arguments_are_answered_or_refused(name: str, cases: Any, injected: 
 
 #: What is no request of the protocol, or one that asks for nothing there is.
 NONSENSE = [
-    *(
-        b"\xff\xfe\0",
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b"1" * 5000,
-        b"[" * 100_000,
-        b'"\\ud800"',
-        b"x" * (1 << 20),
-    ),
+    *(b"\xff\xfe\0", b"", b"{", b"[]", b"null", b'"\\ud800"'),
+    *(b"1" * 5000, b"[" * 100_000, b"x" * (1 << 20)),
     b'{"jsonrpc":"2.0"}',
     b'{"jsonrpc":"2.0","id":{"a":1},"method":"tools/call"}',
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"nope"}}',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -125,17 +125,13 @@ def cases(draw: st.DrawFn) -> tuple[Rule, Series]:
     numbers = st.sampled_from(
         [np.nan, -np.inf, np.inf, 0.0, 50.0, 79.0, 80.0, 99.0, 100.0, 150.0, 200.0]
     )
-    values = np.array(
-        draw(
-            st.lists(
-                st.lists(numbers, min_size=steps, max_size=steps), min_size=count, max_size=count
-            )
-        )
-    )
-    bounds = st.lists(
-        st.lists(st.booleans(), min_size=steps, max_size=steps), min_size=count, max_size=count
-    )
-    exact = ~np.isnan(values) & np.array(draw(bounds))
+
+    def matrix(of: Any) -> Any:
+        row = st.lists(of, min_size=steps, max_size=steps)
+        return np.array(draw(st.lists(row, min_size=count, max_size=count)))
+
+    values = matrix(numbers)
+    exact = ~np.isnan(values) & matrix(st.booleans())
     at = np.cumsum(draw(st.lists(st.integers(1, 90), min_size=steps, max_size=steps))) * 1000
     rule = {"name": "x", "measure": "lag", "warn": 100, "for": f"{draw(st.integers(0, 200))}s"}
     rule |= {
@@ -172,43 +168,102 @@ def test_judging_is_what_going_through_the_moments_gives(case: tuple[Rule, Serie
         warn = plainly(rule, 100, found, row)
         critical = False if rule.critical is None else plainly(rule, 150, found, row)
         words = {"ok": "ok", "unknown": "unknown", "warn": "warning"}
-        said = words[rule.unknown]
-        expected = (
-            "critical"
-            if critical
-            else "warning"
-            if warn
-            else said
-            if None in (warn, critical)
-            else "ok"
-        )
+        expected = words[rule.unknown] if None in (warn, critical) else "ok"
+        expected = "critical" if critical else "warning" if warn else expected
         if rule.not_started is not None and found.not_started[row]:
             expected = words[rule.not_started]
         assert level == expected
 
 
-def test_the_worst_of_several() -> None:
-    assert worst([]) == "ok"
-    assert worst(["ok", "unknown"]) == "unknown"
-    assert worst(["unknown", "warning"]) == "warning"
-    assert worst(["critical", "unknown", "warning"]) == "critical"
+@pytest.mark.parametrize(
+    ("levels", "result"),
+    [
+        ([], "ok"),
+        (["ok", "unknown"], "unknown"),
+        (["unknown", "warning"], "warning"),
+        (["critical", "unknown", "warning"], "critical"),
+    ],
+)
+def test_the_worst_of_several(levels: list[str], result: str) -> None:
+    assert worst(levels) == result
 
 
-def test_a_level_has_to_last() -> None:
-    source = WrittenInput(STOPPED)
-    # 500 are passed for 100 seconds.
-    assert outcome(source, "measure: lag, warn: 500")["level"] == "warning"
-    lasting = outcome(source, "measure: lag, warn: 500, for: 90s")
-    assert (lasting["level"], lasting["value"], lasting["group_id"]) == ("warning", 600, "billing")
-    assert lasting["since"] == NOW - timedelta(seconds=90)
+#: A window of 160 offsets, and what came of 500 records; a record at the head that failed.
+WINDOW = [Write(600, 6000, ((6000, 6099, 0, 1), (6100, 6159, 2, 1)), count=60)]
+STUCK = [
+    Write(900, 6000, ((6000, 6000, 0, 1), (6001, 6099, 2, 1)), count=99),
+    Write(300, 6000, ((6000, 6000, 0, 4), (6001, 6099, 2, 1)), count=99),
+]
+#: Kafka deleted records below the last snapshot; it still shows where the log ended then.
+PRUNED, YOUNG = WrittenInput([Write(60, 6600)]), WrittenInput([Write(60, 6600, made_ago=61)])
+STOPS, KEPT = WrittenInput(STOPPED), WrittenInput(STOPPED, retention=timedelta(seconds=1000))
+#: Nothing is finished since twenty minutes; until then as much as came.
+STEADY = WrittenInput([Write(ago, 7200 - ago) for ago in range(5400, 1199, -300)])
+OWN = WrittenInput(WINDOW, group_settings={"share.partition.max.record.locks": "160"})
+
+
+def left(count: int) -> WrittenInput:
+    """The lag was more than 1,000 for long; half a minute ago members finished most of it."""
+    return WrittenInput([Write(3600, 3600), Write(2400, 3600), Write(30, 7200 - count)])
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "level", "value"),
+    [
+        # 500 are passed for 100 seconds, and each share partition is as old as its lag here.
+        (STOPS, "measure: lag, warn: 500", "warning", 600),
+        (STOPS, "measure: lag, warn: 500, for: 90s", "warning", 600),
+        (STOPS, "measure: lag, warn: 500, for: 3m", "ok", 600),
+        (STOPS, "measure: lag, warn: 500, critical: 100000, for: 90s", "warning", 600),
+        (STOPS, "measure: age, warn: 500s, for: 90s", "warning", 600_000),
+        (STOPS, "measure: age, warn: 500s, for: 3m", "ok", 600_000),
+        # A margin is worse the smaller it is.
+        (KEPT, "measure: retention, warn: 500s, critical: 300s, for: 90s", "warning", 400_000),
+        (KEPT, "measure: retention, warn: 399s", "ok", 400_000),
+        (STOPS, "measure: retention, warn: 500s", "ok", None),
+        # Five minutes ago at least 300 were not finished.
+        (PRUNED, "measure: lag, warn: 250, for: 5m", "warning", 600),
+        (PRUNED, "measure: age, warn: 250s, for: 5m", "warning", 600_000),
+        (PRUNED, "measure: lag, warn: 400, for: 5m", "unknown", 600),
+        (PRUNED, "measure: lag, warn: 400, for: 5m, unknown: warn", "warning", 600),
+        (PRUNED, "measure: window, warn: 0, for: 5m", "unknown", 0),
+        # A share partition that is as young as its first record did not lag before.
+        (YOUNG, "measure: lag, warn: 250, for: 5m", "ok", 600),
+        (YOUNG, "measure: lag, warn: 250, for: 30s", "warning", 600),
+        # A level is kept until the value is well below it.
+        (left(900), "measure: lag, warn: 1000", "ok", 900),
+        (left(900), "measure: lag, warn: 1000, hysteresis: 0.2", "warning", 900),
+        (left(700), "measure: lag, warn: 1000, hysteresis: 0.2", "ok", 700),
+        # The rates of the past are those of then.
+        (STEADY, "measure: drain, warn: 10m, for: 5m", "warning", None),
+        (STEADY, "measure: drain, warn: 10m, for: 50m", "ok", None),
+        # Of Kafka's 2,000 locks, and of the group's own limit.
+        (WrittenInput(WINDOW), "measure: window, warn: 0.05", "warning", 0.08),
+        (OWN, "measure: window, critical: 1", "critical", 1),
+        # Poison is as old as its head.
+        (WrittenInput(STUCK), "measure: poison, warn: 1, for: 10m", "warning", 1),
+        (WrittenInput(STUCK), "measure: poison, warn: 1, for: 20m", "ok", 1),
+        (WrittenInput(STUCK), "measure: poison, warn: 2", "ok", 1),
+    ],
+)
+def test_a_level_that_lasts(source: Any, line: str, level: str, value: float | None) -> None:
+    row = outcome(source, line)
+    assert (row["level"], row["value"]) == (level, value)
+
+
+def test_an_outcome_says_since_when_and_of_what() -> None:
+    lasting = outcome(STOPS, "measure: lag, warn: 500, for: 90s")
+    assert (lasting["group_id"], lasting["since"]) == ("billing", NOW - timedelta(seconds=90))
     assert lasting["summary"] == "lag 600, since 2026-11-21 03:08:30 UTC at the latest"
-    assert outcome(source, "measure: lag, warn: 500, for: 3m")["level"] == "ok"
-    assert (
-        outcome(source, "measure: lag, warn: 500, critical: 100000, for: 90s")["level"] == "warning"
-    )
-    # Each share partition is as old as its lag here, so that age and lag are passed together.
-    assert outcome(source, "measure: age, warn: 500s, for: 90s")["level"] == "warning"
-    assert outcome(source, "measure: age, warn: 500s, for: 3m")["level"] == "ok"
+    margin = outcome(KEPT, "measure: retention, warn: 500s, critical: 300s, for: 90s")
+    assert (margin["warn"], margin["critical"]) == (500_000, 300_000)
+    assert margin["summary"].startswith("retention 6m 40s, since ")
+    unsure = outcome(PRUNED, "measure: lag, warn: 400, for: 5m")
+    assert "unknown whether it has lasted 5m 0s" in unsure["summary"]
+    drain = outcome(STEADY, "measure: drain, warn: 10m, for: 5m")
+    assert drain["summary"].split(",")[0] == "does not drain"
+    poison = outcome(WrittenInput(STUCK), "measure: poison, warn: 1, for: 10m")
+    assert (poison["topic"], poison["partition"]) == ("orders", 0)
 
 
 def test_a_cause_has_the_start_that_explain_shows() -> None:
@@ -221,82 +276,3 @@ def test_a_cause_has_the_start_that_explain_shows() -> None:
         since = bench.explain(group).table.column("since")[0].as_py()
         assert found["since"] == since
         assert found["summary"].endswith(f", since {since:%Y-%m-%d %H:%M:%S} UTC")
-
-
-def test_a_margin_is_worse_the_smaller_it_is() -> None:
-    source = WrittenInput(STOPPED, retention=timedelta(seconds=1000))
-    row = outcome(source, "measure: retention, warn: 500s, critical: 300s, for: 90s")
-    assert (row["level"], row["value"], row["warn"], row["critical"]) == (
-        "warning",
-        400_000,
-        500_000,
-        300_000,
-    )
-    assert row["summary"].startswith("retention 6m 40s, since ")
-    assert outcome(source, "measure: retention, warn: 399s")["level"] == "ok"
-    for_ever = outcome(WrittenInput(STOPPED), "measure: retention, warn: 500s")
-    assert (for_ever["level"], for_ever["value"]) == ("ok", None)
-
-
-def test_what_was_pruned_is_bounded_by_the_first_state_that_is_left() -> None:
-    """Kafka deletes records below the last snapshot; it still shows where the log ended then."""
-    source = WrittenInput([Write(60, 6600)])
-    # Five minutes ago at least 300 were not finished.
-    assert outcome(source, "measure: lag, warn: 250, for: 5m")["level"] == "warning"
-    assert outcome(source, "measure: age, warn: 250s, for: 5m")["level"] == "warning"
-    unsure = outcome(source, "measure: lag, warn: 400, for: 5m")
-    assert (unsure["level"], unsure["value"]) == ("unknown", 600)
-    assert "unknown whether it has lasted 5m 0s" in unsure["summary"]
-    assert outcome(source, "measure: lag, warn: 400, for: 5m, unknown: warn")["level"] == "warning"
-    assert outcome(source, "measure: window, warn: 0, for: 5m")["level"] == "unknown"
-    # A share partition that is as young as its first record did not lag before.
-    young = WrittenInput([Write(60, 6600, made_ago=61)])
-    assert outcome(young, "measure: lag, warn: 250, for: 5m")["level"] == "ok"
-    assert outcome(young, "measure: lag, warn: 250, for: 30s")["level"] == "warning"
-
-
-def test_hysteresis_keeps_a_level_until_it_is_well_passed() -> None:
-    """The lag was more than 1,000 for long; half a minute ago members finished most of it."""
-    for left, kept in ((900, True), (700, False)):
-        source = WrittenInput([Write(3600, 3600), Write(2400, 3600), Write(30, 7200 - left)])
-        assert outcome(source, "measure: lag, warn: 1000")["level"] == "ok"
-        assert outcome(source, "measure: lag, warn: 1000, hysteresis: 0.2")["level"] == (
-            "warning" if kept else "ok"
-        )
-
-
-def test_the_rates_of_the_past_are_those_of_then() -> None:
-    """Nothing is finished since twenty minutes; until then as much as came."""
-    steady = [Write(ago, 7200 - ago) for ago in range(5400, 1199, -300)]
-    row = outcome(WrittenInput(steady), "measure: drain, warn: 10m, for: 5m")
-    assert (row["level"], row["value"], row["summary"].split(",")[0]) == (
-        "warning",
-        None,
-        "does not drain",
-    )
-    assert outcome(WrittenInput(steady), "measure: drain, warn: 10m, for: 50m")["level"] == "ok"
-
-
-# ---- each measure
-
-
-def test_the_window_is_measured_by_the_groups_own_limit() -> None:
-    window = [Write(600, 6000, ((6000, 6099, 0, 1), (6100, 6159, 2, 1)), count=60)]
-    row = outcome(WrittenInput(window), "measure: window, warn: 0.05")
-    assert (row["level"], row["value"]) == ("warning", 0.08)  # of Kafka's 2,000
-    own = WrittenInput(window, group_settings={"share.partition.max.record.locks": "160"})
-    assert outcome(own, "measure: window, critical: 1")["level"] == "critical"
-
-
-def test_poison_is_as_old_as_its_head() -> None:
-    stuck = [Write(900, 6000, ((6000, 6000, 0, 1), (6001, 6099, 2, 1)), count=99)]
-    stuck += [Write(300, 6000, ((6000, 6000, 0, 4), (6001, 6099, 2, 1)), count=99)]
-    row = outcome(WrittenInput(stuck), "measure: poison, warn: 1, for: 10m")
-    assert (row["level"], row["value"], row["topic"], row["partition"]) == (
-        "warning",
-        1,
-        "orders",
-        0,
-    )
-    assert outcome(WrittenInput(stuck), "measure: poison, warn: 1, for: 20m")["level"] == "ok"
-    assert outcome(WrittenInput(stuck), "measure: poison, warn: 2")["level"] == "ok"

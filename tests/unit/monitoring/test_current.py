@@ -11,8 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
-from sharelag.monitoring.exports import current
-from sharelag.monitoring.exports.current import CurrentTables
+from sharelag.monitoring.exports import lake as current
+from sharelag.monitoring.exports.lake import CurrentTables
 from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record

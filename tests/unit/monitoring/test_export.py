@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -22,15 +22,14 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from prometheus_client import openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
+from sharelag.engine import engines
 from sharelag.errors import BrokerUnreachableError, InputError
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
-from sharelag.monitoring.exports.gathered import Gathered, gathering
+from sharelag.monitoring.exports.metrics import Gathered, gathering
 from sharelag.monitoring.exports.server import application, is_loopback, server, write_ahead
-from sharelag.sources.inputs import CaptureInput
-from sharelag.workbench import investigate
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.exports import EXAMPLES, SCENARIOS, Samples, labels, samples
@@ -38,6 +37,11 @@ from tests.support.scrapes import ask, gathered, running
 from tests.support.written_input import Write, WrittenInput
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def named(found: Samples, name: str) -> set[str]:
+    """Return the values of a label of the lags."""
+    return {dict(key)[name] for key in found["kafka_share_group_lag"]}
 
 
 def scrape(now: Gathered) -> Samples:
@@ -54,30 +58,22 @@ def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> Non
     now = gathered(CaptureInput(CAPTURE))
     found = scrape(now)
     assert now.evidence is not None
-    columns = {"kafka_share_group_lag": "lag", "kafka_share_group_start_offset": "start_offset"}
-    columns["kafka_share_group_delivery_complete_count"] = "delivery_complete_count"
     rows = now.evidence.lag.to_pylist()
-    for metric, column in columns.items():
-        assert found[metric] == {
-            labels(group=row["group_id"], topic=row["topic"], partition=str(row["partition"])): row[
-                column
-            ]
+    for column in ("lag", "start_offset", "delivery_complete_count"):
+        assert found[f"kafka_share_group_{column}"] == {
+            labels(
+                group=row["group_id"], topic=row["topic"], partition=str(row["partition"])
+            ): value
             for row in rows
-            if row[column] is not None
+            if (value := row[column]) is not None
         }
     assert len(found["kafka_share_group_lag"]) < len(rows)
-    ages = {
-        row["age_ms"] / 1000
-        for row in now.evidence.progress.to_pylist()
-        if row["age_ms"] is not None
-    }
-    assert set(found["kafka_share_group_oldest_unacked_seconds"].values()) == ages
-    assert len(found["kafka_share_group_window_records"]) == 3 * len(
-        found["kafka_share_group_start_offset"]
-    )
-    assert {dict(key)["state"] for key in found["kafka_share_group_window_records"]} == {
-        "available", "complete", "unknown"
-    }  # fmt: skip
+    ages = now.evidence.progress.column("age_ms").drop_null().to_pylist()
+    seconds = found["kafka_share_group_oldest_unacked_seconds"].values()
+    assert set(seconds) == {age / 1000 for age in ages}
+    windows = found["kafka_share_group_window_records"]
+    assert len(windows) == 3 * len(found["kafka_share_group_start_offset"])
+    assert {dict(key)["state"] for key in windows} == {"available", "complete", "unknown"}
     assert found["kafka_share_group_sum_lag"][labels(group="billing")] == 2390
     assert labels(group="analytics") not in found["kafka_share_group_sum_lag"]
     assert found["kafka_share_group_unknown_lags"][labels(group="analytics")] == 3
@@ -108,32 +104,26 @@ def test_a_scrape_that_a_terminal_prints_does_not_act_on_it() -> None:
     for kind in ("*/*", OPENMETRICS):
         _, _, text = ask(application(lambda: now), "/metrics", accept=kind)
         assert all(c.isprintable() or c == "\n" for c in text.decode())
-    found = {dict(key)["group"] for key in scrape(now)["kafka_share_group_lag"]}
-    assert found == set(shown.values())
+    assert named(scrape(now), "group") == set(shown.values())
 
 
 def test_names_of_groups_are_hostile_text() -> None:
     names = ['a"b', "a\\b", "a\nb", "ä 日本", "{group}", "a,b=c"]
     now = gathered(WrittenInput([Write(600, 6600, group=name) for name in names]))
-    assert {dict(key)["group"] for key in scrape(now)["kafka_share_group_lag"]} == set(names)
     _, _, text = ask(application(lambda: now), "/metrics")
-    assert {
-        dict(key)["group"] for key in samples(text.decode(), text_families)["kafka_share_group_lag"]
-    } == set(names)
+    for found in (scrape(now), samples(text.decode(), text_families)):
+        assert named(found, "group") == set(names)
     for name in names:
         assert json.loads(ask(application(lambda: now), f"/keda/{name}")[2])["group"] == name
 
 
 def test_duplicates_and_unnamed_rows_are_left_out() -> None:
-    now = gathered(
-        WrittenInput([Write(600, 6600), Write(600, 6600, partition=1)], partitions_of_topic=2)
-    )
+    writes = [Write(600, 6600), Write(600, 6600, partition=1)]
+    now = gathered(WrittenInput(writes, partitions_of_topic=2))
     assert now.evidence is not None
     lag = now.evidence.lag
     twice = replace(now.evidence, lag=pa.concat_tables([lag, lag.slice(0, 1)]))
-    assert [dict(key)["partition"] for key in scrape(Gathered(twice))["kafka_share_group_lag"]] == [
-        "1"
-    ]
+    assert named(scrape(Gathered(twice)), "partition") == {"1"}
     place = lag.schema.get_field_index("topic")
     nameless = replace(now.evidence, lag=lag.set_column(place, "topic", pa.nulls(2, pa.string())))
     assert "kafka_share_group_lag" not in scrape(Gathered(nameless))
@@ -150,7 +140,9 @@ def test_a_group_with_ends_that_cannot_be_read_has_no_sum() -> None:
 
 
 def test_nothing_at_all_is_valid_too() -> None:
-    assert scrape(Gathered(None)) == {"kafka_share_group_collect_attempts_total": {(): 0}}
+    text = ask(application(lambda: Gathered(None)), "/metrics", accept=OPENMETRICS)[2].decode()
+    assert text.endswith("# EOF\n")
+    assert samples(text) == {"kafka_share_group_collect_attempts_total": {(): 0}}
     assert "kafka_share_group_lag" not in scrape(gathered(WrittenInput([])))
 
 
@@ -187,7 +179,13 @@ def until(result: Callable[[], Gathered], attempts: int) -> Gathered:
 
 
 def evidence_of(start: int) -> Evidence:
-    return investigate.gather(WrittenInput([Write(600, start)]), "local")
+    return engines.gather(WrittenInput([Write(600, start)]), "local")
+
+
+def scraped(port: int) -> Samples:
+    status, text = get(port, "/metrics", {"Accept": OPENMETRICS})
+    assert status == 200
+    return samples(text.decode())
 
 
 def test_who_asks_never_waits_for_the_cluster() -> None:
@@ -196,11 +194,7 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
         assert cluster.asked.acquire(timeout=30)
         # The first request is on its way, and has no answer.
         begun = time.monotonic()
-        status, text = get(port, "/metrics", {"Accept": OPENMETRICS})
-        assert (status, samples(text.decode())) == (
-            200,
-            {"kafka_share_group_collect_attempts_total": {(): 0}},
-        )
+        assert scraped(port) == {"kafka_share_group_collect_attempts_total": {(): 0}}
         status, headers, text = ask(application(result), "/keda/billing")
         assert (status, headers["Retry-After"]) == (503, "5")
         assert json.loads(text) == {"error": "nothing has been collected yet; try again"}
@@ -211,7 +205,7 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
         # It has answered once, and is being asked again.
         begun = time.monotonic()
         for _ in range(3):
-            found = samples(get(port, "/metrics", {"Accept": OPENMETRICS})[1].decode())
+            found = scraped(port)
             assert found["kafka_share_group_sum_lag"] == {labels(group="billing"): 600}
             assert found["kafka_share_group_collect_attempts_total"] == {(): 1}
             assert json.loads(get(port, "/keda/billing")[1])["lag"] == 600
@@ -221,7 +215,7 @@ def test_who_asks_never_waits_for_the_cluster() -> None:
         cluster.answers.put(BrokerUnreachableError("no broker answered at secret-host:9092"))
         assert cluster.asked.acquire(timeout=30)
         failed = get(port, "/metrics", {"Accept": OPENMETRICS})[1].decode()
-        found = samples(failed)
+        found = scraped(port)
         assert "kafka_share_group_lag" not in found  # an autoscaler holds still
         assert found["kafka_share_group_collect_errors_total"] == {
             labels(kind="BrokerUnreachableError"): 1
@@ -250,16 +244,9 @@ def test_a_cluster_is_read_at_intervals_however_many_scrape() -> None:
 
     with gathering(gather, every=3600) as result:
         until(result, 1)
-        app, answers = application(result), []
-        threads = [
-            threading.Thread(target=lambda: answers.append(ask(app, "/metrics")[2]))
-            for _ in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(answers) == 8
+        app = application(result)
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: ask(app, "/metrics")[2], range(8)))
         assert len({id(answer) for answer in answers}) == 1  # nor is it written more than once
     assert len(asked) == 1
     asked.clear()
@@ -285,24 +272,20 @@ def test_a_result_is_written_before_the_next_one_is_requested() -> None:
 
 
 def test_gathering_ends_with_its_context() -> None:
-    def threads() -> list[str]:
-        return [
-            thread.name for thread in threading.enumerate() if thread.name == "sharelag-gathering"
-        ]
+    def threads() -> int:
+        return [thread.name for thread in threading.enumerate()].count("sharelag-gathering")
 
     begun = time.monotonic()
     with gathering(lambda: evidence_of(6600), every=3600) as result:
         until(result, 1)
-        assert len(threads()) == 1
-    assert threads() == []  # also while it waits for the next time
+        assert threads() == 1
+    assert threads() == 0  # also while it waits for the next time
     assert time.monotonic() - begun < 30
     cluster = Cluster()
     with gathering(cluster.gather, every=3600) as result:
         assert cluster.asked.acquire(timeout=30)
-        threading.Timer(
-            0.2, cluster.over.set
-        ).start()  # the answer comes when nobody wants it any more
-    assert threads() == []
+        threading.Timer(0.2, cluster.over.set).start()  # the answer comes when nobody wants it
+    assert threads() == 0
     assert result().attempts == 1
 
 
@@ -324,9 +307,7 @@ def get(
 def test_over_the_network() -> None:
     now = gathered(WrittenInput([Write(600, 6600, group="a/b c")]))
     with running(lambda: now) as port:
-        status, text = get(port, "/metrics", {"Accept": OPENMETRICS})
-        assert status == 200
-        assert samples(text.decode())["kafka_share_group_sum_lag"] == {labels(group="a/b c"): 600}
+        assert scraped(port)["kafka_share_group_sum_lag"] == {labels(group="a/b c"): 600}
         assert json.loads(get(port, "/keda/a%2Fb%20c")[1])["lag"] == 600
         assert get(port, "/metrics", method="HEAD") == (200, b"")
         assert get(port, "/metrics", method="POST")[0] == 405
@@ -359,33 +340,27 @@ def test_a_probe_needs_no_token_and_tells_one_word() -> None:
         assert get(port, "/livez/")[0] == 401
 
 
+SERVE = ("export", "serve", "--capture", "demo", "--token-file")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("", "is empty"), (None, "No such file"), (b"\xff", "not UTF-8")],
+    [(b"", "is empty"), (None, "No such file"), (b"\xff", "not UTF-8")],
 )
 def test_a_token_file_that_holds_none_is_refused(
-    content: str | bytes | None, said: str, tmp_path: Path
+    content: bytes | None, said: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "token"
     if content is not None:
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    answer = sharelag("export", "serve", "--capture", "demo", "--token-file", str(file))
+        (tmp_path / "token").write_bytes(content)
+    answer = sharelag(*SERVE, str(tmp_path / "token"))
     assert (answer.returncode, said in answer.stderr) == (1, True)
-
-
-def test_a_token_and_a_file_of_one_are_too_many(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("file-token\n")
-    answer = sharelag(
-        "export", "serve", "--capture", "demo", "--token-file", str(tmp_path / "token"),
-        env={"SHARELAG_TOKEN": "s3cret-token"},
-    )  # fmt: skip
-    assert answer.returncode == 2
-    assert "not both" in answer.stderr
-    assert "-token\n" not in answer.stderr
 
 
 def test_the_token_of_a_file_is_the_one_required(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("file-token\n")
+    answer = sharelag(*SERVE, str(tmp_path / "token"), env={"SHARELAG_TOKEN": "s3cret-token"})
+    assert (answer.returncode, "not both" in answer.stderr) == (2, True)
+    assert "-token\n" not in answer.stderr
     used: list[str | None] = []
 
     @contextmanager
@@ -395,26 +370,16 @@ def test_the_token_of_a_file_is_the_one_required(tmp_path: Path) -> None:
         yield
 
     with patch("sharelag.monitoring.exports.server.server", instead):
-        answer = sharelag(
-            "export", "serve", "--capture", "demo", "--token-file", str(tmp_path / "token")
-        )
+        answer = sharelag(*SERVE, str(tmp_path / "token"))
     assert (used, answer.returncode) == (["file-token"], 0)
 
 
 def test_only_this_machine_without_a_token() -> None:
-    assert [
-        is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost")
-    ] == [True] * 5
-    for host in (
-        "0.0.0.0",
-        "::",
-        "10.0.0.1",
-        "example.com",
-        "localhost.example.com",
-        "127.0.0.1.example.com",
-        "",
-    ):
-        assert not is_loopback(host)
+    here = ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost")
+    addresses = ("0.0.0.0", "::", "10.0.0.1", "")
+    others = ("example.com", "localhost.example.com", "127.0.0.1.example.com")
+    for host in (*here, *addresses, *others):
+        assert is_loopback(host) == (host in here), host
     for host in ("0.0.0.0", "::", ""):
         with pytest.raises(InputError, match=r"other machines can reach .*: set a token"):
             server(lambda: Gathered(None), host, 0)
@@ -442,20 +407,10 @@ def test_wrong_usage(arguments: list[str], result: str) -> None:
     assert result in answer.stderr
 
 
-def test_serving_until_a_signal_ends_it(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from sharelag.cli import main; main()",
-        "export",
-        "serve",
-        "--port",
-        "0",
-    ]
-    command += ["--capture", str(SCENARIOS / "poison")]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ}
-    ) as process:
+def test_serving_until_a_signal_ends_it() -> None:
+    command = [sys.executable, "-c", "from sharelag.cli import main; main()", "export", "serve"]
+    command += ["--port", "0", "--capture", str(SCENARIOS / "poison")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             found = re.search(r"http://127\.0\.0\.1:(\d+)/metrics", process.stderr.readline())
@@ -468,11 +423,8 @@ def test_serving_until_a_signal_ends_it(tmp_path: Path) -> None:
             assert process.wait(timeout=30) == 0
         finally:
             process.kill()
-    refused = sharelag(
-        "export", "serve", "--host", "0.0.0.0", "--capture", str(SCENARIOS / "poison")
-    )
-    assert refused.returncode == 1
-    assert "set a token" in refused.stderr
+    refused = sharelag(*SERVE[:-1], "--host", "0.0.0.0")
+    assert (refused.returncode, "set a token" in refused.stderr) == (1, True)
 
 
 # ---- examples
@@ -490,10 +442,3 @@ def test_the_dashboard_shows_metrics_that_are_there() -> None:
     others = {"delivery_complete_count", "max_lag", "collect_attempts_total"}
     assert result.keys() - names == {f"kafka_share_group_{name}" for name in others}
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
-
-
-def test_openmetrics_ends_as_it_has_to() -> None:
-    text = ask(application(lambda: Gathered(None)), "/metrics", accept=OPENMETRICS)[2].decode()
-    assert text.endswith("# EOF\n")
-    with pytest.raises(ValueError, match="EOF"):
-        list(openmetrics.parser.text_string_to_metric_families(text.removesuffix("# EOF\n")))

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from sharelag.engine import engines
 from sharelag.metrics.evidence import Evidence
-from sharelag.monitoring.exports import gathered as gathered_module
+from sharelag.monitoring.exports import metrics
 from sharelag.monitoring.exports import server as server_module
-from sharelag.monitoring.exports.gathered import Gathered, gathering
-from sharelag.workbench import investigate
+from sharelag.monitoring.exports.metrics import Gathered, gathering
 from tests.support.damaged_texts import damaged
 from tests.support.reliability import Inject
 from tests.support.scrapes import gathered, running
@@ -32,6 +32,7 @@ REQUEST = (
     b"GET /keda/billing?target=100 HTTP/1.1\r\nHost: localhost:9308\r\nAccept: text/plain\r\n"
     b"Authorization: Bearer x\r\nContent-Length: 12\r\nConnection: close\r\n\r\n"
 )
+SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 #: What a scrape may take, whatever others do.
 MOST_SECONDS = 1.0
 
@@ -155,12 +156,9 @@ def test_clients_that_misbehave_leave_nothing_in_memory(now: Gathered, injected:
         finally:
             tracemalloc.stop()
     assert more < 128 << 10  # noise of this process; one request has more than half a kilobyte
-    injected(
-        "clients",
-        "a damaged request to the exporter, and slow clients beside it",
-        count,
-        measured={"more KiB of memory after all of them": round(more / 1024, 1)},
-    )
+    what = "a damaged request to the exporter, and slow clients beside it"
+    kept = {"more KiB of memory after all of them": round(more / 1024, 1)}
+    injected("clients", what, count, measured=kept)
 
 
 def test_clients_that_go_away_are_logged_nowhere(
@@ -169,11 +167,7 @@ def test_clients_that_go_away_are_logged_nowhere(
     _ = now.groups
     reset = struct.pack("ii", 1, 0)
     with running(lambda: now) as port:
-        for sends in (
-            b"GET /met",
-            REQUEST,
-            b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        ) * 30:
+        for sends in (b"GET /met", REQUEST, SCRAPE) * 30:
             with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
                 client.sendall(sends)
@@ -193,26 +187,19 @@ def test_200_slow_clients_slow_no_scrape(sends: bytes, now: Gathered, injected: 
             wrong = int(_scrape(port)[1] != alone)
     assert b"kafka_share_group_sum_lag" in alone
     took = {"seconds for a scrape": round(seconds, 3)}
-    injected(
-        "clients",
-        "a client that sends slowly, beside 199 others",
-        200,
-        {"scrapes like those without them": 1 - wrong},
-        wrong=wrong,
-        measured=took,
-    )
+    happened = {"scrapes like those without them": 1 - wrong}
+    what = "a client that sends slowly, beside 199 others"
+    injected("clients", what, 200, happened, wrong=wrong, measured=took)
     assert wrong == 0
     assert seconds < MOST_SECONDS
 
 
 def test_clients_that_never_read_slow_no_scrape(now: Gathered) -> None:
-    large = {"text/plain": b"x" * (8 << 20)}
-    text = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with running(lambda: now) as port:
         _scrape(port)
         for kind in now.texts:
-            now.texts[kind] = large["text/plain"]
-        with _clients(port, 100, text):
+            now.texts[kind] = b"x" * (8 << 20)
+        with _clients(port, 100, SCRAPE):
             assert _fastest(port) < MOST_SECONDS
 
 
@@ -227,8 +214,8 @@ def test_thousands_of_connections_take_no_more_threads_than_are_allowed(now: Gat
 
 
 def test_numbers_end_when_the_cluster_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered_module, "_SHOWN_SECONDS", 0.5)
-    evidence = investigate.gather(WrittenInput([Write(600, 6600)]), "local")
+    monkeypatch.setattr(metrics, "_SHOWN_SECONDS", 0.5)
+    evidence = engines.gather(WrittenInput([Write(600, 6600)]), "local")
     hangs, calls = threading.Event(), []
 
     def gather() -> Evidence:

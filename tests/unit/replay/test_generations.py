@@ -29,7 +29,7 @@ from tests.support.generations import (
 )
 from tests.support.older_records import DURABLE, control, keyed, raw, row
 from tests.support.records import offsets
-from tests.support.walk import LOG_END, RECOVERED, WALK
+from tests.support.walk import RECOVERED, WALK
 
 ALL = [0, 1, 2, 3, TODAY]
 
@@ -105,20 +105,6 @@ def test_what_a_format_does_not_hold_is_unknown() -> None:
         assert unknown == times | epochs | {"record_timestamp"}
 
 
-def test_effective_lag_is_the_same_from_every_generation() -> None:
-    for step in WALK:
-        writes = [written for at, written in WALK.items() if at <= step]
-        lags = []
-        for generation in ALL:
-            asked = asked_for(generation, step)
-            decoded = decode_arrow(raw_of(writes, generation), generation=asked)
-            windows = replay_arrow(decoded.records)
-            lags.append(
-                lag_arrow(windows, offsets(LOG_END)).select(["effective_lag", "window_available"])
-            )
-        assert all(lag.equals(lags[-1]) for lag in lags)
-
-
 @pytest.mark.parametrize("generation", ALL)
 def test_a_history_of_any_generation_has_its_states(generation: int) -> None:
     history = history_arrow(decode_arrow(raw_of(WALK.values(), generation)).records)
@@ -153,13 +139,6 @@ def test_the_printed_run_of_control_records(generation: int, start: int) -> None
     for count, durable in enumerate(DURABLE, 1):
         if start == 100 or count > 1:
             assert state(raw(rows[:count])) == durable
-
-
-@pytest.mark.parametrize("generation", [0, 1])
-def test_a_checkpoint_in_place_of_the_last_delta(generation: int) -> None:
-    rows = control(generation)
-    instead = [*rows[:-1], row(generation, 137, 0, 120, [], epoch=2)]
-    assert state(raw(instead)) == state(raw(rows)) == (120, 120, [])
 
 
 @pytest.mark.parametrize("generation", [0, 1, 2])

@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 import pytest
 
 from sharelag import schemas
+from sharelag.engine.local.records import decoded
+from sharelag.inputs import CaptureInput
 from sharelag.model import TERMINAL_STATES, SharePartition, Window
-from sharelag.quick.records import decoded
 from sharelag.replay import replay, replay_arrow
-from sharelag.replay.history import history_arrow, missing_offsets, next_history
+from sharelag.replay.history import history_arrow, next_history
 from sharelag.replay.moment import up_to
-from sharelag.sources.inputs import CaptureInput
+from sharelag.replay.repeats import LogOrder
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from tests.support import generators
@@ -168,6 +169,19 @@ def test_a_reset_is_a_new_state_and_a_later_snapshot_is_not() -> None:
     assert column(history, "follows") == [True] * 5
 
 
+@pytest.mark.parametrize(("leader_epoch", "is_another"), [(0, True), (1, False), (2, False)])
+def test_an_empty_snapshot_is_another_state_only_if_no_leader_wrote_it(
+    leader_epoch: int, is_another: bool
+) -> None:
+    """A leader also writes a snapshot without batches: all that its window had is finished."""
+    first = story((100, []), (100, [(100, 109, 2, 1)]))
+    empty = row(110, [], snapshot_epoch=1, create_timestamp=9, leader_epoch=leader_epoch)
+    history = history_arrow(decode([*first, encode_record(SHARE_SNAPSHOT, empty)]))
+    assert column(history, "replaced") == [True, False, is_another]
+    assert column(history, "finished") == [None, 10, None if is_another else 0]
+    assert column(history, "leader_epoch") == [2, 2, leader_epoch]
+
+
 def test_a_start_offset_that_falls_without_a_reset_finishes_nothing() -> None:
     history = history_arrow(decode(story((100, [(100, 109, 2, 1)]), (90, []))))
     assert column(history, "start_offset") == [100, 90]
@@ -185,7 +199,9 @@ def test_what_is_missing_is_never_bridged() -> None:
     kept = records.filter(pa.array([True, True, False, False, True])).append_column(
         "x", pa.array([0, 0, 0])
     )
-    gaps = missing_offsets(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
+    order = LogOrder()
+    assert order.goes_on(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
+    gaps = order.gaps
     place = {
         "topic": kept.column("topic")[0].as_py(),
         "partition": kept.column("record_partition")[0].as_py(),

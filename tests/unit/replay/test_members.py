@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.drift import drift_arrow
+from sharelag.inputs import CaptureInput
+from sharelag.metrics.members_now import drift_arrow
 from sharelag.replay.members import (
     drop_superseded_group_records,
     groups_arrow,
     latest_group_records,
     members_arrow,
 )
-from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.chapters import CAPTURE

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError, ReplayError
+from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.model import StateBatch, Window
 from sharelag.replay import combine, drop_superseded, replay, replay_arrow
 from sharelag.replay.moment import parse_moment, up_to
 from sharelag.replay.state import window_items
-from sharelag.sources.files.captures import CaptureInfo, write_capture
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
@@ -135,13 +135,16 @@ def test_state_of_another_cluster_stays_apart() -> None:
     }
 
 
-def test_strict_refuses_a_merge_that_would_never_end() -> None:
+def test_a_merge_that_would_never_end_is_refused_and_counted() -> None:
     endless = encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)]))
+    whole = encode_record(SHARE_SNAPSHOT, row(0, [(1, 10, 0, 1)]))
+    table = replay_arrow(decode_arrow(raw([whole, endless])).records)
+    assert table.column("rejected_records").to_pylist() == [1]
+    assert len(table.column("batches").to_pylist()[0]) == 1
     with pytest.raises(ReplayError, match="would not finish loading"):
-        replay(
-            [(0, *encode_record(SHARE_SNAPSHOT, row(0, [(1, 10, 0, 1)]))), (1, *endless)],
-            strict=True,
-        )
+        replay([(0, *whole), (1, *endless)], strict=True)
+    with pytest.raises(ValueError, match="would never end"):
+        combine([StateBatch(1, 10, 0, 1)], [StateBatch(5, 3, 0, 2)])
 
 
 def test_the_greatest_offset_does_not_wrap() -> None:
@@ -160,17 +163,6 @@ def test_strict_names_the_record_and_the_default_leaves_it_out() -> None:
         ReplayError, match=r"offset 6: the value ends before or inside SnapshotEpoch"
     ):
         replay(records, strict=True)
-
-
-def test_a_merge_that_would_never_end_is_refused_and_counted() -> None:
-    endless = encode_record(SHARE_UPDATE, row(-1, [(1, 10, 0, 1), (5, 3, 0, 2)]))
-    records = [record[1:] for record in walk_records(0)]
-    records += [encode_record(SHARE_UPDATE, row(0, [(1, 10, 0, 1)])), endless]
-    table = replay_arrow(decode_arrow(raw(records)).records)
-    assert table.column("rejected_records").to_pylist() == [1]
-    assert len(table.column("batches").to_pylist()[0]) == 1
-    with pytest.raises(ValueError, match="would never end"):
-        combine([StateBatch(1, 10, 0, 1)], [StateBatch(5, 3, 0, 2)])
 
 
 def test_equal_neighbours_are_one_batch_where_the_version_joins_them_or_is_not_known() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from sharelag import schemas
 from sharelag.replay import replay_arrow
-from sharelag.replay.at_moments import WINDOWS_AT, replay_at
 from sharelag.replay.moment import up_to
-from sharelag.schemas.arrow import as_table
+from sharelag.replay.state import WINDOWS_AT, replay_at
+from sharelag.tables.arrow import as_table
 from sharelag.wire import decode_arrow
 from tests.support import generators
 from tests.support.records import raw

@@ -12,11 +12,10 @@ import pytest
 
 from sharelag import schemas
 from sharelag.model import StateBatch
-from sharelag.replay import replay_arrow, stream
-from sharelag.replay.at_moments import replay_at
+from sharelag.replay import replay_arrow, streaming_replay
 from sharelag.replay.moment import filter_groups, up_to
-from sharelag.replay.running import RunningStates
-from sharelag.replay.stream import latest_windows
+from sharelag.replay.state import replay_at
+from sharelag.replay.streaming_replay import RunningStates, latest_windows
 from sharelag.wire import decode_arrow
 from sharelag.wire.columns import decode_columns
 from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
@@ -42,8 +41,8 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("tables")
 
-    monkeypatch.setattr(stream, "is_worth_it", lambda *_, **__: True)
-    monkeypatch.setattr(stream, "_by_tables", refuse)
+    monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: True)
+    monkeypatch.setattr(streaming_replay, "_by_tables", refuse)
 
 
 @pytest.mark.usefixtures("streamed")
@@ -101,7 +100,7 @@ def test_records_are_chosen_and_counted() -> None:
 def test_boundaries_are_those_of_the_version(
     worth_it: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "is_worth_it", lambda *_, **__: worth_it)
+    monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: worth_it)
     apart = 0
     for seed in range(60):
         random = Random(f"version {seed}")
@@ -124,7 +123,7 @@ def test_boundaries_are_those_of_the_version(
 def test_what_cannot_be_streamed_becomes_tables(
     worth_it: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "is_worth_it", lambda *_, **__: worth_it)
+    monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: worth_it)
     ordered = raw(generators.sequence(Random(2), keys=2, length=200))
     backward = ordered.take(pa.array(np.arange(len(ordered))[::-1]))
     moved = ordered.set_column(3, "partition", pa.array([n % 2 for n in range(len(ordered))], "i4"))

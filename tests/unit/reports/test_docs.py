@@ -13,7 +13,7 @@ import pytest
 
 from sharelag.monitoring.checks.rules import FINDINGS, Measure, Rule, parse_rules
 from sharelag.reports import notebooks
-from sharelag.reports.schedule import KINDS
+from sharelag.reports.schedules import KINDS
 from tests.support.command import sharelag
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -62,18 +62,9 @@ def test_every_report_scheduler_and_example_is_documented() -> None:
 @pytest.mark.parametrize("name", ["checks.md", "exports.md", "reports.md"])
 def test_every_option_in_it_is_there(name: str) -> None:
     text = (DOCS / name).read_text()
-    helps = "".join(
-        sharelag(*command, "--help").stdout
-        for command in (
-            ["capture"],
-            ["check"],
-            ["export"],
-            ["export", "serve"],
-            ["export", "prometheus"],
-            ["report", "daily"],
-            ["report", "schedule"],
-        )
-    )
+    commands = ("capture", "check", "export", "export serve", "export prometheus", "report daily")
+    every = (*commands, "report schedule")
+    helps = "".join(sharelag(*command.split(), "--help").stdout for command in every)
     for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
         assert re.search(rf"{option}\b", helps), option
 

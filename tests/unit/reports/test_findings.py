@@ -15,16 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
+from sharelag.engine.engines import gather
 from sharelag.reports import cells
-from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, table
-from sharelag.reports.capacity import keeping_up, propose
-from sharelag.reports.findings import group_findings, ranges
+from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, group_findings, ranges, table
+from sharelag.reports.capacity import propose
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
 from sharelag.workbench.forecasts import forecast
-from sharelag.workbench.investigate import gather
-from sharelag.workbench.judged import judged_groups
-from sharelag.workbench.unknown_lags import unknown_lags
+from sharelag.workbench.judged import judged_groups, unknown_lags
 from tests.support.chapters import CAPTURE
 from tests.support.made_runs import groups
 from tests.support.written_input import NOW, Write, WrittenInput
@@ -112,21 +110,13 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
 def test_there_is_no_forecast_where_nobody_works() -> None:
     """In no part of a report: verdict, table of progress, chart."""
     case = read(capture=str(CAPTURE), engine="local")
-    found, alone = (
-        verdict(case),
-        {"billing", "clickstream", "fraud-check", "notifications", "shipping"},
-    )
-    assert {
-        name for name, group in groups(found).items() if group["drain"] == "the group is empty"
-    } == alone
-    rows = [
-        row
-        for row in case.evidence.progress.to_pylist()
-        if row["drain"] not in ("drained", "unknown")
-    ]
-    assert {
-        (row["drain"], row["drain_ms"], row["drain_low_ms"], row["drain_high_ms"]) for row in rows
-    } == {("nobody", None, None, None)}
+    alone = {"billing", "clickstream", "fraud-check", "notifications", "shipping"}
+    drains = {name: group["drain"] for name, group in groups(verdict(case)).items()}
+    assert {name for name, drain in drains.items() if drain == "the group is empty"} == alone
+    progress = case.evidence.progress.to_pylist()
+    rows = [row for row in progress if row["drain"] not in ("drained", "unknown")]
+    drain = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms")
+    assert {tuple(row[name] for name in drain) for row in rows} == {("nobody", None, None, None)}
     assert {row["group_id"] for row in rows} == alone
     nothing = '</td><td class="sr-n"><bdi>-</bdi>'
     assert (
@@ -212,27 +202,15 @@ def test_what_is_wrong_in_many_groups_is_reported_once() -> None:
     )
     # How bad that is says the report itself, and what to do the cause.
     assert (never["level"], never["title"][:25]) == ("warning", "records arrived, but none")
-    rule = {
-        "rule": "big",
-        "level": "critical",
-        "topic": "orders",
-        "partition": 1,
-        "summary": "lag 9 > 5",
-    }
+    rule = {"rule": "big", "level": "critical", "topic": "orders", "partition": 1, "summary": "lag"}
     own = rule | {"rule": "drain", "summary": "nothing is being finished", "is_own": True}
     many = group_findings([{"group_id": name, "causes": [], "rules": [rule, own]} for name in "ab"])
     assert [(one["title"], one["is_rule"], len(one["places"])) for one in many] == [
         ("big", True, 2),
         ("nothing is being finished", False, 2),
     ]
-    changed = {
-        "since": found["as_of"],
-        "comparable": True,
-        "groups": [],
-        "new_causes": [],
-        "gone_causes": [],
-    }
-    changed["lasting_causes"] = worst["places"]
+    changed = {"since": found["as_of"], "comparable": True, "lasting_causes": worst["places"]}
+    changed |= {name: [] for name in ("groups", "new_causes", "gone_causes")}
     assert cells.changes({"changes": changed}).html.count("the group has no members") == 1
     assert [ranges(one) for one in ("0,1,2,5,7,8", "4", "0,1,2,...")] == [
         "0-2, 5, 7, 8",
@@ -247,24 +225,6 @@ def test_a_review_of_capacity_says_who_keeps_up() -> None:
     assert said == (
         "1 of 7 share groups fell behind: notifications, finished 9.99 of 16.7 records/s. "
         "billing and 4 more have no members now and lag."
-    )
-    row = {
-        "group_id": "g",
-        "members": 2,
-        "arrival_rate": 2.0,
-        "completion_rate": 2.0,
-        "lag": 3,
-        "falls_behind": "no",
-    }
-    assert keeping_up([row]) == "The share group kept up."
-    assert keeping_up([row, row]) == "All 2 share groups kept up."
-    slow = row | {"completion_rate": 0.5, "falls_behind": "clearly"}
-    assert keeping_up([slow]) == "g fell behind: it finished 0.5 of 2 records/s."
-    assert keeping_up([slow, slow]).endswith(
-        " fell behind: the worst, g, finished 0.5 of 2 records/s."
-    )
-    assert keeping_up([row | {"arrival_rate": None, "falls_behind": None}]).startswith(
-        "The rates at which records arrive and are finished are unknown"
     )
 
 

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
-from sharelag.metrics.signs import signs_arrow
-from sharelag.reports import cells, history
+from sharelag.inputs.recorded import folder_of, samples
+from sharelag.metrics.events import first_trouble
+from sharelag.reports import cells, incident
 from sharelag.reports.blocks import VERDICT_MIME
 from sharelag.reports.incident import MOST_WORDS, _began, _moved, happened, headline
 from sharelag.reports.inputs import Case, read
 from sharelag.reports.verdict import verdict
-from sharelag.sources.recorded import folder_of, samples
 from sharelag.tables.lines import plain_rows
 from tests.support.chapters import CAPTURE
 
@@ -74,95 +74,71 @@ def test_an_incident_is_what_has_happened_since() -> None:
 # ---- how the lag moved ---------------------------------------------------------------------------
 
 
+UNKNOWN = "it is unknown how the lag changed"
+#: Share partitions, or two groups, whose lag is known from a moment on.
+YOUNG = (("g", 0, [7, 7, 7, 7, 7]), ("g", 1, ["-", "-", "-", 5000, 5010]))
+NEW_GROUP = (("g", 0, ["-", "-", "-", 5000, 5010]), ("h", 0, [1, 1, 1, 1, 1]))
+STEADY, DARK = ("g", 0, [10, 10, 10]), ("h", 0, [None, None, None])
+DELETED = ("g", 1, [100, 900, "-"])
+SINCE = "(since 11:03:00 UTC, when it was first known)"
+
+
+@pytest.mark.parametrize(
+    ("lags", "born", "said"),
+    [
+        # What is not known now has not grown; nor has what is known only once.
+        ([("g", 0, [100, 900, None])], [], UNKNOWN),
+        ([("g", 0, [100, 900, 900]), ("g", 1, [1, 1, None])], [], UNKNOWN),
+        ([("g", 0, [None, None, 900])], [], UNKNOWN),
+        ([("g", 0, [None, None, None])], [], UNKNOWN),
+        # What is gone is no lag any more.
+        ([STEADY, DELETED], [], "the lag of no share group grew"),
+        ([("g", 0, [10, 10, 200]), DELETED], [], "the lag of g grew by 90 to 200"),
+        # What is born begins without lag; of what was not seen to be created, records are gone.
+        (YOUNG, [("g", 1)], "the lag of g grew by 5,010 to 5,017"),
+        (YOUNG, [], f"the lag of g grew by 10 to 5,017 {SINCE}"),
+        # A group that was not there had no lag, rather than none left.
+        (NEW_GROUP, [("g", 0)], f"the lag of g grew by 10 to 5,010 {SINCE}"),
+        # Groups of unknown lag are counted.
+        ([STEADY, DARK], [], "the lag of no share group with a known lag grew; that of 1 is unknown"),
+        ([("g", 0, [10, 10, 12]), DARK], [], "the lag of g grew by 2 to 12; that of 1 is unknown"),
+        ([STEADY], [], "the lag of no share group grew"),
+        # Since when a lag is known.
+        ([("g", 0, [3, 3, 3, 3, 3]), ("h", 0, [None, None, None, 5, 5])], [],
+         "the lag of no share group grew since it was first known"),
+        ([("g", 0, [0, 3, 3, 3, 9]), ("h", 0, [None, None, None, 5, 6])], [],
+         "the lag of g grew by 9 to 9, and that of 1 more, since it was first known"),
+    ],
+)  # fmt: skip
+def test_how_the_lag_moved(lags: Any, born: list[tuple[str, int]], said: str) -> None:
+    assert moved(*lags, born=born) == said
+
+
+def test_what_share_partitions_that_are_gone_were_before_is_not_looked_at() -> None:
+    lags = (("g", 0, ["-", 0, 3, 3, 9]), ("g", 1, [900, "-", "-", "-", "-"]))
+    said = moved(*lags, born=[("g", 0)], begin=BEGIN + timedelta(minutes=1))
+    assert said == "the lag of g grew by 9 to 9"
+
+
 def moved(
     *lags: tuple[str, int, Sequence[object]],
-    born: tuple[tuple[str, int], ...] = (),
+    born: Sequence[tuple[str, int]] = (),
     begin: datetime = BEGIN,
 ) -> str:
     """Lags of share partitions minute by minute; a dash: it is not there."""
     rows = [
-        {
-            "group_id": group,
-            "topic_id": "T",
-            "partition": partition,
-            "as_of": BEGIN + timedelta(minutes=n),
-            "lag": lag,
-        }
+        {"group_id": group, "topic_id": "T", "partition": partition, "lag": lag}
+        | {"as_of": BEGIN + timedelta(minutes=n)}
         for group, partition, known in lags
         for n, lag in enumerate(known)
         if lag != "-"
     ]
-    named = [
-        {"group_id": group, "topic_id": "T", "partition": partition} for group, partition in born
-    ]
     keys = pa.Table.from_pylist(
-        named, schema=pa.schema([schemas.TIMELINE.field(name) for name in history.KEY])
+        [{"group_id": group, "topic_id": "T", "partition": number} for group, number in born],
+        schema=pa.schema([schemas.TIMELINE.field(name) for name in incident.KEY]),
     )
     names = sorted({group for group, *_ in lags})
     return _moved(pa.Table.from_pylist(rows, schema=schemas.TIMELINE), names, keys, begin)
-
-
-def test_a_lag_that_is_not_known_now_has_not_grown() -> None:
-    assert moved(("g", 0, [100, 900, None])) == "it is unknown how the lag changed"
-    assert (
-        moved(("g", 0, [100, 900, 900]), ("g", 1, [1, 1, None]))
-        == "it is unknown how the lag changed"
-    )
-    assert moved(("g", 0, [None, None, 900])) == "it is unknown how the lag changed", (
-        "known only once"
-    )
-    assert moved(("g", 0, [None, None, None])) == "it is unknown how the lag changed"
-
-
-def test_what_is_gone_is_no_lag_any_more() -> None:
-    deleted = ("g", 1, [100, 900, "-"])
-    assert moved(("g", 0, [10, 10, 10]), deleted) == "the lag of no share group grew"
-    assert moved(("g", 0, [10, 10, 200]), deleted) == "the lag of g grew by 90 to 200"
-
-
-def test_what_is_born_begins_without_lag() -> None:
-    lags = (("g", 0, [7, 7, 7, 7, 7]), ("g", 1, ["-", "-", "-", 5000, 5010]))
-    assert moved(*lags, born=(("g", 1),)) == "the lag of g grew by 5,010 to 5,017"
-    # Not seen to be created: its records before are gone.
-    assert (
-        moved(*lags)
-        == "the lag of g grew by 10 to 5,017 (since 11:03:00 UTC, when it was first known)"
-    )
-    whole = (("g", 0, ["-", "-", "-", 5000, 5010]), ("h", 0, [1, 1, 1, 1, 1]))
-    new = "the lag of g grew by 10 to 5,010 (since 11:03:00 UTC, when it was first known)"
-    assert moved(*whole, born=(("g", 0),)) == new, (
-        "a group that was not there had no lag, rather than none left"
-    )
-
-
-def test_groups_of_unknown_lag_are_named() -> None:
-    steady, dark = ("g", 0, [10, 10, 10]), ("h", 0, [None, None, None])
-    assert (
-        moved(steady, dark)
-        == "the lag of no share group with a known lag grew; that of 1 is unknown"
-    )
-    assert (
-        moved(("g", 0, [10, 10, 12]), dark) == "the lag of g grew by 2 to 12; that of 1 is unknown"
-    )
-    assert moved(steady) == "the lag of no share group grew"
-
-
-def test_a_report_says_since_when_a_lag_is_known() -> None:
-    late = ("h", 0, [None, None, None, 5, 5])
-    assert (
-        moved(("g", 0, [3, 3, 3, 3, 3]), late)
-        == "the lag of no share group grew since it was first known"
-    )
-    grew = ("h", 0, [None, None, None, 5, 6])
-    two = "the lag of g grew by 9 to 9, and that of 1 more, since it was first known"
-    assert moved(("g", 0, [0, 3, 3, 3, 9]), grew) == two
-    # What share partitions that are gone were before is not looked at.
-    gone = ("g", 1, [900, "-", "-", "-", "-"])
-    begin = BEGIN + timedelta(minutes=1)
-    assert (
-        moved(("g", 0, ["-", 0, 3, 3, 9]), gone, born=(("g", 0),), begin=begin)
-        == "the lag of g grew by 9 to 9"
-    )
 
 
 # ---- the first sign, and that there was none -----------------------------------------------------
@@ -201,37 +177,33 @@ def test_nothing_happened_only_where_all_is_known(tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_not_known_may_be_a_sign() -> None:
+    def steps_of(case: Case) -> tuple[pa.Table, datetime]:
+        since = case.evidence.as_of - case.known_span
+        return case.bench.history(since=since).table.select(schemas.HISTORY.names), since
+
+    def without(name: str, values: Any) -> pa.Table:
+        return steps.set_column(steps.schema.get_field_index(name), name, values)
+
     case = read(capture=str(HEALTHY), engine="local")
-    since = case.evidence.as_of - case.known_span
-    steps = case.bench.history(since=since).table.select(schemas.HISTORY.names)
-
-    def signs(steps: pa.Table) -> pa.Table:
-        return signs_arrow(steps, since)
-
-    assert history.is_whole(case, signs(steps))
-    assert history.is_whole(case, history.signs(case))
-    place = steps.schema.get_field_index("released")
-    blind = steps.set_column(place, "released", pa.nulls(steps.num_rows, pa.int64()))
-    assert not history.is_whole(case, signs(blind))
-    place = steps.schema.get_field_index("follows")
-    after = steps.set_column(place, "follows", pa.repeat(pa.scalar(False), steps.num_rows))
-    assert not history.is_whole(case, signs(after))
-    assert not history.is_whole(
-        replace(case, evidence=replace(case.evidence, rejected=1)), signs(steps)
-    )
+    steps, since = steps_of(case)
+    count = steps.num_rows
+    assert incident.is_whole(case, first_trouble(steps, since))
+    assert incident.is_whole(case, incident.signs(case))
+    for changed in (
+        without("released", pa.nulls(count, pa.int64())),
+        without("follows", pa.repeat(pa.scalar(False), count)),
+    ):
+        assert not incident.is_whole(case, first_trouble(changed, since))
     # Nothing of a share partition need come after a gap.
-    gap = pa.Table.from_pylist(
-        [{"topic": "t", "partition": 0, "first_offset": 1, "end_offset": 2}], schemas.GAPS
-    )
-    assert not history.is_whole(
-        replace(case, evidence=replace(case.evidence, gaps=gap)), signs(steps)
-    )
+    place = {"topic": "t", "partition": 0, "first_offset": 1, "end_offset": 2}
+    for lacking in ({"rejected": 1}, {"gaps": pa.Table.from_pylist([place], schemas.GAPS)}):
+        part = replace(case, evidence=replace(case.evidence, **lacking))
+        assert not incident.is_whole(part, first_trouble(steps, since))
     # Before its first write there is no start offset, and nothing that could be given back.
     never = read(capture=str(CAPTURE), group=["refunds"], engine="local")
-    since = never.evidence.as_of - never.known_span
-    steps = never.bench.history(since=since).table.select(schemas.HISTORY.names)
-    assert history.is_whole(never, signs(steps))
-    assert history.is_whole(never, signs(steps.slice(1))), "a snapshot of the same is no news"
+    steps, since = steps_of(never)
+    assert incident.is_whole(never, first_trouble(steps, since))
+    assert incident.is_whole(never, first_trouble(steps.slice(1), since)), "the same is no news"
 
 
 def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
@@ -250,13 +222,13 @@ def test_a_first_sign_is_the_first_that_is_known(tmp_path: Path) -> None:
     assert " First known sign at 11:4" in happened(pruned, verdict(pruned))
     assert f" {AS_FAR}none of this happened in " in cells.signs(pruned).html
     # The first snapshot that is left is no reset; those of shipping were before.
-    found = history.signs(pruned)
+    found = incident.signs(pruned)
     assert found.column("first_reset").null_count == found.num_rows
-    assert set(history.born(found).column("group_id").to_pylist()) == {"clickstream"}
+    assert set(incident.born(found).column("group_id").to_pylist()) == {"clickstream"}
 
 
 def test_a_state_that_was_created_is_no_reset() -> None:
-    found = history.signs(read(capture=str(CAPTURE), engine="local"))
+    found = incident.signs(read(capture=str(CAPTURE), engine="local"))
     rows = plain_rows(found)
     resets = {(row["group_id"], row["partition"]) for row in rows if row["first_reset"]}
     assert resets == {("shipping", partition) for partition in range(6)}
@@ -266,60 +238,35 @@ def test_a_state_that_was_created_is_no_reset() -> None:
         for row in rows
     ]
     assert first == sorted(first)
-    assert history.born(found).num_rows == len(rows), "the recording begins before the first group"
+    assert incident.born(found).num_rows == len(rows), "the recording begins before the first group"
 
 
 # ---- what began ----------------------------------------------------------------------------------
 
 
-def cause(
-    group: str,
-    since: str | None,
-    severity: str = "critical",
-    words: str = "the group has no members",
-) -> Any:
-    one = {"cause": "x", "severity": severity, "summary": words, "advice": None, "since": since}
-    return {"group_id": group, "causes": [one], "rules": []}
-
-
 @pytest.mark.parametrize(
-    ("causes", "said"),
+    ("begun", "said"),
     [
-        (
-            [cause("a", "2026-11-21T10:59:00Z"), cause("b", "2026-11-21T11:05:00Z")],
-            "Since 11:05:00 UTC, b: {}",
-        ),
-        ([cause("a", None), cause("b", "2026-11-21T11:05:00Z")], "Since 11:05:00 UTC, b: {}"),
-        ([cause("a", None), cause("b", "2026-11-21T10:05:00Z")], None),
-        (
-            [cause(name, "2026-11-21T11:05:00Z") for name in "abc"],
-            "Since 11:05:00 UTC, a and 2 more: {}",
-        ),
-        (
-            [cause("a", "2026-11-21T11:06:00Z"), cause("b", "2026-11-21T11:05:00Z")],
-            "From 11:05:00 UTC on, first b, then 1 more: {}",
-        ),
-        (
-            [
-                cause(name, f"2026-11-21T11:0{minute}:00Z")
-                for name, minute in (("a", 5), ("b", 5), ("c", 6))
-            ],
-            "From 11:05:00 UTC on, first a and 1 more, then 1 more: {}",
-        ),
+        ("a 10:59, b 11:05", "Since 11:05:00 UTC, b: {}"),
+        ("a, b 11:05", "Since 11:05:00 UTC, b: {}"),
+        ("a, b 10:05", None),
+        ("a 11:05, b 11:05, c 11:05", "Since 11:05:00 UTC, a and 2 more: {}"),
+        ("a 11:06, b 11:05", "From 11:05:00 UTC on, first b, then 1 more: {}"),
+        ("a 11:05, b 11:05, c 11:06", "From 11:05:00 UTC on, first a and 1 more, then 1 more: {}"),
         # The worst first, however late it began.
-        (
-            [
-                cause("a", "2026-11-21T11:01:00Z", "warning", "slow"),
-                cause("b", "2026-11-21T11:05:00Z"),
-            ],
-            "Since 11:05:00 UTC, b: {}",
-        ),
+        ("a 11:01 warning, b 11:05", "Since 11:05:00 UTC, b: {}"),
     ],
 )
-def test_what_began_since_then_and_where(causes: list[Any], said: str | None) -> None:
-    assert _began({"groups": causes, "rules": []}, BEGIN) == (
-        said and said.format("the group has no members")
-    )
+def test_what_began_since_then_and_where(begun: str, said: str | None) -> None:
+    words = "the group has no members"
+    groups = []
+    for group, *rest in map(str.split, begun.split(", ")):
+        is_slow = rest[1:] == ["warning"]
+        one = {"cause": "x", "severity": "warning" if is_slow else "critical", "advice": None}
+        one["summary"] = "slow" if is_slow else words
+        one["since"] = f"2026-11-21T{rest[0]}:00Z" if rest else None
+        groups.append({"group_id": group, "causes": [one], "rules": []})
+    assert _began({"groups": groups, "rules": []}, BEGIN) == (said and said.format(words))
 
 
 def test_a_cause_that_is_older_elsewhere() -> None:

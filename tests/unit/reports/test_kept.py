@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from sharelag import schemas
+from sharelag.engine.engines import gather
 from sharelag.errors import InputError
 from sharelag.replay.moment import Choice
-from sharelag.reports import cells, notebooks, retention
+from sharelag.reports import capacity, cells, notebooks
 from sharelag.reports.inputs import Case
 from sharelag.workbench import Workbench
-from sharelag.workbench.investigate import gather
 from tests.support.written_input import Write, WrittenInput
 
 HOSTILE = "<img src=x onerror=1>"
@@ -32,7 +32,7 @@ def test_the_group_that_holds_most_comes_last_and_names_are_escaped() -> None:
     shown = cells.reclaimable(case())
     rows = [
         (row["partition"], row["groups"], row["group_id"], row["reclaimable"])
-        for row in retention.reclaimable(case())
+        for row in capacity.reclaimable(case())
     ]
     assert rows == [(1, 1, "billing", 6900), (0, 2, HOSTILE, 6600)]
     assert "6900" in shown.text
@@ -41,7 +41,7 @@ def test_the_group_that_holds_most_comes_last_and_names_are_escaped() -> None:
 
 
 def test_what_is_not_known_comes_last() -> None:
-    rows = retention.reclaimable(case(Write(600, -1, count=-1), Write(600, 0, partition=1)))
+    rows = capacity.reclaimable(case(Write(600, -1, count=-1), Write(600, 0, partition=1)))
     assert [(row["partition"], row["reclaimable"]) for row in rows] == [(1, 0), (0, None)]
 
 
@@ -50,7 +50,7 @@ def test_it_says_who_else_may_read_the_topic() -> None:
     assert words in cells.reclaimable(case()).html
     assert "another one may be further back" not in cells.reclaimable(case()).html
     chosen = case(choice=Choice(frozenset({"billing"})))
-    assert [row["reclaimable"] for row in retention.reclaimable(chosen)] == [7000, 6900]
+    assert [row["reclaimable"] for row in capacity.reclaimable(chosen)] == [7000, 6900]
     assert (
         "Only the chosen groups are considered: another one may be further back."
         in cells.reclaimable(chosen).html
@@ -64,7 +64,7 @@ def test_it_says_who_else_may_read_the_topic() -> None:
 
 def test_what_a_record_ttl_would_archive_of_each_group() -> None:
     """The source knows where the logs ended 300.5 s ago, at 6,899: nothing is estimated."""
-    (first, second) = retention.archived(case(), timedelta(seconds=300.5))
+    (first, second) = capacity.archived(case(), timedelta(seconds=300.5))
     assert (first["group_id"], first["effective_lag"], second["effective_lag"]) == (
         HOSTILE,
         600,
@@ -78,7 +78,7 @@ def test_what_a_record_ttl_would_archive_of_each_group() -> None:
 
 def test_a_sum_with_something_unknown_is_unknown_and_at_least_what_is_known() -> None:
     blind = case(*WRITES, unreachable=frozenset({1}))
-    first, second = retention.archived(blind, timedelta(seconds=100.5))
+    first, second = capacity.archived(blind, timedelta(seconds=100.5))
     assert (first["group_id"], first["archived"], first["archived_high"]) == (HOSTILE, 499, 499)
     assert (second["group_id"], second["effective_lag"], second["archived"], second["archived_high"]) == (
         "billing", None, None, None
@@ -93,7 +93,7 @@ def test_the_times_of_records_count_as_the_group_reads_them(
     monkeypatch.setattr(WrittenInput, "past_offsets", lambda *_: schemas.OFFSETS.empty_table())
     for level in ("read_uncommitted", "read_committed"):
         found = case(Write(600, 6600), group_settings={"share.isolation.level": level})
-        (row,) = retention.archived(found, timedelta(seconds=601))
+        (row,) = capacity.archived(found, timedelta(seconds=601))
         assert (row["archived"], row["archived_low"], row["archived_high"]) == (0, 0, 0)
 
 
@@ -103,14 +103,8 @@ def test_the_capacity_report_takes_the_ttl_and_nothing_else_does() -> None:
         notebooks.checked(notebooks.notebook("capacity"), {"record_ttl": "soon"})
     with pytest.raises(InputError, match="must be positive"):
         cells.archived(case(), 0)
-    assert [
-        name
-        for name in notebooks.names()
-        if "record_ttl" in notebooks.declared(notebooks.notebook(name))
-    ] == ["capacity"]
-
-
-def test_its_cells_are_in_the_notebook_that_is_shipped() -> None:
+    declared = {name: notebooks.declared(notebooks.notebook(name)) for name in notebooks.names()}
+    assert [name for name, known in declared.items() if "record_ttl" in known] == ["capacity"]
     text = Path(notebooks.notebook("capacity")).read_text()
     assert "cells.reclaimable(case)" in text
     assert "cells.archived(case, record_ttl)" in text

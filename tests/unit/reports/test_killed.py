@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from sharelag.reports import ledger, report
+from sharelag.reports import store
 from tests.support import nightly
-from tests.support.nightly import without_kernel
+from tests.support.nightly import daily
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ _MAKER = """
 import os, shutil, sys
 import css_inline, nbformat, papermill
 from sharelag.reports import report
-import sharelag.reports.page, sharelag.reports.mail
+import sharelag.reports.page
 from sharelag.reports.execute import Executed, execute
 capture, out, how = sys.argv[1:]
 def copied(path, out, *_):
@@ -56,13 +56,7 @@ class Runner:
     def __init__(self, folder: Path, how: str) -> None:
         self.out = folder / "out"
         self.capture = nightly.record_nights(folder / "capture")
-        first = report(
-            "daily",
-            {"capture": str(self.capture), "engine": "local"},
-            self.out,
-            figures=False,
-            run=without_kernel,
-        )
+        first = daily(self.capture, self.out)
         # Quick: a notebook that was executed before.
         how = how or str(shutil.copy(first.folder / "notebook.ipynb", folder / "executed.ipynb"))
         command = [sys.executable, "-c", _MAKER, str(self.capture), str(self.out), how]
@@ -125,17 +119,10 @@ def test_killed_at_random_moments(runner: Runner) -> None:
         outcomes.add("old" if new == old else "new")
         runner.check()
         old = new
-    runs = sorted(run.run_id for run in ledger.read(runner.out))
-    made = report(
-        "daily",
-        {"capture": str(runner.capture), "engine": "local"},
-        runner.out,
-        keep=2,
-        figures=False,
-        run=without_kernel,
-    )
+    runs = sorted(run.run_id for run in store.read(runner.out))
+    made = daily(runner.capture, runner.out, keep=2)
     # The next run finds all that was published, once, and leaves no scraps.
-    noted = [run.run_id for run in ledger.read(runner.out)]
+    noted = [run.run_id for run in store.read(runner.out)]
     assert len(noted) == len(set(noted))
     assert set(runs) | {made.run.run_id} <= set(noted)
     assert {place.name for place in (runner.out / "daily" / "runs").iterdir()} <= set(noted)
@@ -157,20 +144,9 @@ def test_ended_right_at_each_step(
 ) -> None:
     """The moments that chance hits too seldom: just before each of the last steps."""
     from sharelag.reports import run as running
-    from sharelag.reports import store
 
-    capture = nightly.record_nights(tmp_path / "capture")
-
-    def make() -> Any:
-        return report(
-            "daily",
-            {"capture": str(capture), "engine": "local"},
-            tmp_path / "out",
-            figures=False,
-            run=without_kernel,
-        )
-
-    old = make()
+    capture, out = nightly.record_nights(tmp_path / "capture"), tmp_path / "out"
+    old = daily(capture, out)
 
     class Ended(BaseException):
         pass
@@ -178,20 +154,18 @@ def test_ended_right_at_each_step(
     def end(*_: Any, **__: Any) -> None:
         raise Ended
 
-    home: Any = {"rename": Path, "append": ledger, "write_index": running}.get(step, store)
+    home: Any = {"rename": Path, "append": store, "write_index": running}.get(step, store)
     with monkeypatch.context() as patched:
         patched.setattr(home, step, end)
         with pytest.raises(Ended):
-            make()
-    latest = (tmp_path / "out" / "daily" / "latest").resolve()
+            daily(capture, out)
+    latest = (out / "daily" / "latest").resolve()
     check_whole(latest)
     assert (latest == old.folder.resolve()) == (
         step in ("publish", "rename", "append", "point_latest")
     )
-    new = make()
-    noted = [run.run_id for run in ledger.read(tmp_path / "out")]
-    assert (
-        len(noted) == len(set(noted)) == len(list((tmp_path / "out" / "daily" / "runs").iterdir()))
-    )
+    new = daily(capture, out)
+    noted = [run.run_id for run in store.read(out)]
+    assert len(noted) == len(set(noted)) == len(list((out / "daily" / "runs").iterdir()))
     assert noted[-1] == new.run.run_id
-    assert (tmp_path / "out" / "daily" / "latest").resolve() == new.folder.resolve()
+    assert (out / "daily" / "latest").resolve() == new.folder.resolve()

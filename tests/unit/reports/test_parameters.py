@@ -29,14 +29,8 @@ def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
         path = notebooks.notebook(name)
         cells = json.loads(path.read_text())["cells"]
         assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells), path
-        assert set(notebooks.declared(path)) >= {
-            "bootstrap_server",
-            "command_config",
-            "capture",
-            "as_of",
-            "over",
-            "previous",
-        }
+        common = {"bootstrap_server", "command_config", "capture", "as_of", "over", "previous"}
+        assert set(notebooks.declared(path)) >= common
         assert notebooks.names()[name]
 
 
@@ -107,7 +101,7 @@ def test_parameters_are_checked_before_a_kernel_starts(
 
 def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     from sharelag.cli.report import _given
-    from sharelag.reports.job import as_word, from_word
+    from sharelag.reports.schedules import as_word, from_word
 
     (tmp_path / "p.yaml").write_text("over: 60\ngroup: [a, b]\n")
     assert _given(tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z"))) == {
@@ -115,28 +109,14 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         "group": ["a", "b"],
         "as_of": "2026-06-01T00:00:00Z",
     }
-    for value in (
-        "orders",
-        "123",
-        "null",
-        "'",
-        "a: b",
-        "- x",
-        '"q"',
-        ["a", "1"],
-        3,
-        2.5,
-        True,
-        "2026-06-01T00:00:00Z",
-        *("2026-02-30", "[" * 3000, "9" * 5000, "!!bool x", "!!timestamp x", "!!int x"),
-    ):
+    texts = ("orders", "123", "null", "'", "a: b", "- x", '"q"', "2026-06-01T00:00:00Z")
+    odd = ("2026-02-30", "[" * 3000, "9" * 5000, "!!bool x", "!!timestamp x", "!!int x")
+    for value in (*texts, *odd, ["a", "1"], 3, 2.5, True):
         assert from_word(as_word(value)) == value
     (tmp_path / "p.yaml").write_text("as_of: 2026-06-01T02:00:00+02:00\n")
     daily = notebooks.notebook("daily")
-    assert (
-        notebooks.checked(daily, _given(tmp_path / "p.yaml", ()))["as_of"]
-        == "2026-06-01T00:00:00.000Z"
-    )
+    known = notebooks.checked(daily, _given(tmp_path / "p.yaml", ()))
+    assert known["as_of"] == "2026-06-01T00:00:00.000Z"
     assert notebooks.checked(daily, {"group": ("a", "b")})["group"] == ["a", "b"]
     for end in ("{hunter22", "2026-02-30", "[" * 3000, "9" * 5000, "!!bool hunter22"):
         (tmp_path / "p.yaml").write_text(f"password: {end}")

@@ -14,14 +14,23 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from sharelag.reports import ledger, report
+from sharelag.model import iso
+from sharelag.reports import store
 from sharelag.reports.execute import execute
 from sharelag.version import __version__
 from tests.support import nightly
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
 from tests.support.made_runs import groups, made_run
-from tests.support.nightly import HELD_FROM, HELD_TO, NIGHTS, lag_of, night, without_kernel
+from tests.support.nightly import (
+    HELD_FROM,
+    HELD_TO,
+    NIGHTS,
+    daily,
+    lag_of,
+    night,
+    without_kernel,
+)
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow
@@ -45,17 +54,8 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     archive, out, made = nightly.begin_archive(folder / "archive"), folder / "reports", []
     for number in range(NIGHTS):
         nightly.add_night(archive, number)
-        made.append(
-            report(
-                "daily",
-                {"capture": str(archive), "engine": "local"},
-                out,
-                keep=KEEP,
-                figures=False,
-                now=partial(_five_past, number),
-                run=execute if number >= NIGHTS - REAL else without_kernel,
-            )
-        )
+        run = execute if number >= NIGHTS - REAL else without_kernel
+        made.append(daily(archive, out, keep=KEEP, now=partial(_five_past, number), run=run))
     return out, made
 
 
@@ -93,13 +93,11 @@ def test_what_changed_since_the_night_before(month: tuple[Path, list[Any]]) -> N
 
 def test_the_ledger_has_every_night_by_the_clock(month: tuple[Path, list[Any]]) -> None:
     out, made = month
-    runs = ledger.read(out)
+    runs = store.read(out)
     assert runs == [one.run for one in made]
     for number, run in enumerate(runs):
-        assert run.started == (night(number) + timedelta(minutes=5)).isoformat(
-            timespec="milliseconds"
-        ).replace("+00:00", "Z")
-        assert run.as_of == night(number).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        assert run.started == iso(night(number) + timedelta(minutes=5))
+        assert run.as_of == iso(night(number))
         assert (run.version, run.seconds > 0, len(run.notebook)) == (__version__, True, 64)
     assert len({run.run_id for run in runs}) == NIGHTS
 
@@ -147,35 +145,19 @@ def test_papermill_and_this_process_say_the_same(month: tuple[Path, list[Any]]) 
 def test_the_listing_has_reports_and_runs(month: tuple[Path, list[Any]]) -> None:
     done = sharelag("report", "list", "--out", str(month[0]))
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]] == [
-        "capacity",
-        "daily",
-        "incident",
-        "proposal",
-    ]
+    names = [line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()[1:]]
+    assert names == ["capacity", "daily", "incident", "proposal"]
     rows = sharelag("report", "list", "--out", str(month[0]), "-o", "json").stdout.splitlines()
     assert [json.loads(row)["kept"] for row in rows] == [True] * KEEP + [False] * (NIGHTS - KEEP)
 
 
 def test_a_group_that_is_not_there_is_worded_as_by_other_commands(tmp_path: Path) -> None:
     """Only the requested one was read; seven others are there."""
-    made = report(
-        "daily",
-        {"capture": str(CAPTURE), "engine": "local", "group": ["nobody"]},
-        tmp_path,
-        figures=False,
-        run=without_kernel,
-    )
+    made = daily(CAPTURE, tmp_path, given={"group": ["nobody"]})
     assert "there is no state of share group 'nobody' in" in (made.run.error or "")
     said = sharelag("lag", "--capture", str(CAPTURE), "--group", "nobody").stderr
     assert (made.run.error or "").endswith(said.strip()[said.index(": its groups are ") :])
-    made = report(
-        "daily",
-        {"capture": str(CAPTURE), "engine": "local", "group": ["billing", "nobody"]},
-        tmp_path,
-        figures=False,
-        run=without_kernel,
-    )
+    made = daily(CAPTURE, tmp_path, given={"group": ["billing", "nobody"]})
     assert "there are billing" not in (made.run.error or "")
 
 
@@ -200,22 +182,17 @@ def test_a_kernel_leaves_nothing_where_it_runs(
     assert ran.error is None
     assert ran.notebook.cells[-2].outputs[0].text == f"[]\n{place}\n"
     transport, together, folder, mode = ran.notebook.cells[-1].outputs[0].text.split()
-    assert (transport, together, mode[-3:]) == (
-        "ipc",
-        "True",
-        "700",
-    )  # no port that everybody could connect to
+    # No port that everybody could connect to.
+    assert (transport, together, mode[-3:]) == ("ipc", "True", "700")
     assert Path(folder).name.startswith(".k-")
-    assert ([*place.iterdir()], [path.name for path in (tmp_path / "out").iterdir()]) == (
-        [],
-        ["x.ipynb"],
-    )
+    assert [*place.iterdir()] == []
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["x.ipynb"]
 
 
 def test_a_ledger_line_of_another_version_is_passed_over(tmp_path: Path) -> None:
     run = replace(made_run(tmp_path, 0), run_id="x")
     with (tmp_path / "ledger.jsonl").open("a") as file:
         file.write('{"run_id": "y", "of": "another version"}\nnot json\n')
-    ledger.append(tmp_path, run)
-    assert [one.run_id for one in ledger.read(tmp_path)][-1] == "x"
-    assert len(ledger.read(tmp_path)) == 2
+    store.append(tmp_path, run)
+    assert [one.run_id for one in store.read(tmp_path)][-1] == "x"
+    assert len(store.read(tmp_path)) == 2

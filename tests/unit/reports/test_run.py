@@ -19,12 +19,12 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from sharelag import reports
 from sharelag.errors import SetupError
-from sharelag.reports import ledger, report
+from sharelag.inputs.recorded import folder_of
+from sharelag.reports import report, store
 from sharelag.reports.blocks import PLOTLY_MIME, VERDICT_MIME
 from sharelag.reports.execute import Executed, execute
-from sharelag.reports.job import absolute
 from sharelag.reports.notebooks import notebook
-from sharelag.sources.recorded import folder_of
+from sharelag.reports.schedules import absolute
 from tests.support import nightly
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag
@@ -86,94 +86,55 @@ def lags(result: dict[str, Any]) -> dict[str, int]:
 def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     """With a file of parameters, over which the command line wins."""
     (tmp_path / "p.yaml").write_text("over: 48h\ngroup: [nobody]\n")
-    given = [
-        "--capture",
-        str(archive),
-        "-f",
-        str(tmp_path / "p.yaml"),
-        "-p",
-        "group",
-        "[billing, shipping]",
-    ]
-    done = sharelag(
-        "report",
-        "daily",
-        "--engine",
-        "local",
-        *given,
-        "--as-of",
-        night(0).isoformat(),
-        "--out",
-        str(tmp_path),
-        "--no-figures",
-    )
+    at = night(0).isoformat()
+    given = ("--capture", str(archive), "-f", str(tmp_path / "p.yaml"), "--as-of", at)
+    out = ("--engine", "local", "--out", str(tmp_path), "--no-figures")
+    done = sharelag("report", "daily", *given, "-p", "group", "[billing, shipping]", *out)
     assert done.returncode == 0, done.stdout + done.stderr
     place = tmp_path / "daily" / "latest"
     assert done.stdout.splitlines()[1] == str(place.resolve() / "report.html")
-    assert lags(json.loads((place / "verdict.json").read_text())) == {
-        n: lag_of(n, 0) for n in nightly.FINISHED
-    }
-    (run,) = ledger.read(tmp_path)
-    assert run.parameters == {
-        "capture": str(archive),
-        "engine": "local",
-        "group": ["billing", "shipping"],
-        "over": "48h",
-        "as_of": night(0).isoformat(),
-    }
+    result = json.loads((place / "verdict.json").read_text())
+    assert lags(result) == {name: lag_of(name, 0) for name in nightly.FINISHED}
+    (run,) = store.read(tmp_path)
+    expected = {"capture": str(archive), "engine": "local", "over": "48h", "as_of": at}
+    assert run.parameters == expected | {"group": ["billing", "shipping"]}
+
+
+def run(folder: Path, *command: str, **environment: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.exhaustive
 def test_of_an_archive_by_papermill(archive: Path, tmp_path: Path, remote: str) -> None:
-    out = tmp_path / "out.ipynb"
-    command = [*PAPERMILL, str(notebook("daily")), str(out), "-p", "capture", str(archive)]
-    environment = no_session() | {"SPARK_REMOTE": remote}
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert lags(verdict_in(out)) == {name: lag_of(name, 1) for name in nightly.FINISHED}
+    given = (str(notebook("daily")), "out.ipynb", "-p", "capture", str(archive))
+    run(tmp_path, *PAPERMILL, *given, **no_session() | {"SPARK_REMOTE": remote})
+    result = lags(verdict_in(tmp_path / "out.ipynb"))
+    assert result == {name: lag_of(name, 1) for name in nightly.FINISHED}
 
 
 @pytest.mark.exhaustive
 def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path) -> None:
-    def run(*command: str) -> str:
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(installed)},
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+    there = partial(run, tmp_path, **os.environ | {"PYTHONPATH": str(installed)})
     homes = "import sharelag, sharelag_widgets as w; print(sharelag.__file__, w.__file__)"
     assert all(
-        home.startswith(f"{installed}/") for home in run(sys.executable, "-c", homes).split()
+        home.startswith(f"{installed}/") for home in there(sys.executable, "-c", homes).split()
     )
     path = installed / "sharelag" / "reports" / "notebooks" / "daily.ipynb"
-    assert str(path) in run(*COMMAND, "report", "list")
-    run(*PAPERMILL, str(path), "out.ipynb", "-p", "capture", str(CAPTURE))
-    run(*COMMAND, "report", "daily", "--capture", str(CAPTURE), "--no-figures")
+    assert str(path) in there(*COMMAND, "report", "list")
+    there(*PAPERMILL, str(path), "out.ipynb", "-p", "capture", str(CAPTURE))
+    there(*COMMAND, "report", "daily", "--capture", str(CAPTURE), "--no-figures")
     place = tmp_path / "reports" / "daily" / "latest"
     result = json.loads((place / "verdict.json").read_text())
     assert result["groups"] == verdict_in(tmp_path / "out.ipynb")["groups"]
     # The examples that help and documentation name are there, too.
-    assert (
-        run(*COMMAND, "check", "--example")
-        == (ROOT / "data" / "examples" / "rules.yaml").read_text()
-    )
+    examples = ROOT / "data" / "examples"
+    assert there(*COMMAND, "check", "--example") == (examples / "rules.yaml").read_text()
     names = {path.name for path in (installed / "sharelag" / "examples").iterdir()}
-    assert names == {path.name for path in (ROOT / "data" / "examples").iterdir()}
+    assert names == {path.name for path in examples.iterdir()}
     page = (place / "report.html").read_text()
     assert page.endswith("</html>\n")
     assert 'id="sr-plotly"' in page
@@ -264,26 +225,24 @@ def test_a_report_on_a_part_of_the_input_ends_with_3(
 def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
     """A user's notebook may show anything: the report says so and keeps the notebook."""
 
-    def run(path: Path, out: Path, *_: Any) -> Executed:
+    def shown_by(path: Path, out: Path, *_: Any) -> Executed:
         ran = nbformat.read(path, as_version=4)
         ran.cells[-1].outputs = [new_output("display_data", {mime: shown})]
         nbformat.write(ran, out)
         return Executed(ran, None)
 
     path = own(tmp_path, "a = 1", "display(shown)")
-    made = report(path, out=tmp_path / "out", figures=False, run=run)
+    made = report(path, out=tmp_path / "out", figures=False, run=shown_by)
     assert mime in (made.folder / "notebook.ipynb").read_text()
     if mime == "application/json":
         assert made.run.error is None
         return
-    assert (made.run.level, json.loads((made.folder / "verdict.json").read_text())["level"]) == (
-        "failed",
-        "failed",
-    )
+    written = json.loads((made.folder / "verdict.json").read_text())
+    assert made.run.level == written["level"] == "failed"
     assert "cannot be put on a page" in (made.run.error or "")
     for name in ("report.html", "mail.html"):
         assert "This report could not be made." in (made.folder / name).read_text()
-    assert ledger.read(tmp_path / "out") == [made.run]
+    assert store.read(tmp_path / "out") == [made.run]
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 import yaml
 from croniter import croniter
 
 from sharelag.errors import InputError
-from sharelag.reports.job import from_word
-from sharelag.reports.schedule import KINDS, NOTEBOOK_ONLY, schedule
+from sharelag.reports.schedules import KINDS, NOTEBOOK_ONLY, from_word, schedule
 from tests.support.command import sharelag
 
 HOSTILE = """a$b%c"d'e\\f {{ g }} {% h %} $(i) #j; k: - l 🦜"""
@@ -38,19 +38,14 @@ def words() -> list[str]:
 
 def test_crontab() -> None:
     comment, line = defined("crontab").splitlines()
-    assert comment.startswith("#")
     assert "the machine's time zone" in comment
-    fields = line.split(" ", 5)
-    assert " ".join(fields[:5]) == CRON
+    *fields, command = line.split(" ", 5)
+    assert (comment[0], " ".join(fields)) == ("#", CRON)
     # cron(8): an escaped % is one, an unescaped one ends the command.
-    assert re.search(r"(?<!\\)%", fields[5]) is None
-    assert shlex.split(fields[5].replace("\\%", "%"))[1:] == [*words(), "/var/re ports"]
-
-
-def test_crontab_in_another_time_zone() -> None:
+    assert re.search(r"(?<!\\)%", command) is None
+    assert shlex.split(command.replace("\\%", "%"))[1:] == [*words(), "/var/re ports"]
     *comments, zone, line = defined("crontab", zone="Europe/Berlin").splitlines()
-    assert comments
-    assert all(comment.startswith("#") for comment in comments)
+    assert {comment[0] for comment in comments} == {"#"}
     assert (zone, line.startswith(CRON)) == ("CRON_TZ=Europe/Berlin", True)
 
 
@@ -68,18 +63,15 @@ def units(text: str) -> dict[str, configparser.ConfigParser]:
 def test_systemd() -> None:
     found = units(defined("systemd"))
     assert list(found) == ["sharelag-daily.service", "sharelag-daily.timer"]
-    command = found["sharelag-daily.service"]["Service"]["ExecStart"]
+    service = found["sharelag-daily.service"]["Service"]
+    command = service["ExecStart"]
     unquoted = shlex.split(command.replace("$$", "$").replace("%%", "%"))
     assert unquoted[1:] == [*words(), "/var/re ports"]
     assert re.search(r"(?<!%)%(?!%)|(?<!\$)\$(?!\$)", command) is None
-    assert (
-        found["sharelag-daily.service"]["Service"]["Type"] == "oneshot"
-    )  # the timer waits for its end
+    assert service["Type"] == "oneshot"  # the timer waits for its end
     timer = found["sharelag-daily.timer"]["Timer"]
-    assert (timer["OnCalendar"], timer["Persistent"]) == (
-        "Mon,Tue,Wed,Thu,Fri *-*-* 06:30:00",
-        "true",
-    )
+    assert timer["OnCalendar"] == "Mon,Tue,Wed,Thu,Fri *-*-* 06:30:00"
+    assert timer["Persistent"] == "true"
     assert "loginctl enable-linger" in defined("systemd")
     there = units(defined("systemd", zone="Europe/Berlin"))["sharelag-daily.timer"]["Timer"]
     assert there["OnCalendar"] == f"{timer['OnCalendar']} Europe/Berlin"
@@ -90,98 +82,60 @@ def test_systemd() -> None:
 )
 @pytest.mark.parametrize(
     "cron",
-    [
-        CRON,
-        "0 0 1,15 * *",
-        "*/20 8-18 * 3,9 *",
-        "5 4 * * 0",
-        "5 4 * * 7",
-        "0 12 31 1 *",
-        "7 3 13 * 5",
-        "0 6 * * fri-mon",
-    ],
-)
+    [CRON, "0 0 1,15 * *", "*/20 8-18 * 3,9 *", "5 4 * * 0", "5 4 * * 7", "0 12 31 1 *", "7 3 13 * 5",
+     "0 6 * * fri-mon"],
+)  # fmt: skip
 def test_systemds_calendar_says_the_same_as_cron(cron: str) -> None:
-    lines = re.findall(r"^OnCalendar=(.+)$", defined("systemd", cron), re.MULTILINE)
     begin = datetime(2026, 6, 1, tzinfo=UTC)
     ours = croniter(cron, begin)
-    wanted = [ours.get_next(datetime) for _ in range(12)]
-    result: set[str] = set()
-    for line in lines:
-        command = [
-            "systemd-analyze",
-            "calendar",
-            "--iterations=12",
-            f"--base-time={begin:%Y-%m-%d %H:%M:%S}",
-            line,
-        ]
+    wanted = [f"{ours.get_next(datetime):%Y-%m-%d %H:%M:%S}" for _ in range(12)]
+    command = [
+        "systemd-analyze",
+        "calendar",
+        "--iterations=12",
+        f"--base-time={begin:%Y-%m-%d %H:%M:%S}",
+    ]
+    said: set[str] = set()
+    for line in re.findall(r"^OnCalendar=(.+)$", defined("systemd", cron), re.MULTILINE):
         answer = subprocess.run(
-            command, capture_output=True, text=True, check=True, env={"TZ": "UTC"}
-        ).stdout
-        result |= set(
-            re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", answer.partition("Next elapse")[2])
-        )
-    assert [f"{at:%Y-%m-%d %H:%M:%S}" for at in wanted] == sorted(result)[:12]
+            [*command, line], capture_output=True, text=True, check=True, env={"TZ": "UTC"}
+        ).stdout.partition("Next elapse")[2]
+        said |= set(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", answer))
+    assert sorted(said)[:12] == wanted
 
 
-def test_airflow() -> None:
-    tree = ast.parse(defined("airflow"))
+def test_airflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = {
-        call.func.id: call
-        for call in ast.walk(tree)
+        call.func.id: {word.arg: word.value for word in call.keywords}
+        for call in ast.walk(ast.parse(defined("airflow")))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     }
-    task = {word.arg: word.value for word in calls["PapermillOperator"].keywords}
+    task, dag = calls["PapermillOperator"], calls["DAG"]
     assert Path(ast.literal_eval(task["input_nb"])).is_file()
     (group,) = ast.literal_eval(task["parameters"])["group"]
-    import jinja2
-
     assert jinja2.Template(group).render() == HOSTILE  # as Airflow renders it
-    dag = {word.arg: word.value for word in calls["DAG"].keywords}
-    result = {
-        name: ast.literal_eval(dag[name]) for name in ("schedule", "catchup", "max_active_runs")
-    }
-    assert result == {"schedule": CRON, "catchup": False, "max_active_runs": 1}
-    assert (
-        jinja2.Template(ast.literal_eval(task["output_nb"])).render(ts_nodash="T")
-        == "/var/re ports/daily-T.ipynb"
-    )
+    result = [ast.literal_eval(dag[name]) for name in ("schedule", "catchup", "max_active_runs")]
+    assert result == [CRON, False, 1]
     assert "tz='Etc/UTC'" in defined("airflow")
     assert "tz='Europe/Berlin'" in defined("airflow", zone="Europe/Berlin")
-
-
-def test_airflow_writes_where_it_is_configured_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its worker has another working folder, and names of folders are not templates."""
+    # Its worker has another working folder, and names of folders are not templates.
     monkeypatch.chdir(tmp_path)
-    import jinja2
-
-    for out in ("reports", "{{ ds }}"):
+    for out in ("/var/re ports", "reports", "{{ ds }}"):
         output = re.search(r"output_nb=(.+),", defined("airflow", out=out))
         assert output
-        assert (
-            jinja2.Template(ast.literal_eval(output[1])).render(ts_nodash="T")
-            == f"{tmp_path}/{out}/daily-T.ipynb"
-        )
+        place = jinja2.Template(ast.literal_eval(output[1])).render(ts_nodash="T")
+        assert place == str(tmp_path / out / "daily-T.ipynb")
 
 
 def test_kubernetes() -> None:
     job = yaml.safe_load(defined("kubernetes"))
-    assert (job["spec"]["timeZone"], job["spec"]["jobTemplate"]["spec"]["backoffLimit"]) == (
-        "Etc/UTC",
-        0,
-    )
-    assert (
-        yaml.safe_load(defined("kubernetes", zone="Europe/Berlin"))["spec"]["timeZone"]
-        == "Europe/Berlin"
-    )
-    assert (job["kind"], job["spec"]["schedule"], job["spec"]["concurrencyPolicy"]) == (
-        "CronJob",
-        CRON,
-        "Forbid",
-    )
-    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    spec, template = job["spec"], job["spec"]["jobTemplate"]["spec"]
+    result = [spec[name] for name in ("schedule", "timeZone", "concurrencyPolicy")]
+    assert (job["kind"], *result) == ("CronJob", CRON, "Etc/UTC", "Forbid")
+    assert template["backoffLimit"] == 0
+    there = yaml.safe_load(defined("kubernetes", zone="Europe/Berlin"))
+    assert there["spec"]["timeZone"] == "Europe/Berlin"
+    (container,) = template["template"]["spec"]["containers"]
     assert [text.replace("$$", "$") for text in container["args"]] == [*words(), "/reports"]
     assert "$(" not in "".join(container["args"]).replace("$$", "")
     assert re.fullmatch(r"[a-z0-9-]{1,52}", job["metadata"]["name"])
@@ -221,53 +175,33 @@ def test_kubernetes_has_nothing_of_this_machine(name: str, tmp_path: Path) -> No
 
 def test_jupyter_scheduler() -> None:
     definition = json.loads(defined("jupyter-scheduler"))
-    assert definition["parameters"] == {"group": HOSTILE}
-    result = (definition["schedule"], definition["timezone"], definition["input_uri"])
-    assert result == (CRON, "Etc/UTC", "daily.ipynb")
-    assert (
-        json.loads(defined("jupyter-scheduler", zone="Europe/Berlin"))["timezone"]
-        == "Europe/Berlin"
-    )
+    result = [definition[name] for name in ("parameters", "schedule", "timezone", "input_uri")]
+    assert result == [{"group": HOSTILE}, CRON, "Etc/UTC", "daily.ipynb"]
+    assert HOSTILE[-1] in defined("jupyter-scheduler")  # as it is, and no escape of JSON
+    there = json.loads(defined("jupyter-scheduler", zone="Europe/Berlin"))
+    assert there["timezone"] == "Europe/Berlin"
     with pytest.raises(InputError, match="single values only"):
         schedule("daily", CRON, "jupyter-scheduler", {"group": ["a", "b"]})
 
 
-@pytest.mark.parametrize(
-    "cron",
-    [
-        "",
-        "61 * * * *",
-        "* * * *",
-        "0 0 6 * * *",
-        "@daily",
-        "0 6 * * mon; rm -rf /",
-        "0 6 * *\n*",
-        "x",
-    ],
-)
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_cron_expression(kind: str, cron: str) -> None:
-    if cron == "0 6 * *\n*":  # white space between fields is all the same
-        assert "0 6 * * *" in defined("crontab", cron)
-        return
-    with pytest.raises(InputError, match="is not a cron expression"):
-        defined(kind, cron)
+NOT_CRON, EXTENSION = "is not a cron expression", "some schedulers do not support"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("cron", "why"),
     [
-        ("0 0 * * 1#2", "some schedulers do not support"),
-        ("0 0 * * 5L", "some schedulers do not support"),
-        ("0 0 L * *", "some schedulers do not support"),
-        ("0 0 15W * *", "some schedulers do not support"),
-        ("0 0 ? * 1", "some schedulers do not support"),
+        *((cron, NOT_CRON) for cron in ("", "61 * * * *", "* * * *", "0 0 6 * * *", "@daily", "x")),
+        ("0 6 * * mon; rm -rf /", NOT_CRON),
+        *((cron, EXTENSION) for cron in ("0 0 * * 1#2", "0 0 * * 5L", "0 0 L * *", "0 0 15W * *")),
+        ("0 0 ? * 1", EXTENSION),
         ("0 0 */2 * 1", "write the days as numbers"),
         ("0 0 30 2 *", "never matches"),
     ],
 )
-def test_what_schedulers_read_in_different_ways(kind: str, cron: str, why: str) -> None:
+def test_what_is_no_cron_expression_that_schedulers_read_the_same(
+    kind: str, cron: str, why: str
+) -> None:
     with pytest.raises(InputError, match=why):
         defined(kind, cron)
 
@@ -280,16 +214,16 @@ def test_what_schedulers_read_in_different_ways(kind: str, cron: str, why: str) 
         ("0 0 * * 5-7", "0 0 * * 0,5,6"),
         ("0 0 12 * 1-7", "0 0 12 * 0,1,2,3,4,5,6"),  # every day, and not the 12th alone
         ("0 6 * * FRI-mon", "0 6 * * 0,1,5,6"),
+        ("0 6 * *\n*", "0 6 * * *"),  # white space between fields is all the same
         ("5/20 * 1 jan,dec *", "5,25,45 * 1 1,12 *"),  # cron(8) has no step of a single number
         ("*/15 0-5/2 * * 1,3-5", "*/15 0-5/2 * * 1,3-5"),
     ],
 )
 def test_all_of_them_read_the_same(kind: str, cron: str, plain: str) -> None:
-    assert f"{plain} " in defined(kind, cron) or plain in re.split(
-        r"[\"'\n]|schedule: ", defined(kind, cron)
-    )
+    made = defined(kind, cron)
+    assert f"{plain} " in made or plain in re.split(r"[\"'\n]|schedule: ", made)
     begin = datetime(2026, 6, 1, tzinfo=UTC)
-    ours, theirs = (croniter(one, begin) for one in (cron, plain))
+    ours, theirs = (croniter(" ".join(one.split()), begin) for one in (cron, plain))
     assert [ours.get_next() for _ in range(50)] == [theirs.get_next() for _ in range(50)]
 
 
@@ -327,31 +261,34 @@ def test_a_notebook_of_ones_own_with_any_name(kind: str, tmp_path: Path) -> None
         assert json.loads(made)["input_uri"] == own.name
 
 
+BROKER = ("--bootstrap-server", "b:9092", "--cron", CRON)
+
+
+def scheduled(*given: str, **more: Any) -> Any:
+    return sharelag("report", "schedule", "daily", *given, **more)
+
+
+def arguments(line: list[str]) -> dict[str, str]:
+    return {line[n + 1]: line[n + 2] for n, word in enumerate(line) if word == "-p"}
+
+
 def test_on_the_command_line() -> None:
-    given: tuple[Any, ...] = (
-        "--bootstrap-server",
-        "b:9092",
-        "--group",
-        "orders",
-        "--keep",
-        "30",
-        "--cron",
-        CRON,
-    )
-    done = sharelag("report", "schedule", "daily", *given, "--as", "kubernetes")
+    given = (*BROKER, "--group", "orders", "--keep", "30")
+    done = scheduled(*given, "--as", "kubernetes")
     assert done.returncode == 0, done.stderr
-    args = yaml.safe_load(done.stdout)["spec"]["jobTemplate"]["spec"]["template"]["spec"][
-        "containers"
-    ][0]["args"]
-    result = {args[n + 1]: from_word(args[n + 2]) for n, word in enumerate(args) if word == "-p"}
+    pod = yaml.safe_load(done.stdout)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    args = pod["containers"][0]["args"]
+    result = {name: from_word(word) for name, word in arguments(args).items()}
     assert result == {"bootstrap_server": "b:9092", "group": ["orders"]}
     assert args[-4:] == ["--keep", "30", "--out", "/reports"]
-    done = sharelag(
-        "report", "schedule", "daily", *given, "--command-property", "sasl.password=hunter22"
-    )
-    assert done.returncode == 2
-    assert "--command-config" in done.stderr
+    done = scheduled(*given, "--command-property", "sasl.password=hunter22")
+    assert (done.returncode, "--command-config" in done.stderr) == (2, True)
     assert "hunter22" not in done.stderr
+    done = scheduled(*BROKER, "--as", "jupyter-scheduler")
+    assert json.loads(done.stdout)["input_uri"] == "daily.ipynb"
+    assert "the root folder of the Jupyter server: copy /" in done.stderr
+    done = scheduled("--cron", CRON, env={"KAFKA_BOOTSTRAP_SERVERS": "b:1"})
+    assert (done.returncode, "name an input" in done.stderr) == (2, True)
 
 
 def test_paths_are_whole_wherever_they_were_given(
@@ -360,65 +297,20 @@ def test_paths_are_whole_wherever_they_were_given(
     """A scheduler has another working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.yaml").write_text("rules: rules.yaml\n")
-    given = (
-        "-p",
-        "capture",
-        "saved",
-        "-f",
-        "p.yaml",
-        "--command-config",
-        "c.properties",
-        "--cron",
-        CRON,
-    )
-    done = sharelag("report", "schedule", "daily", *given)
+    given = ("-p", "capture", "saved", "-f", "p.yaml", "--command-config", "c.properties")
+    done = scheduled(*given, "--cron", CRON)
     assert done.returncode == 0, done.stderr
     line = shlex.split(done.stdout.splitlines()[1])
-    result = {line[n + 1]: line[n + 2] for n, word in enumerate(line) if word == "-p"}
     names = {"capture": "saved", "rules": "rules.yaml", "command_config": "c.properties"}
-    assert result == {name: str(tmp_path / place) for name, place in names.items()}
+    assert arguments(line) == {name: str(tmp_path / place) for name, place in names.items()}
     assert line[-2:] == ["--out", str(tmp_path / "reports")]
 
 
 def test_how_a_report_is_made_goes_along() -> None:
-    how = [
-        "--overlap",
-        "fail",
-        "--keep",
-        "3",
-        "--keep-days",
-        "2.5",
-        "--cell-timeout",
-        "1m",
-        "--no-figures",
-    ]
-    given = (
-        "--bootstrap-server",
-        "b:1",
-        "--cron",
-        CRON,
-        "--overlap",
-        "fail",
-        "--keep",
-        "3",
-        "--keep-days",
-        "2.5",
-    )
-    done = sharelag("report", "schedule", "daily", *given, "--cell-timeout", "60s", "--no-figures")
+    how = ("--overlap", "fail", "--keep", "3", "--keep-days", "2.5", "--cell-timeout")
+    done = scheduled(*BROKER, *how, "60s", "--no-figures")
     line = shlex.split(done.stdout.splitlines()[1])
-    assert line[line.index("--overlap") : -2] == how
+    assert line[line.index("--overlap") : -2] == [*how, "1m", "--no-figures"]
     for kind in NOTEBOOK_ONLY:
         with pytest.raises(InputError, match="runs the notebook itself"):
             schedule("daily", CRON, kind, {}, options=["--keep", "3"])
-
-
-def test_what_the_command_says_besides() -> None:
-    given = ("--bootstrap-server", "b:1", "--cron", CRON)
-    done = sharelag("report", "schedule", "daily", *given, "--as", "jupyter-scheduler")
-    assert json.loads(done.stdout)["input_uri"] == "daily.ipynb"
-    assert "the root folder of the Jupyter server: copy /" in done.stderr
-    done = sharelag(
-        "report", "schedule", "daily", "--cron", CRON, env={"KAFKA_BOOTSTRAP_SERVERS": "b:1"}
-    )
-    assert done.returncode == 2
-    assert "name an input" in done.stderr

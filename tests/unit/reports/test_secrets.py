@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import html
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from sharelag.replay.moment import parse_time
 from sharelag.reports import report
 from sharelag.reports.blocks import PLOTLY_MIME
-from sharelag.reports.scrub import scrubbed_notebook
+from sharelag.reports.execute import scrubbed_notebook
 from sharelag.reports.secrets import MASK, PROPERTIES, scrubbed, secrets_of
 from sharelag.tables.level import CHECKED
 from tests.support.chapters import CAPTURE
@@ -84,15 +85,9 @@ def leaks(folder: Path, *more: str) -> list[tuple[str, str]]:
     texts |= {f"output {number}": text.encode() for number, text in enumerate(more)}
     for name, content in texts.items():
         for secret in ALL:
-            forms = {secret, json.dumps(secret)[1:-1], scrub_form(secret)}
+            forms = {secret, json.dumps(secret)[1:-1], html.escape(secret)}
             found += [(name, secret) for form in forms if form.encode() in content]
     return found
-
-
-def scrub_form(secret: str) -> str:
-    import html
-
-    return html.escape(secret)
 
 
 def test_a_notebook_that_shows_everything(
@@ -123,13 +118,8 @@ def test_a_notebook_that_shows_everything(
 def test_of_the_command_against_a_cluster_that_does_not_answer(
     properties: Path, tmp_path: Path
 ) -> None:
-    given = [
-        "--command-config",
-        str(properties),
-        "--command-property",
-        f"ssl.key.password={IN_OPTION}",
-        "-v",
-    ]
+    given = ["--command-config", str(properties), "-v"]
+    given += ["--command-property", f"ssl.key.password={IN_OPTION}"]
     out = ["--out", str(tmp_path / "out"), "--no-figures"]
     done = sharelag(
         "report", "daily", "--engine", "local", *given, *out, env={"SHARELAG_TOKEN": IN_ENVIRONMENT}

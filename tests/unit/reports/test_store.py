@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from sharelag.reports import ledger, report, store
-from sharelag.reports.ledger import write_index
+from sharelag.reports import store
+from sharelag.reports.store import write_index
 from tests.support import nightly
 from tests.support.command import sharelag
 from tests.support.descriptions import describe
 from tests.support.made_runs import kept, made_run
-from tests.support.nightly import night, without_kernel
+from tests.support.nightly import daily, night
 
 #: Kernels, processes or many random runs: left out of `make check`.
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def test_retention_by_days_and_by_number(tmp_path: Path) -> None:
     assert kept(tmp_path) == [run.run_id for run in runs[4:]]
     store.retain(tmp_path / "daily", night(300), None, 1)
     assert kept(tmp_path) == [runs[5].run_id]
-    assert len(ledger.read(tmp_path)) == 6
+    assert len(store.read(tmp_path)) == 6
 
 
 def test_the_last_that_did_not_fail_is_never_removed(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_what_a_killed_run_left_is_put_in_order(tmp_path: Path) -> None:
     store.point_latest(tmp_path / "daily", runs[1].run_id)
     lines = (tmp_path / "ledger.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "ledger.jsonl").write_bytes(b"".join(lines[:2]) + lines[2][:20])
-    assert ledger.read(tmp_path) == runs[:2]
+    assert store.read(tmp_path) == runs[:2]
     with store.reserved(tmp_path, "daily", False, print):
-        assert ledger.read(tmp_path) == runs
+        assert store.read(tmp_path) == runs
         assert (tmp_path / "daily" / "latest").resolve().name == runs[2].run_id
         assert not list((tmp_path / "daily").glob(".half-*"))
 
@@ -99,59 +99,28 @@ def test_an_index_of_nothing(tmp_path: Path) -> None:
 def test_a_run_is_compared_to_one_with_the_same_parameters(tmp_path: Path) -> None:
     capture = nightly.record_nights(tmp_path / "capture")
 
-    def made(number: int, **more: Any) -> Any:
-        parameters = {
-            "capture": str(capture),
-            "engine": "local",
-            "as_of": night(number).isoformat(),
-            **more,
-        }
-        return report(
-            "daily",
-            parameters,
-            tmp_path,
-            figures=False,
-            run=without_kernel,
-            now=lambda: night(number),
-        ).verdict
+    def made(number: int, of: Path = capture, **more: Any) -> Any:
+        given = {"as_of": night(number).isoformat(), **more}
+        return daily(of, tmp_path, given=given, now=lambda: night(number)).verdict
 
     first = made(3)
     assert made(4, group=["billing"])["changes"] is None
     assert made(5)["changes"]["since"] == first["as_of"]
-    with pytest.raises(AssertionError, match="nothing"):
-        assert made(2)["changes"]["comparable"], (
-            "nothing to compare: the one before is of a later moment"
-        )
-    failed = report(
-        "daily",
-        {"capture": str(tmp_path / "none"), "engine": "local"},
-        tmp_path,
-        figures=False,
-        run=without_kernel,
-    )
-    assert failed.run.error is not None
-    other = shutil.copytree(capture, tmp_path / "other")
-    describe(Path(other), cluster_id="another")
-    assert made(6, capture=str(other))["changes"] is None, "the same names in another cluster"
+    assert not made(2)["changes"]["comparable"], "the one before is of a later moment"
+    assert daily(tmp_path / "none", tmp_path).run.error is not None
+    other = Path(shutil.copytree(capture, tmp_path / "other"))
+    describe(other, cluster_id="another")
+    assert made(6, other)["changes"] is None, "the same names in another cluster"
     named = min((tmp_path / "daily" / "runs").iterdir())
-    result = made(6, capture=str(other), previous=f"{named}/verdict.json")["changes"]
+    result = made(6, other, previous=f"{named}/verdict.json")["changes"]
     assert (result["comparable"], result["why"]) == (False, "it is about another cluster")
-    assert made(6)["changes"]["since"] == night(5).isoformat(timespec="milliseconds").replace(
-        "+00:00", "Z"
-    )
+    assert made(6)["changes"]["since"] == f"{night(5):%Y-%m-%dT%H:%M:%S}.000Z"
 
 
 def test_the_verdict_before_has_to_be_one(tmp_path: Path) -> None:
     capture = nightly.record_nights(tmp_path / "capture")
-    made = report(
-        "daily",
-        {"capture": str(capture), "engine": "local"},
-        tmp_path,
-        figures=False,
-        run=without_kernel,
-    )
-    given = {"capture": str(capture), "engine": "local", "previous": str(made.folder / "run.json")}
-    failed = report("daily", given, tmp_path, figures=False, run=without_kernel)
+    made = daily(capture, tmp_path)
+    failed = daily(capture, tmp_path, given={"previous": str(made.folder / "run.json")})
     assert (failed.run.error or "").startswith("previous is not a verdict of this version")
 
 
@@ -160,13 +129,12 @@ def test_the_verdict_before_has_to_be_one(tmp_path: Path) -> None:
 _HOLDER = """
 import sys
 from pathlib import Path
-from sharelag.reports import report
-from tests.support.nightly import without_kernel
+from tests.support.nightly import daily, without_kernel
 def held(*given):
     print("begun", flush=True)
     sys.stdin.readline()
     return without_kernel(*given)
-made = report("daily", {"capture": sys.argv[1], "engine": "local"}, sys.argv[2], figures=False, run=held)
+made = daily(Path(sys.argv[1]), Path(sys.argv[2]), run=held)
 print(made.run.run_id, flush=True)
 """
 
@@ -193,8 +161,7 @@ def test_while_a_report_is_under_way(tmp_path: Path, holder: subprocess.Popen[st
     assert done.returncode == 1
     assert "another run of report 'daily' is under way" in done.stderr
     assert "Traceback" not in done.stderr
-    given: dict[str, Any] = {"capture": str(capture), "engine": "local"}
-    other = report("incident", given, out, figures=False, run=without_kernel, wait=False)
+    other = daily(capture, out, "incident", wait=False)
     assert other.run.error is None
     said: list[str] = []
 
@@ -202,8 +169,8 @@ def test_while_a_report_is_under_way(tmp_path: Path, holder: subprocess.Popen[st
         said.append(words)
         holder.communicate("go on\n")
 
-    made = report("daily", given, out, figures=False, run=without_kernel, tell=tell)
+    made = daily(capture, out, tell=tell)
     assert said == [f"waiting for another run of report 'daily', which is under way in {out}"]
-    runs = ledger.read(out)
+    runs = store.read(out)
     assert [run.report for run in runs] == ["incident", "daily", "daily"]
     assert runs[2] == made.run

@@ -12,35 +12,22 @@ import pytest
 
 import sharelag
 from sharelag import schemas
+from sharelag.charts import lag_over_time_figure, lag_over_time_records
+from sharelag.engine.engines import gather
 from sharelag.metrics.causes import CAUSES
 from sharelag.reports import cells
-from sharelag.reports.blocks import VERDICT_MIME
+from sharelag.reports.blocks import VERDICT_MIME, group_findings
 from sharelag.reports.capacity import headroom, keeping_up
-from sharelag.reports.findings import group_findings
 from sharelag.reports.inputs import Case, read
-from sharelag.reports.ledger import Run
-from sharelag.reports.mail import mail
+from sharelag.reports.page import mail
+from sharelag.reports.store import Run
 from sharelag.reports.verdict import verdict
-from sharelag.tables.reasons import NO_START_OFFSET
-from sharelag.workbench.charts import lag_over_time_figure, lag_over_time_records
-from sharelag.workbench.investigate import gather
+from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.workbench.judged import CLUSTER
 from tests.support.chapters import CAPTURE
 from tests.support.written_input import NOW, Write, WrittenInput
 
-RUN = Run(
-    "20261121T000000000Z-0",
-    "daily",
-    {},
-    "1",
-    "",
-    "2026-11-21T00:00:00.000Z",
-    1.0,
-    "ok",
-    "",
-    None,
-    None,
-)
+RUN = Run("20261121T000000000Z-0", "daily", {}, "1", "", "2026-11-21T00:00:00.000Z", 1, "ok", "", None, None)  # fmt: skip
 NEVER_STARTED = next(cause for cause in CAUSES if cause.name == "not_started")
 
 
@@ -52,40 +39,43 @@ def reviewed(case: Case) -> str:
     return str(cells.keeping_up(case, verdict(case)).data[VERDICT_MIME]["headline"])
 
 
-def rated(
-    group: str, arrival: float | None, completion: float | None, how: str | None, **more: Any
-) -> dict[str, Any]:
-    row = {
-        "group_id": group,
-        "arrival_rate": arrival,
-        "completion_rate": completion,
-        "members": 1,
-        "lag": 5,
-    }
-    return row | {"falls_behind": how} | more
-
-
 # ---- who keeps up --------------------------------------------------------------------------------
 
 
-def test_groups_whose_rates_are_not_known_are_counted() -> None:
-    fine, dark = rated("a", 1.0, 2.0, "no"), rated("b", None, 1.0, None)
-    assert keeping_up([fine, fine, dark, dark]) == (
-        "All 2 share groups kept up. The rates of 2 more are unknown."
-    )
-    slow = rated("c", 2.0, 0.5, "clearly")
-    assert keeping_up([slow, dark]) == (
-        "c fell behind: it finished 0.5 of 2 records/s. The rates of 1 more are unknown."
-    )
-    assert (
-        keeping_up([dark])
-        == "The rates at which records arrive and are finished are unknown for every group."
-    )
-    alone = rated("a", 1.0, 2.0, "no", members=0)
-    assert keeping_up([alone, dark]).endswith(
-        " The rates of 1 more are unknown. a has no members now and lags."
-    )
-    assert keeping_up([alone, alone]).endswith(" a and 1 more have no members now and lag.")
+def rated(group: str, arrival: Any, completion: Any, how: str | None, members: int = 1) -> Any:
+    row = {"group_id": group, "arrival_rate": arrival, "completion_rate": completion, "lag": 5}
+    return row | {"falls_behind": how, "members": members}
+
+
+FINE, DARK = rated("a", 1.0, 2.0, "no"), rated("b", None, 1.0, None)
+SLOW, MAYBE = rated("c", 2.0, 0.5, "clearly"), rated("d", 2.0, 1.9, "maybe")
+ALONE = rated("a", 1.0, 2.0, "no", members=0)
+WRONG = "1 of 2 share groups needs attention."
+UNKNOWN = "The rates at which records arrive and are finished are unknown for every group."
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong", "said"),
+    [
+        ([FINE], None, "The share group kept up."),
+        ([FINE, FINE], None, "All 2 share groups kept up."),
+        ([FINE, FINE, DARK, DARK], None, "All 2 share groups kept up. The rates of 2 more are unknown."),
+        ([SLOW, DARK], None, "c fell behind: it finished 0.5 of 2 records/s. The rates of 1 more are unknown."),
+        ([SLOW, SLOW], None, "2 of 2 share groups fell behind: the worst, c, finished 0.5 of 2 records/s."),
+        ([DARK], None, UNKNOWN),
+        ([ALONE, DARK], None, "The share group kept up. The rates of 1 more are unknown. a has no members now and lags."),
+        ([ALONE, ALONE], None, "All 2 share groups kept up. a and 1 more have no members now and lag."),
+        # Chance beside those that clearly fall behind, and alone.
+        ([SLOW, MAYBE], None, "1 of 2 share groups clearly fell behind: c, finished 0.5 of 2 records/s."),
+        ([MAYBE, MAYBE], None, "None of 2 share groups clearly fell behind."),
+        # What else is wrong is said where nobody is named.
+        ([SLOW], WRONG, "c fell behind: it finished 0.5 of 2 records/s."),
+        ([ALONE], WRONG, "The share group kept up. a has no members now and lags."),
+        ([DARK], WRONG, f"{UNKNOWN} {WRONG}"),
+    ],
+)  # fmt: skip
+def test_who_keeps_up(rows: list[Any], wrong: str | None, said: str) -> None:
+    assert keeping_up(rows, wrong) == said
 
 
 def test_a_review_that_finds_nothing_says_what_else_is_wrong() -> None:
@@ -94,12 +84,6 @@ def test_a_review_that_finds_nothing_says_what_else_is_wrong() -> None:
         "poison: some records fail at every delivery, up to the delivery limit."
     )
     assert reviewed(scenario("healthy")) == "The share group kept up."
-    wrong = "1 of 2 share groups needs attention."
-    assert wrong not in keeping_up([rated("c", 2.0, 0.5, "clearly")], wrong), "it names somebody"
-    assert wrong not in keeping_up([rated("c", 1.0, 1.0, "no", members=0)], wrong)
-    assert keeping_up([rated("b", None, 1.0, None)], wrong).endswith(
-        f"unknown for every group. {wrong}"
-    )
 
 
 @pytest.mark.parametrize(
@@ -123,14 +107,6 @@ def test_chance_is_no_shortfall(name: str, how: str) -> None:
     assert ("The share group has not clearly fallen behind." in said) == (how == "maybe")
 
 
-def test_chance_beside_those_who_clearly_fall_behind() -> None:
-    slow, maybe = rated("c", 2.0, 0.5, "clearly"), rated("d", 2.0, 1.9, "maybe")
-    assert keeping_up([slow, maybe]) == (
-        "1 of 2 share groups clearly fell behind: c, finished 0.5 of 2 records/s."
-    )
-    assert keeping_up([maybe, maybe]) == "None of 2 share groups clearly fell behind."
-
-
 def test_less_than_arrived_is_not_known_where_records_are_missing() -> None:
     """At least so much was finished."""
     case = scenario("slow")
@@ -147,14 +123,8 @@ def test_less_than_arrived_is_not_known_where_records_are_missing() -> None:
 
 
 def never(group: str, topic: str) -> dict[str, Any]:
-    return {
-        "cause": "not_started",
-        "severity": NEVER_STARTED.severity,
-        "summary": NEVER_STARTED.summary,
-        "advice": NEVER_STARTED.advice,
-        "group_id": group,
-        "topic": topic,
-    }
+    known = {name: getattr(NEVER_STARTED, name) for name in ("severity", "summary", "advice")}
+    return {"cause": "not_started", "group_id": group, "topic": topic} | known
 
 
 def judged(level: str, **more: Any) -> dict[str, Any]:
@@ -211,16 +181,13 @@ def test_a_warning_beside_what_is_not_known() -> None:
 
 
 def test_a_judgement_stays_where_no_cause_explains_it() -> None:
-    groups: list[dict[str, Any]] = [
-        {
-            "group_id": "a",
-            "causes": [never("a", "t"), never("a", "u")],
-            "rules": [judged("unknown"), judged("warning")],
-        },
-        {"group_id": "b", "causes": [never("b", "t")], "rules": [judged("unknown")]},
-        {"group_id": "c", "causes": [], "rules": [judged("warning")]},
-        {"group_id": "d", "causes": [never("d", "t")], "rules": [judged("warning", is_own=False)]},
-    ]
+    known: dict[str, tuple[list[Any], list[Any]]] = {
+        "a": ([never("a", "t"), never("a", "u")], [judged("unknown"), judged("warning")]),
+        "b": ([never("b", "t")], [judged("unknown")]),
+        "c": ([], [judged("warning")]),
+        "d": ([never("d", "t")], [judged("warning", is_own=False)]),
+    }
+    groups = [{"group_id": n, "causes": c, "rules": r} for n, (c, r) in known.items()]
     found = {
         (one["level"], one["title"]): [at["group_id"] for at in one["places"]]
         for one in group_findings(groups)
@@ -232,7 +199,7 @@ def test_a_judgement_stays_where_no_cause_explains_it() -> None:
         ("unknown", "unknown words"): ["a", "b"],
         ("note", NEVER_STARTED.summary): ["b", "d"],
     }
-    assert groups[0]["causes"][0]["severity"] == "note", "what was given stays as it was"
+    assert known["a"][0][0]["severity"] == "note", "what was given stays as it was"
 
 
 def test_a_mail_names_groups_that_differ_in_case_only() -> None:
@@ -261,26 +228,16 @@ STATE = "{name: state, measure: state_topic, critical: 0}"  # as many findings a
 def test_a_rule_without_a_group_is_reported_once_and_without_one(tmp_path: Path) -> None:
     case = ruled(tmp_path, STATE)
     result = verdict(case)
-    assert [(group["level"], group["rules"], group["why"]) for group in result["groups"]] == [
-        ("ok", [], None)
-    ]
-    (rule,) = result["rules"]
-    assert (result["level"], rule["rule"], rule["level"], rule["is_own"]) == (
+    (group,), (rule,) = result["groups"], result["rules"]
+    assert (group["level"], group["rules"], group["why"]) == ("ok", [], None)
+    assert (rule["rule"], rule["level"], rule["is_own"]) == ("state", "critical", False)
+    assert (result["level"], result["headline"]) == (
         "critical",
-        "state",
-        "critical",
-        False,
-    )
-    assert (
-        result["headline"]
-        == f"No problems found in 1 share group. The cluster: state: {rule['summary']}."
+        f"No problems found in 1 share group. The cluster: state: {rule['summary']}.",
     )
     (one,) = group_findings(result["groups"], result["rules"])
-    assert (one["title"], one["is_rule"], [at["group_id"] for at in one["places"]]) == (
-        "state",
-        True,
-        [CLUSTER],
-    )
+    assert (one["title"], one["is_rule"]) == ("state", True)
+    assert [at["group_id"] for at in one["places"]] == [CLUSTER]
     assert cells.causes(result).html.count("<bdi>the cluster</bdi></strong>: ") == 1
     assert len(re.findall(r"<li[^>]*>the cluster: ", mail("Daily", RUN, result))) == 1
     assert reviewed(case) == f"The share group kept up. {result['headline']}"
@@ -317,35 +274,25 @@ def test_a_verdict_before_that_knew_no_such_rules_is_compared(tmp_path: Path) ->
 # ---- a chart -------------------------------------------------------------------------------------
 
 
-def test_lines_that_are_not_drawn_need_not_have_less_lag() -> None:
-    names = schemas.TIMELINE.names
-
-    def moment(partition: int, lag: int | None) -> dict[str, Any]:
-        row = dict.fromkeys(names) | {
-            "group_id": "g",
-            "topic_id": "A" * 22,
-            "topic": "t",
-            "partition": partition,
-        }
-        return row | {
-            "as_of": NOW,
-            "lag": lag,
-            "lag_reason": None if lag is not None else NO_START_OFFSET,
-        }
-
-    def result(*lags: int | None) -> str:
-        rows = [moment(partition, lag) for partition, lag in enumerate(lags)]
-        records = lag_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
-        facts = lag_over_time_figure(records, most=1).layout.meta["facts"]
-        return next(fact for fact in facts if fact.startswith("Not drawn: "))
-
-    assert result(9, 3, 2) == "Not drawn: 2 share partitions with less lag."
-    assert result(9, 3, None) == (
-        "Not drawn: 2 share partitions with less lag; 1 of them is gone or without a known lag at the last moment."
-    )
-    assert result(9, None, None) == (
-        "Not drawn: 2 share partitions that are gone or have no known lag at the last moment."
-    )
+@pytest.mark.parametrize(
+    ("lags", "said"),
+    [
+        ([9, 3, 2], "2 share partitions with less lag."),
+        ([9, 3, None], "2 share partitions with less lag; 1 of them is gone or without a known lag at the last moment."),
+        ([9, None, None], "2 share partitions that are gone or have no known lag at the last moment."),
+    ],
+)  # fmt: skip
+def test_lines_that_are_not_drawn_need_not_have_less_lag(lags: list[Any], said: str) -> None:
+    place = dict.fromkeys(schemas.TIMELINE.names) | {"group_id": "g", "topic_id": "A" * 22}
+    rows = [
+        place
+        | {"topic": "t", "partition": partition, "as_of": NOW, "lag": lag}
+        | {"lag_reason": NO_START_OFFSET if lag is None else None}
+        for partition, lag in enumerate(lags)
+    ]
+    records = lag_over_time_records(pa.Table.from_pylist(rows, schema=schemas.TIMELINE))
+    facts = lag_over_time_figure(records, most=1).layout.meta["facts"]
+    assert [fact for fact in facts if fact.startswith("Not drawn: ")] == [f"Not drawn: {said}"]
 
 
 def test_thousands_of_unknown_states_are_counted_as_elsewhere() -> None:

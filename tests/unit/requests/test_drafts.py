@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from sharelag.wire.requests.drafts import split_at_gaps
 from tests.support.command import sharelag
-from tests.support.request_lines import TOPIC, acknowledge, fetch, line, log_of, rows
+from tests.support.request_lines import TOPIC, acknowledge, fetch, line, log_of, rows, shown
 
 RUN = ("first_offset", "last_offset")
 
@@ -32,12 +31,6 @@ def draft(at: int, epoch: int, batches: list[dict[str, Any]], session: int = 7) 
 
 def batch(first: int, last: int, **more: Any) -> dict[str, Any]:
     return {"startOffset": first, "lastOffset": last, "gapOffsets": []} | more
-
-
-def shown(folder: Path, table: str) -> list[dict[str, Any]]:
-    done = sharelag("requests", str(folder), "--show", table, "-o", "json")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(one) for one in done.stdout.splitlines()]
 
 
 @pytest.mark.row("RPC-07")

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sharelag.sources.files.text_pieces import pieces_of
+from sharelag.inputs.files.text_pieces import pieces_of
 from tests.support.command import sharelag as command
 from tests.support.request_lines import acknowledge, fetch
 
@@ -284,7 +284,7 @@ CUTTERS = {"CRI": cut_by_cri, "Docker": cut_by_docker}
 def test_what_a_runtime_has_cut_is_put_together(
     runtime_: str, alternating: bool, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharelag.sources.files.text_pieces._AT_ONCE", block)
+    monkeypatch.setattr("sharelag.inputs.files.text_pieces._AT_ONCE", block)
     cut, path = CUTTERS[runtime_], tmp_path / "0.log"
     lines = [f"[{own(local(at))}] DEBUG {said}" for at, said in zip(MOMENTS, SAID, strict=True)]
     streams = ("stdout", "stderr") if alternating else ("stdout", "stdout")

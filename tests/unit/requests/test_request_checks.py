@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
+from sharelag.metrics.columns import series
 from tests.support.command import sharelag
 from tests.support.request_lines import (
     TOPIC,
@@ -105,6 +106,20 @@ def test_a_group_that_was_deleted_begins_anew(tmp_path: Path) -> None:
         for n, (state, epoch) in enumerate([("Empty", 5), ("Dead", 0), ("Stable", 1)])
     ]
     assert found(tmp_path, *again) == []
+
+
+def test_two_groups_without_a_member_id_are_two_runs() -> None:
+    rows = pa.table(
+        {
+            "group_id": ["a", "a", "b"],
+            "member_id": pa.nulls(3, pa.string()),
+            "timestamp": [1, 2, 3],
+            "source": ["log"] * 3,
+            "position": [0, 1, 2],
+        }
+    )
+    _, first = series(rows, ("group_id", "member_id"))
+    assert first.tolist() == [True, False, True]
 
 
 @pytest.mark.row("PSS-05")

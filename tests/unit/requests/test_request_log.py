@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +15,11 @@ import pyarrow as pa
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.schemas.requests import REQUEST_TABLES
-from sharelag.sources.files.request_log import RequestLog, read_piece
-from sharelag.sources.files.text_pieces import Piece
-from sharelag.wire.requests import OF_BROKERS, OF_CLIENTS
+from sharelag.inputs.files.request_log import RequestLog, read_piece
+from sharelag.inputs.files.text_pieces import Piece
+from sharelag.schemas import REQUEST_TABLES
+from sharelag.wire import messages
+from sharelag.wire.messages import APIS, SHARE_APIS, api
 from sharelag.wire.requests.tables import tables_of
 from sharelag.workbench.requests import Requests
 from tests.support.command import sharelag
@@ -40,13 +42,15 @@ RUN = ("first_offset", "last_offset")
 
 @pytest.mark.row("RPC-01")
 def test_the_catalogue_has_every_request_about_share_groups() -> None:
-    assert len(OF_CLIENTS) == 7
-    names = {api.name for api in OF_BROKERS}
-    assert names >= {
-        *("ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState"),
-        "ReadShareGroupStateSummary",
-    }
-    assert {api.name: api.key for api in (*OF_CLIENTS, *OF_BROKERS)} == SHARED
+    assert {name: key for key, name in SHARE_APIS.items()} == SHARED
+    folder = Path(messages.__file__).parent
+    shipped = {path.stem for path in folder.glob("*.json")}
+    assert shipped == {f"{name}{end}" for name in APIS.values() for end in ("Request", "Response")}
+    for key, name in APIS.items():
+        head = json.loads(
+            re.sub(r"(?m)^\s*//.*$", "", (folder / f"{name}Request.json").read_text())
+        )
+        assert (head["apiKey"], api(key).name) == (key, name)
 
 
 @pytest.mark.row("FET-08")

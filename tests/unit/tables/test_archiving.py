@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag.charts import palette
 from sharelag.model import DeliveryState
 from sharelag.schemas import RAW
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
-from sharelag.workbench.charts import palette
 from tests.support.command import sharelag as command
 from tests.support.records import row
 

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.pipeline.tables import TABLES
 from sharelag.tables import report_views, views
-from sharelag.tables.columns import COLUMNS, format_of, heading_of, meaning_of, unit_of
-from sharelag.tables.columns.column import Format
-from sharelag.tables.columns.in_tables import IN_TABLES
-from sharelag.tables.views import View
+from sharelag.tables.declared import format_of, heading_of, meaning_of, unit_of
+from sharelag.tables.table import COLUMNS, Format, Table, View, declare
+from tools.docs.reference import tables
 
 ROOT = Path(__file__).parents[3]
 VIEWS = {
@@ -23,11 +21,7 @@ VIEWS = {
     if isinstance(one, View)
 }
 #: Kafka's own headings, which are read and not shown.
-_OTHERS = {
-    "sharelag/cli/grouped.py",
-    "sharelag/sources/kafka/described.py",
-    "sharelag/sources/kafka/described_groups.py",
-}
+_OTHERS = {"sharelag/cli/grouped.py", "sharelag/inputs/kafka/described.py"}
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -40,25 +34,19 @@ def test_what_is_shown_has_a_heading_and_a_meaning(name: str) -> None:
     assert set(shown.meanings) <= set(shown.names)
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_every_column_of_a_frame_has_a_meaning(table: str) -> None:
-    assert all(meaning_of(name, table) for name in TABLES[table].schema.names)
+@pytest.mark.parametrize("table", tables().values(), ids=list(tables()))
+def test_tables_say_only_what_is_their_own(table: Table) -> None:
+    assert table.row
+    for column in table.columns:
+        common = COLUMNS[column.name]
+        assert column.meaning
+        assert (column.format, column.heading) == (common.format, common.heading)
+    assert set(table.view.meanings) <= set(table.view.names)
 
 
-def test_tables_say_only_what_is_their_own() -> None:
-    for table, said in IN_TABLES.items():
-        assert set(said) <= set(TABLES[table].schema.names)
-        general = {name: COLUMNS[name].meaning for name in said if name in COLUMNS}
-        assert {name for name, words in general.items() if said[name] == words} <= _shared(table)
-
-
-def _shared(table: str) -> set[str]:
-    """Columns that several tables say the same of."""
-    return {
-        name
-        for name, words in IN_TABLES[table].items()
-        if any(other.get(name) == words for key, other in IN_TABLES.items() if key != table)
-    }
+def test_no_column_is_declared_twice() -> None:
+    with pytest.raises(ValueError, match="column lag is declared twice"):
+        declare(COLUMNS["lag"])
 
 
 def _second_definitions(path: Path) -> Iterator[int]:

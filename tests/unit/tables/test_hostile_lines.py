@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from sharelag.tables.lines import cell, lines
+from sharelag.tables.words import THIN_SPACE, number, terminal
 
 #: Escape sequences of both kinds, direction, invisible and private characters, ends of lines.
 ACTING = [
@@ -21,23 +22,25 @@ ACTING = [
 ]
 FORMULAS = ["=", "+", "-", "@", "\t=", "\r=", "\n=", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
 PLAIN = [
-    "g",
-    "ü",
-    "注文",
-    "🦜",
-    "'",
-    '"',
-    "\\",
-    ": ",
-    "- ",
-    "#",
-    "{",
-    "}",
-    ",",
-    " ",
-    "%",
-    "null",
-    "1e9",
+    *(
+        "g",
+        "ü",
+        "注文",
+        "🦜",
+        "'",
+        '"',
+        "\\",
+        ": ",
+        "- ",
+        "#",
+        "{",
+        "}",
+        ",",
+        " ",
+        "%",
+        "null",
+        "1e9",
+    )
 ]
 
 
@@ -75,20 +78,8 @@ def test_no_cell_is_a_formula() -> None:
 def test_groups_with_different_names_look_different() -> None:
     r"""A line feed is ``\n``, which is also what a name may have in it."""
     parts = [
-        "\n",
-        "\\",
-        "n",
-        "\\n",
-        "\t",
-        "t",
-        "x1b",
-        "\x1b",
-        "u202e",
-        "\u202e",
-        "U",
-        "r",
-        "\r",
-        " a",
+        *("\n", "\\", "n", "\\n", "\t", "t", "x1b", "\x1b"),
+        *("u202e", "\u202e", "U", "r", "\r", " a"),
     ]
     different = {"".join(pair) for pair in itertools.product(parts, repeat=3)} | {*names(300)}
     rows = [{"group_id": name} for name in sorted(different)]
@@ -99,3 +90,8 @@ def test_groups_with_different_names_look_different() -> None:
     pair = [{"group_id": "a\nb"}, {"group_id": "a\\nb"}]
     assert list(lines(pair, "human")) == ["GROUP", "a\\nb", "a\\\\nb"]
     assert cell({"group_id": "a\\b c"}, "group_id") == "a\\b c"  # nothing that looks like an escape
+
+
+def test_thousands_are_not_escaped() -> None:
+    assert terminal(number(-12428, THIN_SPACE)) == "-12\u202f428"
+    assert terminal("a\x1b[31m\u202e") == "a\\x1b[31m\\u202e"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sharelag.charts import palette
 from sharelag.metrics.causes import CAUSES
 from sharelag.monitoring.checks.judge import CODES
 from sharelag.tables import level
-from sharelag.workbench.charts import palette
 
 
 def test_the_order() -> None:

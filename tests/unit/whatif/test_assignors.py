@@ -11,13 +11,14 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag.whatif import ASSIGNORS, Member, Scenario, Topic, assign, simulate
-from sharelag.whatif import contract as rules
-from sharelag.whatif.assignors.drain import predicted_drain
+from sharelag.whatif.assignors import contract as rules
+from sharelag.whatif.assignors.contract import predicted_drain
 from sharelag.whatif.assignors.group import AssignorError, Group
 from sharelag.whatif.assignors.java_maps import JavaMap, string_hash, uuid_hash
-from sharelag.whatif.contract import check, figures
 from tests.support.groups_to_assign import (
+    check,
     counts,
+    figures,
     going_on,
     members,
     pairs,

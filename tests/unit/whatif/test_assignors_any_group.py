@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 
 from sharelag.errors import InputError
 from sharelag.whatif import assign
-from sharelag.whatif import contract as rules
+from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import Group
-from sharelag.whatif.contract import check, figures
 from tests.support.groups_to_assign import (
     OURS,
     Members,
     Topics,
+    check,
     counts,
+    figures,
     going_on,
     groups,
     members,

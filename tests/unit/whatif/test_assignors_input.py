@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import ASSIGNORS, assign, register
-from sharelag.whatif import contract as rules
+from sharelag.whatif import ASSIGNORS, assign, check_assignor, register
+from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import AssignorError, Group
-from sharelag.whatif.contract import check, figures
 from tests.support.groups_to_assign import (
+    check,
     counts,
     members,
 )
@@ -38,12 +38,23 @@ def test_users_register_a_function() -> None:
         return {group.members[0].id: {only: [p for topic, p in group.places if topic == only]}}
 
     group, topics = members(2, "t", "u"), {"t": {"partitions": 2}, "u": {"partitions": 1}}
-    answer = assign("to-the-first", group, topics)
-    assert answer == {"m0": {"t": [0, 1]}, "m1": {}}
-    assert [(f.rule, f.topic, f.partition) for f in check(group, topics, answer)] == [
-        (rules.STARVED, "u", 0)
-    ]
-    assert figures(group, topics, answer).idle == ("m1",)
+    assert assign("to-the-first", group, topics) == {"m0": {"t": [0, 1]}, "m1": {}}
+    for known in ("to-the-first", to_the_first):  # by its name, or the function itself
+        checked = check_assignor(known, group, topics, service_rate=1.0, load_spread=1)
+        assert checked.assignment == {"m0": {"t": [0, 1]}, "m1": {}}
+        assert [(f.rule, f.topic, f.partition) for f in checked.findings] == [
+            (rules.STARVED, "u", 0),
+            (rules.UNEVEN_LOADS, None, None),
+        ]
+        assert (checked.figures.idle, checked.figures.loads) == (("m1",), {"m0": 2, "m1": 0})
+        assert checked.figures.drain == {("t", 0): None, ("t", 1): None, ("u", 0): None}
+        only_u = check_assignor(known, group, topics, only="u", moves=0)
+        assert [f.rule for f in only_u.findings] == [
+            *[rules.STARVED] * 2,
+            rules.TOO_MANY_MOVES,
+        ]
+        with pytest.raises(InputError, match=r"'to.the.first' cannot take .*it knows only"):
+            check_assignor(known, group, topics, onyl="u")
     assert assign("to-the-first", group, topics, only="u") == {"m0": {"u": [0]}, "m1": {}}
     with pytest.raises(InputError, match=r"cannot take these options .*it knows only"):
         assign("to-the-first", group, topics, onyl="u")

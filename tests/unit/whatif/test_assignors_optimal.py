@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-import sys
 from itertools import product
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sharelag.errors import InputError, SetupError
+from sharelag.errors import InputError
 from sharelag.whatif import assign
-from sharelag.whatif.assignors.drain import predicted_drain
+from sharelag.whatif.assignors.contract import predicted_drain
 from sharelag.whatif.assignors.group import AssignorError, Group
 from sharelag.whatif.assignors.optimal import optimum
-from sharelag.whatif.contract import check, figures
 from tests.support.groups_to_assign import (
     OURS,
     Members,
     Topics,
+    check,
     counts,
+    figures,
     going_on,
     groups,
     members,
@@ -104,10 +104,3 @@ def test_more_arrives_than_can_be_served() -> None:
     assert found.served == pytest.approx(0.5)
     topics["t"]["rate"] = {0: 1.0, 1: 0.5}
     assert optimum(Group.of(members(2), topics)).drain == pytest.approx(20 / 0.5)
-
-
-def test_without_scipy_the_rest_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(SetupError, match="pip install 'scipy"):
-        assign("optimal", members(2), {"t": {"partitions": 2}})
-    assert assign("sticky", members(2), {"t": {"partitions": 2}})

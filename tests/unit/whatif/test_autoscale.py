@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from sharelag.monitoring.exports.scaling import consumers, scaling
+from sharelag.engine import engines
+from sharelag.monitoring.exports.metrics import consumers, scaling
 from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules
-from sharelag.whatif.autoscaling.hpa import Stabilizer, average_value
 from sharelag.whatif.consumer_group import consumer_group_twin
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -23,7 +23,7 @@ from sharelag.whatif.scenario import (
     Topic,
 )
 from sharelag.whatif.simulate import simulate
-from sharelag.workbench import investigate
+from sharelag.whatif.simulation.scaling import Stabilizer, average_value
 from tests.support.autoscaling import LOAD, QUICK, SECOND, only, rows
 from tests.support.simulated_input import SimulatedInput
 
@@ -165,7 +165,7 @@ def test_keda_wants_a_member_for_each_threshold_of_lag() -> None:
         duration_ms=20_000,
     )
     result = simulate(scenario)
-    answer = scaling(investigate.gather(SimulatedInput(result), "local"))["what-if"]
+    answer = scaling(engines.gather(SimulatedInput(result), "local"))["what-if"]
     assert (answer["lag"], consumers(answer, 100)) == (700, 7)
     assert [(row["metric"], row["recommended"], row["desired"]) for row in rows(result)] == [
         (700, 7, 7)

@@ -9,11 +9,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sharelag import charts
+from sharelag.charts import scaling_cost_figure, scaling_cost_records, text
 from sharelag.errors import InputError
-from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Rules, TargetAge
-from sharelag.whatif.autoscaling.text import autoscaled, autoscaler_of
+from sharelag.whatif.autoscale import (
+    Fixed,
+    Hpa,
+    Keda,
+    Pods,
+    Rules,
+    TargetAge,
+    autoscaler_of,
+)
 from sharelag.whatif.compare import compare
-from sharelag.whatif.comparison.cost import cost_against_age
+from sharelag.whatif.comparison.choices import autoscaled
+from sharelag.whatif.comparison.intervals import COST_AGAINST_AGE, cost_against_age
 from sharelag.whatif.scenario import (
     Behaviour,
     Fault,
@@ -25,8 +35,6 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.scenario_json import from_json, to_json
 from sharelag.whatif.simulate import SimulationResult, simulate
-from sharelag.workbench import charts
-from sharelag.workbench.charts import SCALING_COST, scaling_cost_figure, scaling_cost_records, text
 from tests.support.autoscaling import LOAD, QUICK, only, rows
 
 # ---- others
@@ -146,11 +154,9 @@ def test_cost_against_age_marks_what_no_other_beats() -> None:
     ]
     assert table.column("is_on_front").to_pylist() == [True, True, True, False, True, False]
     first = table.to_pylist()[0]
-    assert (first["member_hours"], first["age_p95_ms"], first["n"], first["drained"]) == (
-        pytest.approx(1.1),
-        91,
-        3,
-        0,
+    assert (
+        first | {"member_hours": pytest.approx(1.1), "age_p95_ms": 91, "n": 3, "drained": 0}
+        == first
     )
     assert first["age_p95_low_ms"] == pytest.approx(91 - 4.302653 / math.sqrt(3), abs=1e-5)
     assert cost_against_age(pa.Table.from_pylist(made).slice(0, 0)).num_rows == 0
@@ -166,7 +172,7 @@ def test_more_members_cost_more_and_keep_records_younger() -> None:
     variants |= {"keda": replace(LOAD, duration_ms=240_000, autoscaler=Keda(100, 1, 20))}
     table = scaling_cost_records(compare(variants, seeds=range(2)).runs)
     by_name = {row["variant"]: row for row in table.to_pylist()}
-    assert table.schema.equals(SCALING_COST)
+    assert table.schema.equals(COST_AGAINST_AGE)
     hours = [by_name[f"fixed:{count}"]["member_hours"] for count in (2, 6, 20)]
     assert hours == pytest.approx([2 / 15, 6 / 15, 20 / 15])
     ages = [by_name[f"fixed:{count}"]["age_p95_ms"] for count in (2, 6, 20)]

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sharelag.engine import engines
 from sharelag.model import StateBatch, Window
-from sharelag.monitoring.exports.scaling import scaling
+from sharelag.monitoring.exports.metrics import scaling
 from sharelag.whatif.autoscale import Hpa, Keda, Rules
-from sharelag.whatif.named import named
+from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     BEGINS_MS,
     Behaviour,
@@ -27,8 +28,7 @@ from sharelag.whatif.scenario import (
 )
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.logs import Log
-from sharelag.whatif.simulation.stuck import stuck
-from sharelag.workbench import investigate
+from sharelag.whatif.simulation.watch import stuck
 from tests.support.autoscaling import SECOND, only, rows
 from tests.support.simulated_input import SimulatedInput
 from tests.support.written_input import Write, WrittenInput
@@ -89,7 +89,7 @@ def test_what_is_stuck_is_what_the_export_says(name: str) -> None:
         result = simulate(replace(scenario, duration_ms=end * 1000, autoscaler=keda))
         last = rows(result)[-1]
         assert last["time_ms"] == end * 1000
-        found = scaling(investigate.gather(SimulatedInput(result), "local"))["what-if"]
+        found = scaling(engines.gather(SimulatedInput(result), "local"))["what-if"]
         assert last["metric"] == found["lag_excluding_stuck"]
         less.append(found["lag"] - found["lag_excluding_stuck"])
     assert max(less) > 0 or name in ("retention-loss", "markers")
@@ -112,7 +112,7 @@ def test_what_is_stuck_in_a_window_is_what_the_export_says(
     """One share partition of 7,200 records, written so many seconds ago; locks last 30 s."""
     count = sum(state != 0 for _, _, state, _ in batches)
     found = scaling(
-        investigate.gather(WrittenInput([Write(ago, 7100, batches, count=count)]), "local")
+        engines.gather(WrittenInput([Write(ago, 7100, batches, count=count)]), "local")
     )["billing"]
     assert found["lag"] - found["lag_excluding_stuck"] == held
     window = Window(
@@ -139,7 +139,7 @@ def test_compacted_offsets_are_no_reason_for_more_members() -> None:
         duration_ms=15_000,
     )
     result = simulate(scenario)
-    found = scaling(investigate.gather(SimulatedInput(result), "local"))["what-if"]
+    found = scaling(engines.gather(SimulatedInput(result), "local"))["what-if"]
     assert (found["lag"], rows(result)[-1]["metric"]) == (1000, 1000 - len(gone))
     assert found["lag_excluding_stuck"] == pytest.approx(1000 - len(gone), rel=0.5)
 

@@ -152,12 +152,7 @@ def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None
     assert found["low"] == pytest.approx(expected.low)
     assert found["high"] == pytest.approx(expected.high)
     assert found["low"] < -100 < found["high"] < 0
-    assert (found["n"], found["unknown"], found["better"], found["baseline"]) == (
-        20,
-        0,
-        True,
-        "old",
-    )
+    assert found | {"n": 20, "unknown": 0, "better": True, "baseline": "old"} == found
     assert received.winner("age_p95_ms") == "new"
     of_old, of_new = (row(received.measures, name, "age_p95_ms") for name in ("old", "new"))
     assert of_old["low"] < of_new["high"]
@@ -334,24 +329,12 @@ def test_runs_that_never_drain_are_counted_and_not_left_out() -> None:
         )
     )
     found = row(received.measures, "new", "drain_ms")
-    assert (found["n"], found["unknown"], found["mean"], found["low"], found["high"]) == (
-        3,
-        2,
-        None,
-        None,
-        None,
-    )
-    assert (
-        found["median"] == 10
-    )  # the two that never drained are the last in order, wherever they are
+    assert found | {"n": 3, "unknown": 2, "mean": None, "low": None, "high": None} == found
+    # The two that never drained are the last in order, wherever they are.
+    assert found["median"] == 10
     pairs = row(received.differences, "new", "drain_ms")
     assert (pairs["n"], pairs["unknown"]) == (3, 2)
-    assert (pairs["difference"], pairs["low"], pairs["ratio"], pairs["better"]) == (
-        None,
-        None,
-        None,
-        None,
-    )
+    assert pairs | {"difference": None, "low": None, "ratio": None, "better": None} == pairs
     most = compared(runs(old={"drain_ms": [None, None, 30.0]}))
     assert row(most.measures, "old", "drain_ms")["median"] is None
 
@@ -383,12 +366,7 @@ def test_failed_runs_are_counted_and_their_pairs_left_out() -> None:
         table.append_column("error", pa.array([None] * 7 + ["AssignorError: no answer"]))
     )
     found = row(received.measures, "new", "lag_p50")
-    assert (found["n"], found["unknown"], found["failed"], found["mean"]) == (
-        3,
-        0,
-        1,
-        pytest.approx(9.5 / 3),
-    )
+    assert found | {"n": 3, "unknown": 0, "failed": 1, "mean": pytest.approx(9.5 / 3)} == found
     pairs = row(received.differences, "new", "lag_p50")
     assert (pairs["n"], pairs["difference"]) == (3, pytest.approx(3.5 / 3))
     turned = compared(received.runs, "new")  # it is the baseline that lacks one

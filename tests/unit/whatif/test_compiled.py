@@ -18,7 +18,7 @@ from sharelag.whatif.autoscale import Keda
 from sharelag.whatif.compiled import support
 from sharelag.whatif.compiled.outcome import CompiledStates
 from sharelag.whatif.compiled.support import why_not
-from sharelag.whatif.named import named, names
+from sharelag.whatif.gallery import named, names
 from sharelag.whatif.scenario import (
     BEGINS_MS,
     Behaviour,

@@ -17,8 +17,8 @@ from sharelag.cli.simulate import simulate as command
 from sharelag.errors import InputError
 from sharelag.whatif.compare import compared
 from sharelag.whatif.consumer_group import ConsumerSettings, consumer_group_twin, should_move
-from sharelag.whatif.consumer_groups.uniform import uniform
-from sharelag.whatif.named import named
+from sharelag.whatif.consumer_groups.coordinator import uniform
+from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     Behaviour,
     Costs,
@@ -92,9 +92,8 @@ def test_a_consumer_fetches_ahead() -> None:
     small = consumer_group_twin(
         scenario, settings=ConsumerSettings(max_partition_fetch_bytes=50_000)
     )
-    assert (
-        only(small)["drain_ms"] > 1000 * 5 + 200 * 6 + 1000
-    )  # each fetch brings 50 records: 250 ms of work
+    # Each fetch brings 50 records: 250 ms of work.
+    assert only(small)["drain_ms"] > 1000 * 5 + 200 * 6 + 1000
 
 
 # ---- the same work
@@ -192,9 +191,8 @@ def test_nothing_is_left_out(
     )
     for before, after in pairwise(spans):
         assert after[0] > before[0] or after[1] == before[2] + 1
-    assert (
-        max(twin.timeline.column("members").to_pylist()) <= 2
-    )  # one, and one that does not know yet that it lost it
+    # One, and one that does not know yet that it lost it.
+    assert max(twin.timeline.column("members").to_pylist()) <= 2
     assert row["deliveries"] - row["redeliveries"] <= 80 * partitions
     assert twin.duplicates <= row["redeliveries"]
     assert row["busy_share"] <= 1

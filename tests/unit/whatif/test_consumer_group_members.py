@@ -9,8 +9,8 @@ import pytest
 
 from sharelag.model import StateBatch, Window
 from sharelag.whatif.consumer_group import ConsumerSettings, consumer_group_twin
-from sharelag.whatif.consumer_groups.run import Run
-from sharelag.whatif.named import named
+from sharelag.whatif.consumer_groups.run import ConsumerGroupSimulation
+from sharelag.whatif.gallery import named
 from sharelag.whatif.scenario import (
     BEGINS_MS,
     Behaviour,
@@ -88,9 +88,8 @@ def test_who_crashes_is_missed_when_its_session_times_out() -> None:
     # At 30 s the first poll had nothing before it; the commits were at polls 5 s apart: at 35 s, of
     # the 50 done then.
     assert only(twin)["redeliveries"] == twin.duplicates
-    assert (
-        0 < twin.duplicates <= 6 * 10 + 10
-    )  # what one member does in the six seconds before, and the batch at hand
+    # What one member does in the six seconds before, and the batch at hand.
+    assert 0 < twin.duplicates <= 6 * 10 + 10
     often = consumer_group_twin(crashed, settings=ConsumerSettings(auto_commit_interval_ms=1))
     assert often.duplicates == 10  # the batch at hand only
 
@@ -136,7 +135,7 @@ def test_who_is_fenced_commits_nothing() -> None:
     (owner,) = [row["member"] for row in lives(consumer_group_twin(scenario)) if row["deliveries"]]
     (other,) = {"member-0", "member-1"} - {owner}
     faults = (Fault(29_000, "mute", owner), Fault(60_000, "crash", other))
-    run = Run(replace(scenario, faults=faults), 0, ConsumerSettings())
+    run = ConsumerGroupSimulation(replace(scenario, faults=faults), 0, ConsumerSettings())
     done = only(run.result())["completed"]
     assert done > 1000
     committed = run.partitions[0].committed
@@ -245,9 +244,8 @@ def test_offsets_without_records_are_no_work() -> None:
     log = only(twin)
     assert log["lag_end"] == 0
     assert sum(row["busy_ms"] for row in lives(twin)) == log["acknowledged"] * 10
-    assert (
-        0.3 * log["arrived"] < log["archived"] < 0.8 * log["arrived"]
-    )  # markers, and what was aborted
+    # Markers, and what was aborted.
+    assert 0.3 * log["arrived"] < log["archived"] < 0.8 * log["arrived"]
 
 
 def test_partitions_that_are_added_get_a_member() -> None:

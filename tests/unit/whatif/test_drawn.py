@@ -65,9 +65,8 @@ def test_a_family_has_what_it_is_called_for(family: str) -> None:
             family,
             "skewed" if family == "bursty" else "",
         }
-        assert (
-            sum(seen[family]) >= 32
-        )  # where there is one member or one partition, some families show nothing
+        # Where there is one member or one partition, some families show nothing.
+        assert sum(seen[family]) >= 32
 
 
 _HAS: dict[str, Callable[[Scenario], bool]] = {

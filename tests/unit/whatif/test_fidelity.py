@@ -9,11 +9,11 @@ import pytest
 
 from sharelag.whatif.scenario import Costs, Member, Poison, Scenario, Service, Topic
 from sharelag.whatif.simulate import simulate
-from tests.support.kafka.fidelity import recorded
-from tests.support.kafka.fidelity.compare import BOUNDS, Comparison, compared, table
-from tests.support.kafka.fidelity.experiments import Experiment, experiments
-from tests.support.kafka.fidelity.measure import Run, simulated
-from tests.support.kafka.fidelity.script import digest, script
+from tools.record.fidelity import recorded
+from tools.record.fidelity.compare import BOUNDS, Comparison, compared, table
+from tools.record.fidelity.experiments import Experiment, experiments
+from tools.record.fidelity.measure import Run, simulated
+from tools.record.fidelity.script import digest, script
 
 SEEDS = 10
 EXPERIMENTS = experiments()

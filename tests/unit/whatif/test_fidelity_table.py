@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.kafka.fidelity.compare import compared, table
-from tests.support.kafka.fidelity.experiments import experiments
-from tests.support.kafka.fidelity.measure import Run
+from tools.record.fidelity.compare import compared, table
+from tools.record.fidelity.experiments import experiments
+from tools.record.fidelity.measure import Run
 
 
 def test_experiments_that_costs_were_fitted_to_are_marked() -> None:

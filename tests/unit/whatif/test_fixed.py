@@ -11,9 +11,7 @@ import pytest
 from sharelag.errors import InputError
 from sharelag.whatif import ASSIGNORS
 from sharelag.whatif.assignors.group import AssignorError
-from sharelag.whatif.contract import STARVED, UNKNOWN_TOPIC
-from sharelag.whatif.edited import what_if
-from sharelag.whatif.fixed import findings, fixed, with_assignment
+from sharelag.whatif.fixed import fixed, what_if, with_assignment
 from sharelag.whatif.scenario import (
     Behaviour,
     Fault,
@@ -126,13 +124,6 @@ def test_what_cannot_be_is_said() -> None:
         fixed(scenario(), MADE, [])
     with pytest.raises(AssignorError, match="made for the seeds 0, 1, so run it with one of these"):
         simulate(with_assignment(scenario(), MADE, [0, 1]), 2)
-
-
-def test_a_partition_without_a_member_is_found() -> None:
-    found = findings(scenario(), MADE)
-    assert [(one.rule, one.topic, one.partition) for one in found] == [(STARVED, "orders", 3)]
-    assert findings(scenario(), MADE | {"new": {"orders": [3]}}) == []
-    assert UNKNOWN_TOPIC not in {one.rule for one in found}
 
 
 def test_the_difference_is_the_same_twice_and_the_baseline_is_the_scenario_as_it_is() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import sharelag
 from sharelag.whatif import compare, simulate
-from sharelag.whatif.heads import without_stuck_heads
 from sharelag.whatif.scenario import Service
+from sharelag.whatif.stuck_records import without_stuck_heads
 
 
 def test_the_record_that_pins_a_start_offset_is_archived() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sharelag.whatif import simulate
 from sharelag.whatif.compiled import support
-from sharelag.whatif.named import named
+from sharelag.whatif.gallery import named
 from sharelag.whatif.simulation.clock import interruptible
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from sharelag import charts
 from sharelag.errors import InputError
 from sharelag.whatif import compare, compared, named, projected, simulate
-from sharelag.whatif.comparison.curves import MOST_TIMES, curve
+from sharelag.whatif.comparison.intervals import MOST_TIMES, curve
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
-from sharelag.workbench import charts
 
 SCENARIO = replace(named("uneven"), duration_ms=20_000)
 MORE = SCENARIO.with_members(len(SCENARIO.each_member()) + 2)

@@ -11,7 +11,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.model import Window
 from sharelag.replay import replay, replay_arrow
 from sharelag.replay.history import history_arrow
-from sharelag.whatif.named import named
+from sharelag.whatif.gallery import named
 from sharelag.whatif.partition.values import Write
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -27,9 +27,9 @@ from sharelag.whatif.scenario import (
 from sharelag.whatif.share_partition import SharePartition
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.run import Run
-from sharelag.whatif.simulation.served import Delivered, Fetch
-from sharelag.whatif.simulation.tally import COUNTS, NOBODY, Tally
+from sharelag.whatif.simulation.loop import Simulation
+from sharelag.whatif.simulation.served import Fetch
+from sharelag.whatif.simulation.tables import COUNTS, NOBODY, Delivered, Tally
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC
@@ -119,9 +119,8 @@ def test_a_batch_that_ends_at_an_error(case: str) -> None:
     assert (row["deliveries"], row["redeliveries"]) == (10, 0)
     if case == "accepted":
         assert row["acknowledged"] == 10
-        assert (
-            "acknowledge" not in result.requests.column("request").to_pylist()
-        )  # it goes with the next poll
+        # It goes with the next poll.
+        assert "acknowledge" not in result.requests.column("request").to_pylist()
         return
     assert (row["acknowledged"], row["rejected"]) == (9, 1)
     between = at(result, 700)
@@ -137,7 +136,7 @@ def test_a_batch_that_ends_at_an_error(case: str) -> None:
 def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_commit() -> None:
     """Of ten records one is bad: all are acquired until the member commits, whatever it chose."""
     scenario = ten(poison=(Poison("t", 0, 6, "reject"),))
-    run = Run(scenario, 0, requests=False)
+    run = Simulation(scenario, 0, requests=False)
     run.clock.run(900 * MS)
     (client,), (served,) = run.lives, run.brokers.served
     (part,) = client._todo
@@ -192,7 +191,7 @@ def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> N
         Settings(assignment_interval_ms=0, heartbeat_interval_ms=500),
         duration_ms=5000,
     )
-    run = Run(scenario, 0, requests=False)
+    run = Simulation(scenario, 0, requests=False)
     run.clock.run(900 * MS)
     assert run.lives[0]._sessions[0].places == [0, 1]
     run.clock.run(4000 * MS)
@@ -308,17 +307,9 @@ def test_fillers_leave_no_holes() -> None:
         return line
 
     filled = window((111, 118, 0, 0), (119, 119, 2, 1))
-    assert (filled["window_end_offset"], filled["window_unknown"], filled["window_available"]) == (
-        120,
-        0,
-        9,
-    )
+    assert filled | {"window_end_offset": 120, "window_unknown": 0, "window_available": 9} == filled
     holes = window((119, 119, 2, 1))
-    assert (holes["window_end_offset"], holes["window_unknown"], holes["window_available"]) == (
-        120,
-        8,
-        1,
-    )
+    assert holes | {"window_end_offset": 120, "window_unknown": 8, "window_available": 1} == holes
     assert filled["effective_lag"] == holes["effective_lag"] == 10
 
 

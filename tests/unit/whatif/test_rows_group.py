@@ -18,18 +18,18 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.whatif.assignors.group import Group
 from sharelag.whatif.assignors.registry import ASSIGNORS, assign, register
-from sharelag.whatif.contract import check, figures
 from sharelag.whatif.fixed import with_assignment
-from sharelag.whatif.named import named
+from sharelag.whatif.gallery import named
 from sharelag.whatif.records import StateTopic
 from sharelag.whatif.scenario import Fault, Member, Producer, Scenario, Service, Settings, Topic
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.clock import MS
-from sharelag.whatif.simulation.run import Run
+from sharelag.whatif.simulation.loop import Simulation
 from sharelag.wire import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC
 from tests.support.group_records import at as second
 from tests.support.group_records import delete, join, leave, log, record
+from tests.support.groups_to_assign import check, figures
 from tests.support.records import offsets
 from tests.support.simulations import at, only
 
@@ -153,9 +153,8 @@ def test_a_group_has_the_fields_of_the_kip() -> None:
     }
     of_member = {field.name: field.type for field in schemas.MEMBERS}
     assert of_member["subscribed_topic_names"] == pa.list_(pa.string())
-    assert (
-        find("group.share.assignors") is not None
-    )  # the assignor is the brokers', not each group's
+    # The assignor is the brokers', not each group's.
+    assert find("group.share.assignors") is not None
 
 
 @pytest.mark.row("WIN-08")
@@ -208,7 +207,7 @@ CHANGING = Scenario(
 @pytest.mark.row("GRP-06")
 def test_the_group_epoch_is_one_more_with_each_change_of_the_group() -> None:
     """Five changes; Kafka makes it six: the new partition is assignable when its state exists."""
-    run, seen = Run(CHANGING, 0, requests=False), [(0, 0)]
+    run, seen = Simulation(CHANGING, 0, requests=False), [(0, 0)]
     for time in range(70_000):
         run.clock.run(time * MS)
         if run.coordinator.group_epoch != seen[-1][1]:

@@ -33,7 +33,7 @@ from sharelag.whatif import (
     to_json,
 )
 from sharelag.whatif.autoscale import Fixed, Hpa, Keda, Pods, Policy, Rules, TargetAge
-from sharelag.whatif.comparison.verdict import unknown_work
+from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import Assumption
 
 _texts = st.text(max_size=6)

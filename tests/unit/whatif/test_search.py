@@ -193,6 +193,10 @@ def test_a_goal_can_be_a_lower_limit(result: Callable[..., Found]) -> None:
     unsure = result(luck, Goal("completed", 700, above=True))
     assert (7, None) in tried(unsure)
     assert (unsure.members, unsure.undecided) == (8, (7,))
+    # The limit itself is fine; a little below it is not.
+    goal = Goal("completed", 700, above=True)
+    assert result(lambda *_: 700, goal).members == 1
+    assert result(lambda *_: 699, goal).members is None
 
 
 @pytest.mark.parametrize(

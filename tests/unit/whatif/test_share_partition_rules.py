@@ -11,7 +11,6 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model import StateBatch, Window
 from sharelag.replay import replay_arrow
-from sharelag.whatif.partition.fetching import rotated
 from sharelag.whatif.partition.values import (
     InvalidAcknowledgementError,
     InvalidRecordStateError,
@@ -19,6 +18,7 @@ from sharelag.whatif.partition.values import (
     LogBatch,
     StateNotWrittenError,
     Write,
+    rotated,
 )
 from sharelag.whatif.records import CoordinatorError, StateTopic
 from sharelag.whatif.share_partition import SharePartition

@@ -20,6 +20,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.model import Window
 from sharelag.replay import replay_arrow
 from sharelag.replay.state import window_items
+from sharelag.whatif.gallery import named
 from sharelag.whatif.partition.values import Limits
 from sharelag.whatif.scenario import (
     Behaviour,
@@ -117,9 +118,8 @@ def test_every_record_is_counted_once(seed: int) -> None:
         - sum(held)
         - sum(way[name] for way in ways for name in ("acknowledged", "released", "rejected"))
     )
-    assert (
-        0 <= lost_with_the_leader <= 3 * 40
-    )  # what members had of the partition whose leader changed
+    # What members had of the partition whose leader changed.
+    assert 0 <= lost_with_the_leader <= 3 * 40
     assert all(way["redeliveries"] <= way["deliveries"] for way in ways)
     timeline = result.timeline
     left = pc.subtract(
@@ -235,6 +235,28 @@ def test_whatever_happens_offsets_are_neither_lost_nor_finished_twice(
         assert windows[key] == result._states.window(place)
         most = max((batch.delivery_count for batch in windows[key].batches), default=0)
         assert most <= scenario.settings.limits.delivery_count_limit
+
+
+# ---- what is in flight ----
+
+
+def test_the_state_of_every_offset_in_flight_is_known_at_any_moment() -> None:
+    result = simulate(named("crash-redelivery"))
+    rows = [tuple(row.values()) for row in result.in_flight(5000).to_pylist()]
+    assert rows == [
+        ("orders", 0, 100, 109, "acquired", 1, "c1", 30_000),
+        ("orders", 0, 110, 119, "acknowledged", 1, None, None),
+    ]
+    assert result.in_flight(0).num_rows == result.in_flight().num_rows == 0
+    states = simulate(named("in-flight")).in_flight().column("delivery_state").to_pylist()
+    assert states == [*["available"] * 3, "acknowledged", "archived", "available"]
+    mixed = simulate(MIXED, 3)
+    held = [row for row in mixed.in_flight().to_pylist() if row["delivery_state"] == "acquired"]
+    last = mixed.timeline.slice(mixed.timeline.num_rows - 5).column("in_flight").to_pylist()
+    assert sum(row["last_offset"] - row["first_offset"] + 1 for row in held) == sum(last) > 0
+    for moment in (-1, 40_001):
+        with pytest.raises(InputError, match=rf"{moment} ms is not within .*: give 0 to 40000"):
+            result.in_flight(moment)
 
 
 # ---- fetches ----
@@ -369,7 +391,7 @@ class Without:
         if name in ("pyspark", "confluent_kafka", "pandas", "sharelag.metrics"):
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Without())
-from sharelag.whatif.named import named
+from sharelag.whatif.gallery import named
 from sharelag.whatif.simulate import simulate
 print(simulate(named("gaps")).summary.column("archived").to_pylist())
 """
@@ -408,12 +430,7 @@ def test_a_settled_group_is_at_work_at_once_and_nothing_moves(assignor: str) -> 
     settled = simulate(replace(strangers, settled=True))
     if assignor in ("simple", "sticky", "balanced"):  # they leave everybody what they have
         (assigned,) = settled.assignments.to_pylist()
-        assert (
-            assigned["time_ms"],
-            assigned["members"],
-            assigned["added"],
-            assigned["revoked"],
-        ) == (0, 8, 0, 0)
+        assert assigned | {"time_ms": 0, "members": 8, "added": 0, "revoked": 0} == assigned
     assert settled.assignments.num_rows == 1
     for busy in settled.members.column("busy_ms").to_pylist():
         assert busy == pytest.approx(2000, abs=1)

@@ -55,16 +55,12 @@ def test_members_do_four_things_with_records() -> None:
 @pytest.mark.row("RST-15")
 @pytest.mark.row("LCK-02")
 def test_what_a_lost_member_had_is_delivered_again() -> None:
-    from sharelag.whatif.named import named
+    from sharelag.whatif.gallery import named
 
     result = simulate(named("crash-redelivery"))
     taken = next(row["time_ms"] for row in result.timeline.to_pylist() if row["in_flight"] == 10)
     between = at(result, 20_000)
-    assert (between["start_offset"], between["delivery_complete_count"], between["lag"]) == (
-        100,
-        10,
-        10,
-    )
+    assert between | {"start_offset": 100, "delivery_complete_count": 10, "lag": 10} == between
     of = {row["member"]: row for row in result.deliveries.to_pylist()}
     assert (of["c1"]["deliveries"], of["c1"]["acknowledged"]) == (10, 0)
     assert (of["c2"]["deliveries"], of["c2"]["redeliveries"], of["c2"]["acknowledged"]) == (

@@ -18,7 +18,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.replay.state import drop_superseded, window_items
-from sharelag.whatif.named import named
+from sharelag.whatif.gallery import named
 from sharelag.whatif.partition.values import Acquired, Limits
 from sharelag.whatif.scenario import (
     Behaviour,

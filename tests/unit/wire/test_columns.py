@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.compiled import compiled
 from sharelag.wire import ShareKeys, decode_columns
-from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC
+from sharelag.wire.fields import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, record_numbers
 from sharelag.wire.interpreter import interpret
 from sharelag.wire.key_codes import key_hash, key_words
-from sharelag.wire.layout import record_numbers
-from sharelag.wire.positions import decode_positions
 from tests.support import generators
 from tests.support.records import raw
 from tools import state_pass
@@ -75,48 +73,6 @@ def test_records_cut_at_every_byte_decode_as_interpreted() -> None:
         assert equal(raw(cut)) == (1, len(cut) - 1, 0)
 
 
-def mutated(random: Random, record: generators.Record) -> generators.Record:
-    """Change bytes near the begin or the end, where lengths, versions and tags are."""
-    parts = [bytearray(part) if part is not None else None for part in record]
-    for _ in range(random.randint(1, 3)):
-        part = parts[random.random() < 0.75]
-        if part:
-            at = int(random.expovariate(0.1 if (is_head := random.random() < 0.5) else 0.3))
-            at = min(len(part) - 1, at) if is_head else max(0, len(part) - 1 - at)
-            part[at] = random.choice([0, 1, 2, 4, 5, 127, 128, 129, 255, random.randrange(256)])
-    key, value = (None if part is None else bytes(part) for part in parts)
-    return key or b"", value
-
-
-def many_mutations(seed: int, batches: int) -> None:
-    """Assert that mutated records decode as interpreted, 5,000 a batch, and stand where they do."""
-    random = Random(seed)
-    base = [generators.record(random, kind) for kind in STATE_KINDS for _ in range(300)]
-    for _ in range(batches):
-        change = random.choices([lambda _, r: r, generators.damaged, mutated], [1, 3, 3], k=5000)
-        batch = raw([one(random, random.choice(base)) for one in change])
-        batch = batch.slice(random.randrange(50))
-        assert all(equal(batch)[:2])
-        columns, found = decode_columns(batch), decode_positions(batch, ShareKeys())
-        assert np.array_equal(found.key, columns.key)
-        for name, numbers in found.numbers.items():
-            assert np.array_equal(numbers, columns.numbers[name])
-        record = np.repeat(np.arange(len(columns.key)), np.diff(columns.batch_at))
-        turned = columns.batches["first_offset"] > columns.batches["last_offset"]
-        assert np.array_equal(np.flatnonzero(found.turned), np.unique(record[turned]))
-
-
-@pytest.mark.slow
-def test_mutated_records_decode_as_interpreted() -> None:
-    many_mutations(seed=10, batches=20)
-
-
-@pytest.mark.exhaustive
-def test_two_million_mutated_records_decode_as_interpreted() -> None:
-    for seed in range(20):
-        many_mutations(100 + seed, batches=20)
-
-
 def test_recorded_clusters_decode_as_interpreted() -> None:
     counts = np.zeros(3, int)
     for path in CAPTURES.glob("**/records/*.parquet"):
@@ -169,7 +125,6 @@ def test_a_record_without_a_place_is_a_reject(name: str) -> None:
     assert counts[2] == equal(whole)[2], "records of other types are skipped as ever"
     reasons = set(decode_columns(batch).rejects.column("reason").to_pylist())
     assert "the record has no topic, no partition or no offset" in reasons
-    assert np.array_equal(decode_positions(batch, ShareKeys()).key, decode_columns(batch).key)
 
 
 def of_one_hash(count: int, seeds: NDArray[np.uint64]) -> list[bytes]:

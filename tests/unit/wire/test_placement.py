@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.schemas.arrow import keys as texts
+from sharelag.tables.arrow import keys as texts
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.placement import PLACES, abs_hashes, missing_partitions
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.schemas.arrow import without_timestamps
+from sharelag.tables.arrow import without_timestamps
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.encode import encode_record, unsigned_varint
 from sharelag.wire.fields import (

@@ -10,16 +10,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag.engine import reading
+from sharelag.inputs import CaptureInput, Input, RawInput
 from sharelag.metrics.lag import BRIEF
-from sharelag.monitoring.check import check
+from sharelag.monitoring.checks.judge import check
 from sharelag.monitoring.checks.rules import parse_rules
-from sharelag.reading import reading
 from sharelag.replay import positions
 from sharelag.replay.moment import Choice
-from sharelag.sources.inputs import CaptureInput, Input, RawInput
 from sharelag.wire.fields import STATE_KINDS
-from sharelag.workbench import engine
-from tests.support import generators
+from sharelag.workbench import Workbench
+from sharelag.workbench.result import Result
+from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
 from tests.support.records import raw
@@ -36,9 +37,10 @@ def scan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SCAN_FROM_RECORDS", 0)
 
 
-def equal(source: Input, choice: Choice | None = None) -> engine.Answer:
+def equal(source: Input, choice: Choice | None = None) -> Result:
     """Assert that the brief answer is the same columns of the whole one; return it."""
-    brief, whole = (one(source, "local", choice=choice) for one in (engine.brief, engine.lag))
+    bench = Workbench(source, choice=choice or Choice(), engine="local", asks_once=True)
+    brief, whole = bench.lag(brief=True), bench.refresh().lag()
     assert brief.table.equals(whole.table.select(BRIEF.names))
     assert (brief.rejected, brief.engine) == (whole.rejected, whole.engine)
     return brief
@@ -70,7 +72,7 @@ def test_every_recording_has_the_same_lag_in_brief(scanned: list[bool]) -> None:
 
 def test_some_groups_and_topics(scanned: list[bool]) -> None:
     for path in CAPTURES[:3]:
-        whole = engine.lag(CaptureInput(path), "local").table
+        whole = readings.lag(CaptureInput(path), "local").table
         group, topic = (whole.column(name)[0].as_py() for name in ("group_id", "topic"))
         found = equal(CaptureInput(path), Choice(frozenset({group})))
         assert set(found.table.column("group_id").to_pylist()) == {group}

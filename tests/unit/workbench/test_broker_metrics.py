@@ -11,7 +11,7 @@ import pytest
 
 import sharelag as package
 from sharelag.errors import InputError
-from sharelag.metrics.in_flight import COLUMNS
+from sharelag.metrics.measured import COLUMNS
 from tests.support.command import sharelag
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"

@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sharelag import schemas
+from sharelag import charts, schemas
+from sharelag.charts import palette, text
 from sharelag.errors import InputError, SetupError
-from sharelag.workbench import charts
-from sharelag.workbench.charts import palette, text
 from tests.support.charts import (
     ARABIC,
     FIGURES,
@@ -129,7 +128,7 @@ def test_numbers_and_lists_read_well() -> None:
 
 
 def test_importing_the_charts_does_not_import_plotly() -> None:
-    code = "import sys, sharelag.workbench.charts; print('plotly' in sys.modules, 'pyspark' in sys.modules)"
+    code = "import sys, sharelag.charts; print('plotly' in sys.modules, 'pyspark' in sys.modules)"
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 import sharelag
-from sharelag import schemas
+from sharelag import charts, schemas
 from sharelag.cli.demo import CAPTURE
-from sharelag.workbench import charts
 
 ROLES = ("leader_id", "share_coordinator", "group_coordinator")
 

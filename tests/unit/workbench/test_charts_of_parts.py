@@ -10,19 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sharelag import schemas
+from sharelag import charts, schemas
+from sharelag.charts import palette, text
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.workbench import charts
-from sharelag.workbench.charts import palette, text
-from tests.support.charts import (
-    NOW,
-    TOPIC_ID,
-    evidence,
-    health,
-    moments,
-    renamed,
-)
+from tests.support.charts import NOW, TOPIC_ID, evidence, health, moments, renamed
 
 # ---- decomposition -------------------------------------------------------------------------------
 

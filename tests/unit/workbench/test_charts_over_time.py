@@ -10,20 +10,12 @@ import pyarrow.compute as pc
 import pytest
 
 import sharelag
-from sharelag import schemas
+from sharelag import charts, schemas
+from sharelag.charts import text
 from sharelag.errors import InputError
 from sharelag.metrics.explain import explain
 from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, UNCERTAIN, UNKNOWN
-from sharelag.workbench import charts
-from sharelag.workbench.charts import text
-from tests.support.charts import (
-    CAUSES,
-    NOW,
-    TOPIC_ID,
-    evidence,
-    history,
-    timeline,
-)
+from tests.support.charts import CAUSES, NOW, TOPIC_ID, evidence, history, timeline
 
 # ---- lag and age over time -----------------------------------------------------------------------
 

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sharelag
+from sharelag import charts
 from sharelag.wire import state_partition
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT
-from sharelag.workbench import charts
 from tests.support.charts import health
 from tests.support.records import KEY, raw, row
 

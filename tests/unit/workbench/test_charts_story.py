@@ -11,9 +11,11 @@ import pyarrow.compute as pc
 import pytest
 
 import sharelag
-from sharelag.whatif.projection import PROJECTED
-from sharelag.workbench import Workbench, charts
-from sharelag.workbench.charts import text
+from sharelag import charts
+from sharelag.charts import text
+from sharelag.charts.story import GROUP_STORY
+from sharelag.whatif.compare import PROJECTED
+from sharelag.workbench import Workbench
 
 
 @pytest.fixture(scope="module", name="demo")
@@ -83,7 +85,7 @@ def test_a_projection_goes_on_from_the_last_moment(demo: Workbench) -> None:
 
 
 def test_without_moments_it_is_a_sentence(demo: Workbench) -> None:
-    nothing = charts.GROUP_STORY.empty_table()
+    nothing = GROUP_STORY.empty_table()
     drawn = charts.group_story_figure(
         nothing, demo.explain("billing").table, demo.events("billing").table
     )

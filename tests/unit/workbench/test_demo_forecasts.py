@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import sharelag
-from sharelag.monitoring.check import check
+from sharelag.inputs import CaptureInput
+from sharelag.inputs.recorded import folder_of
+from sharelag.monitoring.checks.judge import check
 from sharelag.monitoring.checks.rules import read_rules
-from sharelag.sources.inputs import CaptureInput
-from sharelag.sources.recorded import folder_of
 from sharelag.workbench.forecasts import forecast
 from tests.support.rules import EXAMPLES
 

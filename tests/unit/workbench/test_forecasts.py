@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import sharelag
+from sharelag.inputs.recorded import folder_of, samples
 from sharelag.metrics.rates import (
     DRAINED,
     DRAINS,
@@ -17,11 +18,10 @@ from sharelag.metrics.rates import (
     UNCERTAIN,
     UNKNOWN,
 )
-from sharelag.monitoring.check import check_reading
+from sharelag.monitoring.checks.judge import check_reading
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.reports.inputs import read
 from sharelag.reports.verdict import verdict
-from sharelag.sources.recorded import folder_of, samples
 from sharelag.workbench.forecasts import COLUMNS, forecast
 
 RULES = parse_rules("version: 1\nrules: [{name: gone, measure: drain, critical: 10d}]")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag.engine import engines
 from sharelag.errors import InputError
-from sharelag.sources.files.printed import is_printed
-from sharelag.sources.inputs import (
+from sharelag.inputs import (
     CaptureInput,
     Input,
     KafkaInput,
@@ -20,12 +20,12 @@ from sharelag.sources.inputs import (
     RawInput,
     SegmentsInput,
 )
-from sharelag.sources.kafka import topics
-from sharelag.sources.kafka.config import client_config
-from sharelag.sources.recorded import folder_of
+from sharelag.inputs.files.printed import is_printed
+from sharelag.inputs.kafka import topics
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.recorded import folder_of
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench import Workbench
-from sharelag.workbench import engine as engines
 from tests.support.written_input import TOPIC, TOPIC_ID, Write, WrittenInput
 
 
@@ -55,7 +55,9 @@ def starts(lag: pa.Table) -> list[int]:
 def test_what_is_read_later_has_the_records_that_came_meanwhile(written: list[Write]) -> None:
     """End offsets are asked late: with an old end of the state, lag would be too much."""
     bench = Workbench(KafkaInput(client_config("localhost:9")), engine="local")
-    assert starts(bench.lag_at_once()) == [10]
+    here = bench.here()
+    assert here is not None
+    assert starts(here.lag().table) == [10]
     assert not {"state_ranges", "_sized"} & set(vars(bench.source))
     written.append(Write(3, 6_000))
     assert starts(bench.reading.table("lag")) == [6_000]
@@ -85,10 +87,12 @@ def test_what_only_spark_knows_waits_for_it(name: str, monkeypatch: pytest.Monke
         asked.append(engine)
         raise InputError("read on Spark")
 
-    monkeypatch.setattr("sharelag.sources.inputs.files.list_raw", lambda path: asked.append(path))
+    monkeypatch.setattr("sharelag.inputs.local.list_raw", lambda path: asked.append(path))
     monkeypatch.setattr(engines, "read", read)
+    bench = Workbench(RawInput(name), engine="spark")
+    assert bench.here() is None
     with pytest.raises(InputError, match="read on Spark"):
-        Workbench(RawInput(name), engine="spark").lag_at_once()
+        bench.lag()
     assert asked == ["spark"]
 
 

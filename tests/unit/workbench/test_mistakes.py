@@ -72,7 +72,7 @@ def test_what_is_public_is_listed() -> None:
             "a Result has no attribute 'end_offset': it is a column, result['end_offset']",
         ),
         (lambda bench: bench.zzz, "a Workbench has no attribute 'zzz'"),
-        (lambda bench: bench.rejected, "a Workbench has no attribute 'rejected'"),
+        (lambda bench: bench.refused, "a Workbench has no attribute 'refused'"),
         (
             lambda bench: bench.to_spark,
             "a Workbench has no attribute 'to_spark': answers do, as bench.lag().to_spark",

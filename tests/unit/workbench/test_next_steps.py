@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 import sharelag
 from sharelag.cli import cli
+from sharelag.inputs import CaptureInput, KafkaInput, RawInput
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.causes import CAUSES
-from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput
-from sharelag.sources.kafka.config import ClientConfig
-from sharelag.sources.recorded import folder_of
 from sharelag.workbench.next_steps import input_options, next_command
 
 ROW = {"group_id": "billing", "topic": "orders", "partition": 0, "evidence": []}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sharelag.sources.kafka.record import TopicRecord
+from sharelag.inputs.kafka.records import TopicRecord
 from sharelag.workbench.peeked import Mask, PeekedRecord
 
 HIDDEN = "(hidden: it has no fields of JSON, so none can be masked)"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sharelag.cli.windows import _painted
-from sharelag.sources.recorded import folder_of
+from sharelag.inputs.recorded import folder_of
 from sharelag.workbench.picture import pictures
 from tests.support.command import sharelag
 

@@ -13,7 +13,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
-from sharelag.metrics.reset import kafkas_deletion
+from sharelag.metrics.reset import delete_command
 from sharelag.whatif.after_reset import Drained, after_reset, drained
 from sharelag.workbench.deletions import deletion_of
 from tests.support.command import sharelag as command
@@ -76,7 +76,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
     wrong = command(*given, "--topic", "paymnets")
     assert wrong.returncode == 1
     assert "did you mean 'payments'" in wrong.stderr
-    assert kafkas_deletion("a b", ["t 1", "u"], "b:1").endswith(
+    assert delete_command("a b", ["t 1", "u"], "b:1").endswith(
         "--bootstrap-server b:1 --group 'a b' --topic 't 1' --topic u --delete-offsets"
     )
 

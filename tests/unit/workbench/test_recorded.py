@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
+from sharelag.inputs import CaptureInput
 from sharelag.metrics.lag import lag_arrow
-from sharelag.sources.inputs import CaptureInput
 from sharelag.wire import decode_arrow, encode
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.formatter import kafka_json
-from sharelag.workbench import engine
+from tests.support import readings
 from tests.support.chapters import CAPTURE
 from tests.support.kafka.describe import parse_describe
 from tests.support.recorded_moments import MOMENTS, ends
@@ -60,7 +60,7 @@ def test_golden_records_read_and_write_as_kafkas_classes_do(
 def test_every_moment_of_the_recording_is_reconstructed(moment: Path) -> None:
     noted = json.loads(moment.with_suffix(".json").read_text())
     as_of = datetime.fromtimestamp(noted["as_of_ms"] / 1000, UTC)
-    windows = engine.windows(CaptureInput(CAPTURE), "local", as_of).table
+    windows = readings.windows(CaptureInput(CAPTURE), "local", as_of).table
     lag = lag_arrow(windows.select(schemas.WINDOWS.names), ends(noted))
     names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
     ours = sorted(tuple(row[name] for name in names) for row in lag.to_pylist())

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.kafka.rights import Authorizer
 from sharelag.metrics.rights import NO, UNKNOWN, YES
-from sharelag.sources.inputs import KafkaInput
-from sharelag.sources.kafka.acls import Authorizer
-from sharelag.sources.kafka.config import client_config
 from sharelag.workbench import rights
 
 ALICE = {"principal": "User:alice", "acl_host": "*", "permission": "ALLOW"}

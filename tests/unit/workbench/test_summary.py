@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import sharelag
+from sharelag import charts
+from sharelag.charts.simulations import COMPARED
 from sharelag.errors import InputError
 from sharelag.whatif import (
     Goal,
@@ -31,8 +33,6 @@ from sharelag.whatif import search as fewest
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
-from sharelag.workbench import charts
-from sharelag.workbench.charts.comparison import COMPARED
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
 

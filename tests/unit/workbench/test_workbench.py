@@ -17,15 +17,16 @@ import pytest
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine.engines import reading
 from sharelag.errors import BrokerUnreachableError, ConfigError, InputError
+from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
+from sharelag.inputs.recorded import folder_of
 from sharelag.model import iso
-from sharelag.sources.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
-from sharelag.sources.recorded import folder_of
-from sharelag.tables.columns import COLUMNS
-from sharelag.tables.reasons import KAFKA_SETTING
+from sharelag.schemas import SHARE_PARTITION, WINDOWS
+from sharelag.tables.gaps import KAFKA_SETTING
+from sharelag.tables.table import COLUMNS
 from sharelag.tables.words import moment
 from sharelag.workbench import Result, Workbench
-from sharelag.workbench import engine as engines
 from sharelag.workbench.one_group import worst_first
 from sharelag.workbench.spans import span
 from tests.support import readings
@@ -94,7 +95,7 @@ class Cells(HTMLParser):
 def test_what_is_there_decides_what_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sharelag.sources.spark.existing", lambda: None)
+    monkeypatch.setattr("sharelag.inputs.spark.existing", lambda: None)
     raw = tmp_path / "raw.parquet"
     pq.write_table(schemas.RAW.empty_table(), raw)
     log = tmp_path / "log" / "__share_group_state-0"
@@ -186,18 +187,16 @@ def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
 def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
     source = CaptureInput(DEMO)
     lag = demo.lag().table
-    assert lag.drop_columns("age_ms").equals(engines.lag(source, "local").table)
-    assert (
-        demo.windows()
-        .table.drop_columns("topic")
-        .equals(engines.windows(source, "local").table.drop_columns("topic"))
-    )
+    with reading(source, "local") as begun:
+        assert lag.equals(begun.table("lag"))
+        windows = demo.windows().table.sort_by([(name, "ascending") for name in SHARE_PARTITION])
+        assert windows.select(WINDOWS.names).equals(begun.table("windows"))
     assert demo.history().table.equals(readings.history(source, "local").table)
     sums = demo.lag(by="group").table
-    assert (
-        sums.select(["group_id", "lag"]).to_pylist()
-        == engines.lag(source, "local", by="group").table.select(["group_id", "lag"]).to_pylist()
-    )
+    assert {row["group_id"]: row["lag"] for row in sums.to_pylist()} == {
+        group: pc.sum(lag.filter(pc.equal(lag.column("group_id"), group)).column("lag")).as_py()
+        for group in demo.groups
+    }
     assert demo.groups == tuple(sums.column("group_id").to_pylist())
     assert demo.lag("billing").table.equals(lag.filter(pc.equal(lag.column("group_id"), "billing")))
 
@@ -213,7 +212,7 @@ def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
     assert changed >= {"moved", "same"}
     assert then.windows().table != demo.windows().table
     assert (
-        any("settings, retention" in one for one in then.lag().unknown)
+        any("settings, retention" in one for one in then.explain().unknown)
         or not demo.evidence().settings.num_rows
     )
     assert demo.at({0: 10}).windows().table.num_rows < demo.windows().table.num_rows
@@ -231,7 +230,7 @@ def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
         bench.windows()
         bench.group_states()  # without any record of them, they are not read again for that
     assert found.asked == ["__share_group_state", "__consumer_offsets"]
-    bench.refresh().lag()
+    bench.refresh().explain()
     assert len(found.asked) == 4
 
 
@@ -306,15 +305,10 @@ def test_a_group_whose_age_is_known_in_part_has_none() -> None:
     bench = Workbench(
         WrittenInput(writes, partitions_of_topic=2, unreachable=frozenset({1})), engine="local"
     )
-    ages = dict(
-        zip(
-            *(bench.lag().table.column(name).to_pylist() for name in ("partition", "age_ms")),
-            strict=True,
-        )
-    )
+    rows = bench.progress().table.to_pylist()
+    ages = {row["partition"]: row["age_ms"] for row in rows}
     assert ages[0] > 0
     assert ages[1] is None
-    assert bench.lag(by="group").table.column("age_ms").to_pylist() == [None]
 
 
 # ---- how it looks --------------------------------------------------------------------------------

@@ -4,11 +4,9 @@ bench = sharelag.open("broker:9092")
 Now(bench)
 """
 
-from .explorer import WindowExplorer
 from .fleet import FleetView
-from .group import GroupView
+from .group import GroupView, ImbalanceView, WindowExplorer
 from .health import StateTopicHealth
-from .imbalance import ImbalanceView
 from .now import Now
 from .poison import PoisonHunt
 from .what_if import WhatIfLab

@@ -10,13 +10,13 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.charts import text
 from sharelag.whatif import Scenario, assignor_names, what_if
 from sharelag.whatif.fixed import with_assignment
-from sharelag.workbench.charts import text
 
 from ..assignment_editor import AssignmentEditor, OnLoad, OnRun
-from ..difference import Difference
 from ..edits import Assignment
+from ..run import Difference
 from ..selection import Selection
 from .parts import Part, put
 from .trials import assignment_of, shorter

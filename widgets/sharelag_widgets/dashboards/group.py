@@ -1,4 +1,4 @@
-"""One share group: why it lags, since when, and when the lag will be gone."""
+"""One group: its share partitions, its windows over time, and how its load is spread."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from dataclasses import replace
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
-from sharelag.schemas.arrow import beside, keys
-from sharelag.tables.columns import meanings_of
-from sharelag.workbench import Workbench, charts
+from sharelag import charts
+from sharelag.tables.arrow import beside, keys
+from sharelag.tables.declared import meanings_of
+from sharelag.workbench import Workbench
+from sharelag.workbench.one_group import delivery_limit
 
 from ..selection import SHARE_PARTITION, Selection
-from .cards import CAUSES_HELP, CauseCards
+from .dashboard import IN_A_GROUP, GroupDashboard
 from .fleet import charts_help
-from .group_dashboard import IN_A_GROUP, GroupDashboard
-from .parts import ChartPart, Part, TablePart, choice
+from .parts import ChartPart, Part, StripPart, TablePart, choice
+from .pieces import CAUSES_HELP, CauseCards
 
-_FORECAST = ("drain", "drain_ms")
+_FORECAST = ("age_ms", "drain", "drain_ms")
 _HEADINGS = {"drain": "Forecast", "drain_ms": "Gone in"}
 _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600}
 
@@ -81,7 +83,7 @@ class GroupView(GroupDashboard):
         self.cards.show(self.bench, group)
         lag = self.bench.lag(group)
         names = [name for name in lag.columns.values() if name not in IN_A_GROUP]
-        after = names.index("age_ms") + 1
+        after = names.index("lag") + 1
         names[after:after] = _FORECAST
         self.table.fill(lag, self._with_forecast(lag.table), names)
         members = self.bench.members(group)
@@ -110,7 +112,7 @@ class GroupView(GroupDashboard):
 
     def _draw(self) -> None:
         group, chosen = self.group, self.chosen
-        lag = chosen(self.bench.lag(group).table).drop_columns("age_ms")
+        lag = chosen(self.bench.lag(group).table)
         timeline = chosen(self.bench.timeline(group, self.step.value or None).table)
         progress = chosen(self.bench.progress(group).table)
         self.over_time.draw(
@@ -119,3 +121,140 @@ class GroupView(GroupDashboard):
         self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
         self.drain.draw(charts.drain_figure(charts.drain_records(progress), self.theme))
         self.rates.draw(charts.rates_figure(charts.rates_records(progress), self.theme))
+
+
+_MEASURES = {
+    "span": "offsets between start offset and window end",
+    "available": "offsets that wait for another delivery",
+    "complete": "offsets acknowledged or archived, not yet passed by the start offset",
+    "deliveries": "highest delivery count",
+}
+
+
+class WindowExplorer(GroupDashboard):
+    """One group's windows: go back in time, record by record."""
+
+    TITLE = "Windows over time"
+    HELP = {
+        "What it shows": "the window of a share partition after each of its records in the "
+        "state topic",
+        "Picking": "a moment on the strip or in the heat map, offsets on the strip, a share "
+        "partition in a table",
+    } | meanings_of(["start_offset", "window_end_offset", "runs"])
+
+    def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        self.measure = choice("Heat map of", _MEASURES, self.redraw)
+        self.strip = StripPart(
+            "The window, offset by offset",
+            meanings_of(
+                [
+                    "start_offset",
+                    "window_end_offset",
+                    "unread",
+                    "window_available",
+                    "window_unknown",
+                ]
+            ),
+            self.selection,
+        )
+        self.heat = ChartPart("All windows over time", _MEASURES, self.selection, times=True)
+        self.counts = ChartPart(
+            "Delivery counts", {"delivery count": "how often an offset was given to a consumer"}
+        )
+        self.history = TablePart("Records of the state topic", self.selection, without=IN_A_GROUP)
+        self.history.add_class("sharelag-row")
+        return [self._group_choice(), self.measure], [
+            self.strip,
+            self.heat,
+            self.counts,
+            self.history,
+        ]
+
+    def _show(self) -> None:
+        group = self._known_group()
+        moments, lag = self.bench.moments(group), self.bench.lag(group)
+        self.header.tell(lag.as_of, moments.unknown)
+        self.strip.show(self.bench, group)
+
+    def _prepare_group(self, bench: Workbench, group: str) -> None:
+        bench.moments(group)
+        bench.history(group)
+
+    def _draw(self) -> None:
+        history = self.bench.history(self.group)
+        rows = self.chosen(history.table)
+        self.history.fill(history, rows)
+        as_of = self.bench.lag(self.group).as_of
+        heat = charts.window_heat_records(rows, self.measure.value, as_of=as_of)
+        self.heat.draw(charts.window_heat_figure(heat, self.theme))
+        windows = self.chosen(self.bench.windows(self.group).table)
+        limit = delivery_limit(self.bench.evidence(self.group).settings, str(self.group))
+        counts = charts.delivery_count_records(windows, as_of=as_of)
+        self.counts.draw(charts.delivery_count_figure(counts, self.theme, limit))
+
+
+_CURVES = {"lag": "lag", "unread": "unread", "available": "window_available"}
+
+
+class ImbalanceView(GroupDashboard):
+    """One group's balance: curves, figures, and who has what."""
+
+    TITLE = "Balance"
+    HELP = {
+        "What it shows": "how evenly lag, arrivals, work and partitions are spread in a group",
+        "Verdict": "where the lag is concentrated: busy partitions, partitions with few members, "
+        "members with many",
+        "Measures": "lag in offsets; arrived: offsets over the span; finished: offsets an "
+        "hour; members of a "
+        "partition; partitions of a member, or that a broker leads",
+    } | meanings_of(["gini", "max_mean", "jain", "cv", "top_share"])
+
+    def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        self.measure = choice("Curve of", _CURVES.items(), self.redraw)
+        self.over = choice(
+            "Figures over",
+            [("all", ""), *((name, name) for name in ("partition", "topic", "member", "broker"))],
+            self.show,
+        )
+        self.curve = ChartPart(
+            "How uneven is it?", meanings_of(["gini"]) | {"curve": "the lower, the more uneven"}
+        )
+        self.who = ChartPart(
+            "Who has which partitions?",
+            {
+                "cell": "a member that has a share partition; picking it picks that",
+                **meanings_of(["lag"]),
+            },
+            self.selection,
+        )
+        columns = ["group_id", "topic", "over", "measure"]
+        self.table = TablePart("Figures", Selection(columns=columns), without=IN_A_GROUP)
+        self.lag = TablePart("Share partitions", self.selection, without=IN_A_GROUP)
+        return [self._group_choice(), self.measure, self.over], [
+            self.curve,
+            self.who,
+            self.table,
+            self.lag,
+        ]
+
+    def _show(self) -> None:
+        group = self._known_group()
+        balance = self.bench.imbalance(group, self.over.value or None)
+        self.header.tell(balance.as_of, balance.unknown, balance.notes)
+        self.table.fill(balance)
+        self.lag.fill(self.bench.lag(group))
+
+    def _draw(self) -> None:
+        evidence = self.bench.evidence(self.group)
+        self.curve.draw(
+            charts.lorenz_figure(
+                charts.lorenz_records(evidence.lag, self.measure.value), self.theme
+            )
+        )
+        # Of what is picked, with the lag of all: a share partition that is not picked has a lag,
+        # too.
+        self.who.draw(
+            charts.assigned_figure(
+                self.chosen(charts.assigned_records(evidence.members, evidence.lag)), self.theme
+            )
+        )

@@ -8,16 +8,16 @@ from typing import Any
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
-from sharelag import schemas
+from sharelag import charts, schemas
 from sharelag.metrics.health import KINDS, OLDER, UNKNOWN_TAGS
-from sharelag.tables.columns import meanings_of
-from sharelag.workbench import Workbench, charts
+from sharelag.tables.declared import meanings_of
+from sharelag.workbench import Workbench
 
 from ..edits import as_ranges
 from ..partition_grid import PartitionGrid
 from ..selection import Selection
 from .dashboard import Dashboard
-from .parts import ChartPart, Part, TablePart
+from .parts import ChartPart, Part, TablePart, show_known
 
 _KEY = ("topic", "partition")
 _MEASURES = (
@@ -81,12 +81,7 @@ class StateTopicHealth(Dashboard):
             health.notes or ("Nothing is wrong with the state topic.",),
         )
         rows = health.table
-        self.grid.measures = [
-            name for name in _MEASURES if rows.column(name).null_count < len(rows)
-        ]
-        if self.grid.measure not in self.grid.measures:
-            self.grid.measure = next(iter(self.grid.measures), "")
-        self.grid.rows = rows
+        show_known(self.grid, rows, _MEASURES)
         self.cells.header.tell(health.as_of, health.unknown)
         self.table.fill(health)
         self.generations.fill(health, generations(rows), list(_GENERATIONS))

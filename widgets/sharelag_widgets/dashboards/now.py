@@ -10,32 +10,35 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import schemas
+from sharelag import charts, schemas
+from sharelag.charts import text
 from sharelag.durations import duration
+from sharelag.engine import engines
 from sharelag.errors import InputError, ShareLagError
-from sharelag.metrics.holders import holder_lines
+from sharelag.inputs import KafkaInput
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.sources.inputs import KafkaInput
-from sharelag.tables.columns import meanings_of
+from sharelag.tables.declared import meanings_of
 from sharelag.tables.words import lag_sum, shown_name, terminal
-from sharelag.workbench import Result, Workbench, charts
-from sharelag.workbench import engine as engines
-from sharelag.workbench.charts import text
+from sharelag.workbench import Result, Workbench
 from sharelag.workbench.next_steps import input_name
-from sharelag.workbench.one_group import delivery_limit, worst_first
 
 from ..partition_grid import PartitionGrid
 from ..run import Run, is_watched
 from ..selection import Selection
-from .cards import CAUSES_HELP, CauseCards
-from .fleet import MEASURES, charts_help, measured
-from .group_dashboard import IN_A_GROUP
-from .groups import COLUMNS, FOLDED, HEADINGS, OPTIONAL, in_words, incident_text, with_trends
-from .parts import ChartPart, Part, StripPart, TablePart, choice
-from .peek_view import PeekView
-from .sheet import Sheet
-from .tried_group import FITTING, LONGEST_MS, SEEDS, TriedGroup
-from .verdict import Verdict
+from .dashboard import IN_A_GROUP
+from .fleet import (
+    COLUMNS,
+    MEASURES,
+    charts_help,
+    groups_table,
+    in_words,
+    incident_text,
+    measured,
+    with_trends,
+)
+from .parts import ChartPart, Part, StripPart, TablePart, choice, show_known
+from .pieces import CAUSES_HELP, CauseCards, PeekView, Sheet, Verdict
+from .trials import FITTING, LONGEST_MS, SEEDS, TriedGroup
 
 #: Ranges of the chart, in seconds; 0 is as far back as rates look.
 RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
@@ -81,14 +84,7 @@ class Now(TriedGroup):
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
         self.range = choice("Range", RANGES.items(), self.redraw)
-        self.table = TablePart(
-            "Share groups",
-            self._picked,
-            narrows=False,
-            folded=FOLDED,
-            headings=HEADINGS,
-            optional=OPTIONAL,
-        )
+        self.table = groups_table(self._picked)
         self.grid = PartitionGrid.of(
             schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
         )
@@ -162,7 +158,7 @@ class Now(TriedGroup):
 
     def _show_lag_alone(self) -> None:
         """The groups with their lag, which is known long before what causes it."""
-        lag = self.bench.lag_at_once()
+        lag = (self.bench.here() or self.bench).lag().table
         groups = pa.Table.from_batches([rollup_arrow(lag, "group")])
         groups = groups.sort_by([("lag", "descending")])
         self.header.tell(pc.max(lag.column("as_of")).as_py())
@@ -226,10 +222,7 @@ class Now(TriedGroup):
         self.header.tell(overview.as_of, self._unknown(overview))
         self._channel = incident_text(self.bench)
         self.rows = measured(self.bench)
-        known = [name for name in MEASURES if self.rows.column(name).null_count < len(self.rows)]
-        self.grid.measures = known
-        self.grid.measure = self.grid.measure if self.grid.measure in known else (known or [""])[0]
-        self.grid.rows = self.rows
+        show_known(self.grid, self.rows, MEASURES)
         self._shown = self.bench
 
     def _show_groups(self, has_trends: bool) -> None:
@@ -244,12 +237,7 @@ class Now(TriedGroup):
         self._table_of = (self.bench, has_trends)
 
     def _show_window(self, group: str) -> None:
-        moments, lag = self.bench.moments(group), self.bench.lag(group)
-        evidence = self.bench.evidence(group)
-        held = holder_lines(evidence.lag, evidence.holders)
-        limit = delivery_limit(evidence, group)
-        first = worst_first(moments.table, evidence, group)
-        self.strip.fill(first, lag.table, limit, held)
+        self.strip.show(self.bench, group)
         self._name_record()
 
     def _name_record(self, _: Any = None) -> None:
@@ -284,7 +272,7 @@ class Now(TriedGroup):
         if self._only_lag:
             return
         group = str(self.group)
-        lag = self.chosen(self.bench.lag(group).table).drop_columns("age_ms")
+        lag = self.chosen(self.bench.lag(group).table)
         self.parts.draw(charts.decomposition_figure(charts.decomposition_records(lag), self.theme))
         self._draw_matrix(group)
         if self._knows_past(group):

@@ -11,16 +11,18 @@ import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import ShareLagError, first_line
-from sharelag.tables.columns import meanings_of, units_in_words
-from sharelag.workbench import Result
-from sharelag.workbench.charts.layout import FACT_LINE, TITLE_LINE, merged
+from sharelag.charts.figure import FACT_LINE, TITLE_LINE, merged
+from sharelag.metrics.holders import holder_lines
+from sharelag.tables.declared import meanings_of, units_in_words
+from sharelag.workbench import Result, Workbench
+from sharelag.workbench.one_group import delivery_limit, worst_first
 
 from ..lag_table import LagTable
+from ..partition_grid import PartitionGrid
 from ..plot_view import PlotView
 from ..selection import Selection
 from ..window_strip import WindowStrip
-from .header import Header
+from .pieces import Header
 
 #: How a figure begins to say what it does not know.
 _NOT_KNOWN = "Not known: "
@@ -195,12 +197,15 @@ class StripPart(Part):
         margin = figure.layout.margin
         self.view.axis = [*(one.timestamp() * 1000 for one in ends), margin.l, margin.r]
 
+    def show(self, bench: Workbench, group: str) -> None:
+        """Show a group, first the share partition that its first cause names."""
+        evidence = bench.evidence(group)
+        moments = worst_first(bench.moments(group).table, evidence, group)
+        held = holder_lines(evidence.lag, evidence.holders)
+        self.fill(moments, bench.lag(group).table, delivery_limit(evidence.settings, group), held)
+
     def fill(
-        self,
-        moments: pa.Table,
-        lag: pa.Table,
-        limit: int | None,
-        held: Sequence[str] = (),
+        self, moments: pa.Table, lag: pa.Table, limit: int | None, held: Sequence[str] = ()
     ) -> None:
         """Show windows, the first share partition first, with log ends from a lag table.
 
@@ -211,6 +216,14 @@ class StripPart(Part):
         self.children[1].layout.display = None
         self.view.limit = limit
         self.view.fill(moments, ends=lag)
+
+
+def show_known(grid: PartitionGrid, rows: pa.Table, measures: Iterable[str]) -> None:
+    """Show other rows in a grid, by those of the measures that are known of any."""
+    grid.measures = [name for name in measures if rows.column(name).null_count < len(rows)]
+    if grid.measure not in grid.measures:
+        grid.measure = next(iter(grid.measures), "")
+    grid.rows = rows
 
 
 def _without_words(layout: dict[str, Any]) -> None:
@@ -228,13 +241,6 @@ def put(slot: W.Box, view: W.Widget) -> None:
     old, slot.children = slot.children, [view]
     for one in old:
         one.close()
-
-
-def words_of(error: BaseException) -> str:
-    """What went wrong, in a line and without a stack trace."""
-    if isinstance(error, ShareLagError):
-        return str(error)
-    return f"unexpected {type(error).__name__}: {first_line(error)}; please report it"
 
 
 def choice(

@@ -11,10 +11,10 @@ import ipywidgets as W  # noqa: N812
 from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.whatif import Scenario, assignor_names
+from sharelag.whatif.consumers import require_members
 from sharelag.whatif.horizon import SHORTEST_MS, cut_short
-from sharelag.whatif.settings import require_members
 
-from .field import Chips, Field
+from .pieces import Chips, Field
 from .trials import BASELINE, numbers, settings_of, shorter, simulate_options
 
 _AS_IT_IS = "as it is"
@@ -56,7 +56,7 @@ class Change:
             [
                 "from dataclasses import replace",
                 "from sharelag.whatif import compare, variants",
-                "from sharelag.workbench import charts",
+                "from sharelag import charts",
                 f"duration_ms = {round(self.seconds * 1000)}",
                 f"scenario = replace(bench.scenario({group!r}), duration_ms=duration_ms)",
                 f"tried = variants(scenario, {chosen})",

@@ -8,22 +8,17 @@ from typing import Any
 import ipywidgets as W  # noqa: N812
 import traitlets
 
+from sharelag.charts import compared_figure, compared_records, projection_figure, text
 from sharelag.errors import InputError
 from sharelag.whatif import Comparison, Scenario
 from sharelag.whatif.comparison.rows import measure_words
-from sharelag.workbench.charts import (
-    compared_figure,
-    compared_records,
-    projection_figure,
-    text,
-)
 
 from ..run import Run
 from ..selection import Selection
 from .by_hand import ByHand, Chance, State
-from .field import Fold
-from .group_dashboard import GroupDashboard
-from .parts import ChartPart, Part, TablePart, choice, words_of
+from .dashboard import GroupDashboard
+from .parts import ChartPart, Part, TablePart, choice
+from .pieces import Fold, Verdict, words_of
 from .presets import Change, Presets
 from .trials import (
     MEANS,
@@ -36,7 +31,6 @@ from .trials import (
     notes_of,
     watched_comparison,
 )
-from .verdict import Verdict
 
 #: What stands there before anything was run.
 _INVITED = "Change members, lock duration or assignors, and run it: what would become of the lag?"

@@ -9,9 +9,6 @@ import org.apache.kafka.clients.admin.AdminClientConfig;
  * out: {name: value, ...}
  */
 public final class ClientSettings {
-    private ClientSettings() {
-    }
-
     public static void main(String[] args) throws Exception {
         Lines.serve(question -> {
             Map<String, Object> given = new HashMap<>();

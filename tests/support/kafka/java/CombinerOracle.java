@@ -25,9 +25,6 @@ public final class CombinerOracle {
         return thread;
     });
 
-    private CombinerOracle() {
-    }
-
     public static void main(String[] args) throws Exception {
         Lines.serve(CombinerOracle::combine);
     }

@@ -24,9 +24,6 @@ public final class CommandLines {
         }
     }
 
-    private CommandLines() {
-    }
-
     public static void main(String[] args) throws Exception {
         Class<?> exit = exit();
         Class<?> procedure = Class.forName(exit.getName() + "$Procedure");

@@ -7,9 +7,6 @@ import org.apache.kafka.common.protocol.Errors;
  * out: {name: code, ...}
  */
 public final class ErrorCodes {
-    private ErrorCodes() {
-    }
-
     public static void main(String[] args) throws Exception {
         Lines.serve(question -> {
             var codes = Lines.JSON.createObjectNode();

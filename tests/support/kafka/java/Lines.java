@@ -27,9 +27,6 @@ final class Lines {
         ObjectNode to(JsonNode question) throws Exception;
     }
 
-    private Lines() {
-    }
-
     static void serve(Answer answer) throws IOException {
         System.setOut(System.err); // whatever Kafka prints must not mix with the answers
         var in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

@@ -17,9 +17,6 @@ public final class LoadTimes {
     private static final String NAME = "kafka.server:type=ShareGroupMetrics,name=PartitionLoadTimeMs";
     private static long now = 0;
 
-    private LoadTimes() {
-    }
-
     public static void main(String[] args) throws Exception {
         Lines.serve(LoadTimes::loaded);
     }

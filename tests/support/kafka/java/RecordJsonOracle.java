@@ -44,9 +44,6 @@ public final class RecordJsonOracle {
         }
     }
 
-    private RecordJsonOracle() {
-    }
-
     public static void main(String[] args) throws Exception {
         Map<String, Kinds> topics = Map.of(
             "state", Kinds.of("share", "ShareCoordinatorRecordSerde"),

@@ -26,9 +26,6 @@ import org.apache.kafka.server.share.SharePartitionKey;
  * far is shown. With --keep-going the records after a failure are replayed as well.
  */
 public final class ReplayOracle {
-    private ReplayOracle() {
-    }
-
     public static void main(String[] args) throws Exception {
         boolean keepGoing = Arrays.asList(args).contains("--keep-going");
         Lines.serve(question -> replay(question, keepGoing));

@@ -31,9 +31,6 @@ public final class RightsOracle {
         void run() throws Exception;
     }
 
-    private RightsOracle() {
-    }
-
     public static void main(String[] args) throws Exception {
         Lines.serve(RightsOracle::answer);
     }

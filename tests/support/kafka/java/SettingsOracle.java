@@ -46,9 +46,6 @@ public final class SettingsOracle {
 
     private static final Set<String> OF_GROUPS = Set.of("share.", "errors.deadletterqueue.");
 
-    private SettingsOracle() {
-    }
-
     /** What a broker with these settings has. */
     private record Broker(
         AbstractConfig all, GroupCoordinatorConfig group, ShareGroupConfig share, ShareCoordinatorConfig coordinator

@@ -16,9 +16,6 @@ final class Shards {
     static final int DEFAULT_UPDATES_PER_SNAPSHOT = 500;
     static final int DEFAULT_COLD_MS = 300_000;
 
-    private Shards() {
-    }
-
     static ShareCoordinatorShard make(int updatesPerSnapshot, int coldMs, Time time) {
         Map<String, Object> settings = Map.of(
             "share.coordinator.snapshot.update.records.per.snapshot", updatesPerSnapshot,

@@ -25,9 +25,6 @@ public final class ShareHolders {
     private static final Map<String, KafkaShareConsumer<byte[], byte[]>> MEMBERS = new HashMap<>();
     private static final Map<String, Map<String, ConsumerRecord<byte[], byte[]>>> HELD = new HashMap<>();
 
-    private ShareHolders() {
-    }
-
     public static void main(String[] args) throws IOException {
         Lines.serve(ShareHolders::answer);
     }

@@ -16,9 +16,6 @@ import org.apache.kafka.coordinator.share.generated.ShareUpdateValueJsonConverte
  * out: {"value": {...}, "v2": hex, "left": n}   v2 is the value as Kafka would write it again
  */
 public final class ShareValueOracle {
-    private ShareValueOracle() {
-    }
-
     public static void main(String[] args) throws Exception {
         Lines.serve(ShareValueOracle::read);
     }

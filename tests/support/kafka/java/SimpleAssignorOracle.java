@@ -37,9 +37,6 @@ import org.apache.kafka.coordinator.group.modern.TopicIds;
  * Assignment.fromRecord, TargetAssignmentBuilder), for the order of these sets decides who gets what.
  */
 public final class SimpleAssignorOracle {
-    private SimpleAssignorOracle() {
-    }
-
     private record Topic(String name, Uuid id, Integer partitions, Set<Integer> assignable) {
         static Topic of(String name, JsonNode topic) {
             Integer partitions = topic.path("partitions").isNull() ? null : topic.get("partitions").asInt();

@@ -1,0 +1,323 @@
+"""The frame of every figure: the finding, its moment and unit, what is not known, and its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from sharelag.charts import text
+from sharelag.charts.palette import PAPER, Kind, Theme, checked, ladder, marker, template
+from sharelag.errors import SetupError
+from sharelag.tables.words import THIN_SPACE
+
+#: Options of ``Plotly.newPlot``: no logo, nothing that sends data anywhere, no TeX.
+CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
+    "typesetMath": False,
+    "modeBarButtonsToRemove": ["lasso2d", "select2d"],
+}
+#: Pixels of a row beside a category axis, and of a colour bar at least.
+_ROW, COLOUR_BAR = 26, 150
+#: Pixels of a line of the title, and of what stands below it.
+TITLE_LINE, FACT_LINE = 20, 16
+_TITLE_WIDTH, _FACT_WIDTH = 92, 124
+#: For how wide a figure the legend has room; pixels of a character, and of a legend's symbol.
+_WIDTH, _CHARACTER, _SYMBOL = 860, 7, 46
+#: The axis of moments.
+TIME_AXIS = {"title": {"text": "time (UTC)"}, "type": "date"}
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a figure says in words: plain text, with names made safe by `charts.text.name`."""
+
+    title: str  # the finding, as a sentence
+    as_of: datetime | None
+    unit: str  # what is drawn, in which unit; empty: nothing is
+    unknown: str = ""  # what is not known, and how it is drawn; empty: nothing is unknown
+    facts: tuple[str, ...] = ()  # what else to know, such as what is left out
+    simulated: bool = False  # then it has no moment
+
+    @property
+    def reading(self) -> tuple[str, ...]:
+        """How the figure is to be read, where its moment and what is unknown stand elsewhere."""
+        first = f"Simulated. {self.unit}" if self.simulated else self.unit
+        return (*([first] if first else []), *self.facts)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What stands below the title."""
+        when = "Simulated." if self.simulated else f"As of {text.moment(self.as_of)}."
+        return (f"{when} {self.unit}".rstrip(), self.unknown or "Nothing is unknown.", *self.facts)
+
+
+def figure(
+    traces: Sequence[Any],
+    story: Story,
+    theme: Theme,
+    height: int = 320,
+    legend: bool = True,
+    **layout: Any,
+) -> Any:
+    """Return a figure in our look.
+
+    Parameters
+    ----------
+    traces : sequence of plotly traces
+    story : Story
+    theme : {"light", "dark"}
+    height : int
+        Of the plot itself, in pixels; titles and axes come on top.
+    legend : bool
+        Whether it has one; above the plot.
+    **layout
+        More of plotly's layout.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        ``layout.meta`` holds the story as plain text, for labels that screen readers read, and in
+        parts for pages that say moment and unknowns once for many figures.
+    """
+    checked(theme)
+    title = text.lines_of(story.title, _TITLE_WIDTH)
+    facts = [line for fact in story.lines for line in text.lines_of(fact, _FACT_WIDTH)]
+    top = 34 + TITLE_LINE * len(title) + FACT_LINE * len(facts)
+    top += _legend_height(traces, layout) if legend else 0
+    bottom = 64
+    look = {
+        "template": _whole_template(theme),
+        "title": {
+            "text": "<br>".join(f"<b>{line}</b>" for line in title),
+            "subtitle": {
+                "text": "<br>".join(facts),
+                "font": {"size": 12, "color": PAPER[theme]["soft"]},
+            },
+            "yref": "container",
+            "y": 1 - 20 / (top + height + bottom),
+            "yanchor": "top",
+        },
+        "margin": {"t": top, "b": bottom, "l": 60, "r": 24},
+        "height": top + height + bottom,
+        "showlegend": legend,
+        # Also where a page brings its own template: at the right it would lie on a colour bar.
+        "legend": template(theme)["layout"]["legend"],
+        "separators": f".{THIN_SPACE}",
+        "meta": {
+            "title": story.title,
+            "facts": list(story.lines),
+            "as_of": None if story.as_of is None else story.as_of.timestamp() * 1000,
+            "reading": list(story.reading),
+            "unknown": story.unknown,
+        },
+    }
+    # At once: plotly takes ten times as long to update a layout that is there.
+    return plotly().Figure(data=list(traces), layout=merged(look, layout))
+
+
+def row_figure(
+    traces: Sequence[Any],
+    story: Story,
+    theme: Theme,
+    labels: Sequence[str],
+    xaxis: Mapping[str, Any],
+    rows: str = "",
+    **layout: Any,
+) -> Any:
+    """Return a figure of one labelled row per thing, the first on top.
+
+    Parameters
+    ----------
+    traces : sequence of plotly traces
+    story : Story
+    theme : {"light", "dark"}
+    labels : sequence of str
+        Unescaped. Rows are numbered, as two shortened names may look the same.
+    xaxis : mapping
+        See `axis`.
+    rows : str
+        What a row is, as the title of its axis.
+    **layout
+        ``least``: pixels that the rows have at least; ``lines``: bars side by side in a row;
+        ``legend``, and more of plotly's layout, where ``yaxis`` adds to that of the rows.
+    """
+    down = {
+        "tickvals": list(range(len(labels))),
+        "ticktext": [text.escaped(label) for label in labels],
+        "range": [len(labels) - 0.5, -0.5],
+        "title": {"text": rows},
+        "showgrid": False,
+        "zeroline": False,
+    }
+    lines, least = layout.pop("lines", 1), layout.pop("least", 2 * _ROW)
+    height = max(len(labels) * lines * _ROW, least) + 20
+    down |= layout.pop("yaxis", {})
+    return figure(traces, story, theme, height, xaxis=dict(xaxis), yaxis=down, **layout)
+
+
+def empty(why: str, story: Story, theme: Theme) -> Any:
+    """Return a figure that says why there is nothing to draw."""
+    place = {"x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper", "showarrow": False}
+    words = place | {"text": text.escaped(why)}
+    hidden = {"visible": False}
+    story = replace(story, unknown=story.unknown or "Nothing is drawn.")
+    return figure([], story, theme, 80, False, annotations=[words], xaxis=hidden, yaxis=hidden)
+
+
+def axis(title: str, **look: Any) -> dict[str, Any]:
+    """Return an axis of numbers from 0 on."""
+    return {"title": {"text": title}, "rangemode": "tozero"} | look
+
+
+def hovers(lines: Iterable[Iterable[str]]) -> dict[str, Any]:
+    """Return what appears over each point of a trace, as its arguments."""
+    return {"hovertext": [text.hover(*some) for some in lines], "hoverinfo": "text"}
+
+
+def bar(kind: Kind, theme: Theme, lines: Iterable[Iterable[str]], **look: Any) -> Any:
+    """Return bars that look like what they stand for, with what appears over each."""
+    look = {"name": kind.words, "marker": marker(kind, theme)} | look
+    return plotly().Bar(**look, **hovers(lines))
+
+
+def note(x: Any, row: float, words: str, shift: int = 4) -> dict[str, Any]:
+    """Return words beside a place in a row, where no mark is, or more to say than it shows."""
+    look = {"showarrow": False, "xanchor": "left", "xshift": shift}
+    return look | {"x": x, "y": row, "text": text.escaped(words)}
+
+
+def interval(below: Sequence[float], above: Sequence[float], look: dict[str, Any]) -> Any:
+    """Return how far the intervals of some points go to both sides."""
+    sides = {"array": list(above), "arrayminus": list(below)}
+    return {"type": "data", "symmetric": False, **sides, **look}
+
+
+def heat_map(values: list[list[float | None]], theme: Theme, title: str, **look: Any) -> Any:
+    """Return a heat map of whole numbers from 0 on, with its colour bar at the right."""
+    known = [value for row in values for value in row if value is not None]
+    scale = {"title": {"text": title, "side": "right"}, "tickformat": ",d"}
+    return plotly().Heatmap(
+        z=values,
+        y=list(range(len(values))),
+        hoverinfo="text",
+        colorscale=ladder(theme),
+        zmin=0,
+        zmax=max([*known, 1]),
+        colorbar=scale | {"thickness": 14, "outlinewidth": 1},
+        **look,
+    )
+
+
+def shade(begin: str, end: str, colour: str, opacity: float) -> dict[str, Any]:
+    """Return a coloured stretch of time, as high as the figure and below all else."""
+    look = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+    look |= {"opacity": opacity, "line": {"width": 0}, "fillcolor": colour}
+    return look | {"x0": begin, "x1": end}
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both of two layouts, with what the second says where both say something."""
+    both = dict(below)
+    for name, value in above.items():
+        is_deep = isinstance(value, Mapping) and isinstance(both.get(name), Mapping)
+        both[name] = merged(both[name], value) if is_deep else value
+    return both
+
+
+def plotly() -> Any:
+    """Return plotly's figure classes, imported when the first figure is made.
+
+    Raises
+    ------
+    SetupError
+        plotly is not installed.
+    """
+    try:
+        import plotly.graph_objects
+    except ImportError as error:
+        raise SetupError("figures need plotly: pip install 'sharelag[notebook]'") from error
+    return plotly.graph_objects
+
+
+@cache
+def _whole_template(theme: Theme) -> Any:
+    """Our template over plotly's own one, which has what ours leaves open."""
+    drawn = plotly().Figure(layout={"template": "plotly"})
+    drawn.update_layout(template=template(theme))
+    return drawn.layout.template
+
+
+def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
+    """The height of the legend: entries side by side, in columns where a line is too short."""
+    entries = [
+        len(trace.name) * _CHARACTER + _SYMBOL
+        for trace in traces
+        if trace.name and trace.showlegend is not False
+    ]
+    labels = layout.get("yaxis", {}).get("ticktext", [])
+    room = _WIDTH - _CHARACTER * max(map(len, labels), default=0)
+    columns = len(entries) if sum(entries) <= room else max(room // max(entries), 1)
+    line = 30 if any(trace.type == "scatter" for trace in traces) else 20
+    return -(-len(entries) // max(columns, 1)) * line + 4
+
+
+# plotly escapes what it writes into a script; all else is escaped here.
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';
+  img-src data: blob:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ title }}</title>
+<style>:root { color-scheme: {{ theme }}; }
+body { margin: 0 auto; max-width: 72rem; padding: 1rem; color: {{ paper.ink }};
+  background: {{ paper.paper }};
+font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.4rem; overflow-wrap: anywhere; } figure { margin: 0 0 1.5rem; }</style>
+<script>{{ script|safe }}</script></head>
+<body><h1><bdi>{{ title }}</bdi></h1>
+{% for label, drawn in charts %}<figure role="figure" aria-label="{{ label }}">
+{{ drawn|safe }}</figure>
+{% endfor %}</body></html>
+"""
+
+
+def to_html(figures: Sequence[Any], title: str, theme: Theme = "light") -> str:
+    """Write figures as a page.
+
+    Parameters
+    ----------
+    figures : sequence of plotly.graph_objects.Figure
+        As the figure functions of this package make them, in the same theme.
+    title : str
+    theme : {"light", "dark"}
+
+    Returns
+    -------
+    str
+        A whole HTML document with plotly's script in it (5 MB), which asks the network for nothing.
+    """
+    plotly()
+    from plotly.io import to_html as write
+    from plotly.offline import get_plotlyjs
+
+    plain = {"include_plotlyjs": False, "include_mathjax": False, "full_html": False}
+    drawn = [
+        (
+            " ".join([figure.layout.meta["title"], *figure.layout.meta["facts"]]),
+            write(figure, config=CONFIG, div_id=f"chart-{number}", **plain),
+        )
+        for number, figure in enumerate(figures)
+    ]
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(_PAGE).render(
+        title=title, theme=theme, paper=PAPER[checked(theme)], charts=drawn, script=get_plotlyjs()
+    )

@@ -1,0 +1,339 @@
+"""Members beside their share partitions, and brokers by what they do for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.charts import rows, text
+from sharelag.charts.figure import COLOUR_BAR, Story, axis, bar, empty, heat_map, row_figure
+from sharelag.charts.palette import KINDS, Kind, Theme, marker
+from sharelag.errors import InputError
+from sharelag.metrics.load_per_item import explode_partitions
+from sharelag.schemas import SHARE_PARTITION, Arrow
+from sharelag.tables.arrow import as_table, flat, keys
+
+# ---- members -------------------------------------------------------------------------------------
+
+#: One member and share partition that belong together; a member or share partition without a
+#: partner stands alone.
+ASSIGNED = pa.schema(
+    [
+        *schemas.NAMED_SHARE_PARTITION,  # the group alone where the member is idle
+        ("member_id", pa.string()),  # null: no member has the share partition
+        ("client_id", pa.string()),
+        ("client_host", pa.string()),
+        ("lag", pa.int64()),  # of the share partition; null: not known
+        ("as_of", schemas.TIMESTAMP),  # of the lag
+    ]
+)
+_ABOUT = ("member_id", "client_id", "client_host")
+#: Cells with a line around each; of more, the heat map leaves gaps.
+MOST_OUTLINES = 400
+
+
+def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
+    """Return every share partition with each of its members.
+
+    Parameters
+    ----------
+    members : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.MEMBERS`.
+    lag : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.LAG`.
+
+    Returns
+    -------
+    pyarrow.Table
+        `ASSIGNED`: one row per pair, then the share partitions of the lag table without a member,
+        then idle members.
+    """
+    schemas.require(members, schemas.MEMBERS, "members")
+    schemas.require(lag, schemas.LAG, "lag")
+    people, lags = as_table(members), as_table(lag)
+    member, _, partitions = explode_partitions(people, "assigned_partitions")
+    pairs = pa.table(
+        {name: flat(people.column(name)).take(pa.array(member)) for name in ("group_id", *_ABOUT)}
+        | {name: pc.struct_field(partitions, name) for name in ("topic_id", "partition")}
+    )
+    assigned, known = keys(pairs, SHARE_PARTITION), keys(lags, SHARE_PARTITION)
+    names = pc.index_in(pairs.column("topic_id"), flat(lags.column("topic_id")))
+    pairs = pairs.append_column("topic", lags.column("topic").take(names))
+    place = pc.index_in(assigned, known)
+    for name in ("lag", "as_of"):
+        pairs = pairs.append_column(name, lags.column(name).take(place))
+    alone = lags.filter(pc.invert(pc.is_in(known, assigned)))
+    idle = people.filter(pa.array(~np.isin(np.arange(len(people)), member)))
+    parts = []
+    for part in (pairs, alone, idle.select(["group_id", *_ABOUT])):
+        columns = dict.fromkeys(ASSIGNED.names, pa.nulls(len(part)))
+        columns |= {name: part.column(name) for name in columns if name in part.column_names}
+        parts.append(rows.conformed(columns, ASSIGNED))
+    return pa.concat_tables(parts)
+
+
+def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -> Any:
+    """Draw members as rows, share partitions as columns; assigned ones are coloured by their lag.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `ASSIGNED` of one group.
+    theme : {"light", "dark"}
+    most : int
+        Share partitions to draw, those with the most lag, and members, those with the most of
+        these.
+
+    Raises
+    ------
+    InputError
+        The records have several groups.
+    """
+    groups = len(pc.unique(records.column("group_id")))
+    if groups > 1:
+        raise InputError(
+            f"a matrix shows one group, and these records belong to {groups}: "
+            "filter them by group_id"
+        )
+    as_of = rows.latest(records)
+    placed = records.filter(records.column("topic_id").is_valid())
+    if not len(placed):
+        story = Story("There is no share partition to assign", as_of, "")
+        return empty("There is no share partition", story, theme)
+    chosen, others = rows.largest(placed, "lag", most)
+    columns = rows.labels(chosen)
+    people = _members(records, chosen)
+    row_of = {member: row for row, member in enumerate([*people][:most])}
+    labels = [text.name(people[member]) for member in row_of]
+    shape = len(row_of), len(columns)
+    lags, hovers, place = (np.full(shape, blank, object) for blank in (None, "", None))
+    unknown, outlines = [], []
+    for one in chosen.to_pylist():
+        if one["member_id"] not in row_of:
+            continue
+        at = row_of[one["member_id"]], one["row"]
+        if one["lag"] is None:
+            unknown.append((at, one))
+        else:
+            lags[at], place[at] = one["lag"], rows.key(one)
+            hovers[at] = text.hover(*_assigned_lines(one))
+            outlines.append(_cell(one["row"], at[0], theme))
+    look = {"x": list(range(shape[1])), "text": hovers.tolist(), "customdata": place.tolist()}
+    if len(outlines) > MOST_OUTLINES:
+        outlines = []
+        look |= {"xgap": 2, "ygap": 2}
+    traces = [heat_map(lags.tolist(), theme, "lag (offsets)", **look)]
+    if unknown:
+        traces.append(
+            bar(
+                KINDS["unknown"],
+                theme,
+                (_assigned_lines(one) for _, one in unknown),
+                x=[x for (_, x), _ in unknown],
+                y=[1] * len(unknown),
+                base=[y - 0.5 for (y, _), _ in unknown],
+                width=1,
+                name="assigned, lag not known",
+                customdata=[rows.key(one) for _, one in unknown],
+            )
+        )
+    cells = text.counted(len(unknown), "cell")
+    story = Story(
+        title=_assigned_title(records, [one for one in people if one is not None]),
+        as_of=as_of,
+        unit="Lag of each share partition in offsets, in the row of every member that has "
+        "it assigned.",
+        unknown=f"Not known: the lag of {cells}, hatched." * bool(unknown),
+        facts=rows.left_out(others, "share partition", "with less lag")
+        + rows.left_out(len(people) - len(row_of), "member", "with fewer share partitions"),
+    )
+    across = {
+        "tickvals": list(range(len(columns))),
+        "ticktext": [text.escaped(label) for label in columns],
+        "range": [-0.5, len(columns) - 0.5],
+        "title": {"text": "share partition"},
+        "showgrid": False,
+        "zeroline": False,
+    }
+    return row_figure(
+        traces,
+        story,
+        theme,
+        labels,
+        across | ({"tickangle": -40} if len(columns) > 6 else {}),
+        least=COLOUR_BAR,
+        legend=bool(unknown),
+        shapes=outlines,
+        barmode="overlay",
+    )
+
+
+def _members(records: pa.Table, chosen: pa.Table) -> dict[str | None, str]:
+    """Members with their labels, those with the most share partitions first; no member on top."""
+    plain = records.select(_ABOUT).to_pylist()
+    clients = {one["member_id"]: one["client_id"] for one in plain if one["member_id"] is not None}
+    held = chosen.column("member_id").to_pylist()
+    ids = sorted(clients, key=lambda one: (-held.count(one), one))
+    named = {one: f"{clients[one] or 'client not known'} {text.name(one, 11)}" for one in ids}
+    return ({None: "no member"} if None in held else {}) | named
+
+
+def _cell(x: int, y: int, theme: Theme) -> dict[str, Any]:
+    edges = {"x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5}
+    return {"type": "rect", **edges, "line": marker(KINDS["window"], theme)["line"]}
+
+
+def _assigned_lines(one: dict[str, Any]) -> tuple[str, ...]:
+    who = "no member has it"
+    if one["member_id"] is not None:
+        member, client, host = (text.name(one[name], None) for name in _ABOUT)
+        who = f"member {member}, client {client} on {host}"
+    lag = f"lag {text.number(one['lag'])} offsets"
+    return text.share_partition(one, False, None), who, lag
+
+
+def _assigned_title(records: pa.Table, members: list[str]) -> str:
+    group = rows.groups_of(records)
+    alone = records.filter(records.column("member_id").is_null())
+    waiting = pc.sum(pc.greater(alone.column("lag"), 0)).as_py() or 0
+    many = text.counted(len(members), "member")
+    if not members:
+        return (
+            f"{group}: no member is known, so no one fetches from "
+            f"{text.counted(len(alone), 'share partition')}"
+        )
+    if waiting:
+        return f"{group}: {text.counted(waiting, 'share partition')} with lag and no member"
+    if idle := records.column("topic_id").null_count:
+        return f"{group}: {text.number(idle)} of {many} have nothing to fetch"
+    pairs = records.filter(records.column("member_id").is_valid())
+    counts = pc.value_counts(pairs.column("member_id")).field("counts").to_numpy()
+    largest = text.counted(int(counts.max()), "share partition")
+    if counts.min() == counts.max():
+        return f"{group}: each of {many} has {largest}"
+    return f"{group}: {many} have from {counts.min()} to {largest} each"
+
+
+# ---- brokers -------------------------------------------------------------------------------------
+
+_WHAT = "share partition"
+#: One broker in one role.
+BROKER_LOADS = pa.schema(
+    [
+        ("broker_id", pa.int32()),  # null: not known
+        ("role", pa.string()),  # a key of `ROLES`
+        ("partitions", pa.int64()),  # share partitions
+        ("lag", pa.int64()),  # of them, as far as it is known; null: of none
+        ("as_of", schemas.TIMESTAMP),  # when the leaders were read
+    ]
+)
+#: Roles of brokers, by the column of `sharelag.schemas.BROKERS` that names the broker.
+ROLES = {
+    "leader_id": Kind("Leads", {"light": "#3F6CA3", "dark": "#74A0C8"}, "", "led by the broker"),
+    "share_coordinator": Kind(
+        "Keeps state", {"light": "#C6D8EA", "dark": "#2F4468"}, "/", "kept by it in the state topic"
+    ),
+    "group_coordinator": Kind(
+        "Coordinates group", {"light": "#4A1A5C", "dark": "#C77BA5"}, "x", "of groups that it has"
+    ),
+}
+
+
+def broker_load_records(brokers: Arrow) -> pa.Table:
+    """Return how many share partitions each broker has in each role, by a `schemas.BROKERS`.
+
+    Returns
+    -------
+    pyarrow.Table
+        `BROKER_LOADS`, in the order of roles, then of brokers; share partitions of which the
+        broker is not known are in a row whose broker is null.
+    """
+    schemas.require(brokers, schemas.BROKERS, "brokers")
+    table = as_table(brokers)
+    known = pc.ScalarAggregateOptions(min_count=1)
+    sums = [("partition", "count"), ("lag", "sum", known), ("as_of", "max")]
+    found = [BROKER_LOADS.empty_table()]
+    for role in ROLES:
+        summed = table.group_by(role).aggregate(sums)
+        columns = {
+            "broker_id": summed.column(role),
+            "role": pa.repeat(role, len(summed)),
+            "partitions": summed.column("partition_count"),
+            "lag": summed.column("lag_sum"),
+            "as_of": summed.column("as_of_max"),
+        }
+        found.append(rows.conformed(columns, BROKER_LOADS).sort_by("broker_id"))
+    return pa.concat_tables(found)
+
+
+def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Any:
+    """Draw one bar per broker and role, as long as the share partitions are many.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `BROKER_LOADS`.
+    theme : {"light", "dark"}
+    most : int
+        Brokers to draw: those with the lowest ids.
+    """
+    as_of, plain = rows.latest(records), records.to_pylist()
+    known = [one for one in plain if one["broker_id"] is not None]
+    brokers = sorted({one["broker_id"] for one in known})
+    if not brokers:
+        why = "Only a running cluster and its captures know who leads."
+        return empty(why, Story("The brokers are not known", as_of, ""), theme)
+    place = {broker: row for row, broker in enumerate(brokers[:most])}
+    traces = []
+    for role, kind in ROLES.items():
+        if mine := [one for one in known if one["role"] == role and one["broker_id"] in place]:
+            lines = (
+                (
+                    f"broker {one['broker_id']}",
+                    (
+                        f"{text.counted(one['partitions'], _WHAT)} {kind.means}, "
+                        f"lag {text.number(one['lag'])}"
+                    ),
+                )
+                for one in mine
+            )
+            length = [one["partitions"] for one in mine]
+            row = [place[one["broker_id"]] for one in mine]
+            traces.append(bar(kind, theme, lines, orientation="h", x=length, y=row))
+    story = Story(
+        title=_broker_title(known, len(brokers)),
+        as_of=as_of,
+        unit="Share partitions of each broker, by what it does for them.",
+        unknown=" ".join(
+            f"Not known: the {one['role'].removesuffix('_id').replace('_', ' ')} of "
+            f"{text.counted(one['partitions'], _WHAT)}."
+            for one in plain
+            if one["broker_id"] is None
+        ),
+        facts=rows.left_out(max(len(brokers) - most, 0), "broker", "with higher ids"),
+    )
+    return row_figure(
+        traces,
+        story,
+        theme,
+        [str(broker) for broker in place],
+        axis("share partitions"),
+        "broker",
+        lines=2,
+        barmode="group",
+    )
+
+
+def _broker_title(known: list[dict[str, Any]], brokers: int) -> str:
+    """The broker that keeps the most states, where that is known."""
+    kept = [one for one in known if one["role"] == "share_coordinator"]
+    if not kept:
+        return f"Share partitions of {text.counted(brokers, 'broker')}"
+    most = max(kept, key=lambda one: one["partitions"])
+    total = text.counted(sum(one["partitions"] for one in kept), _WHAT)
+    count = text.number(most["partitions"])
+    return f"Broker {most['broker_id']} keeps the state of {count} of {total}"

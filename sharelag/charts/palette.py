@@ -1,0 +1,248 @@
+"""Colours and patterns, and what each means; `palette.js` has those of the widgets.
+
+Colour never carries a meaning alone: states have patterns, lines have dashes and symbols. The four
+states of KIP-932 differ in lightness too, so that they stay apart for every kind of colour vision.
+What is left to do stands out: unread is solid, what waits for another delivery is warm, and what is
+done recedes into the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from sharelag.errors import InputError
+from sharelag.model import DeliveryState
+from sharelag.tables.level import CRITICAL, NOTE, WARNING
+
+Theme: TypeAlias = Literal["light", "dark"]
+#: A value for each theme.
+_ByTheme: TypeAlias = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is drawn for a kind of offsets."""
+
+    words: str
+    fill: _ByTheme
+    pattern: str  # plotly's name of it
+    means: str
+    size: int = 7
+    solidity: float = 0.22
+
+
+def _fills(light: str, dark: str) -> _ByTheme:
+    return {"light": light, "dark": dark}
+
+
+#: Kinds of offsets, by the name that the widgets have for them.
+KINDS = {
+    "available": Kind(
+        "Available",
+        _fills("#E69F00", "#E69F00"),
+        "-",
+        "released or timed out, waiting for another delivery",
+        11,
+        0.1,
+    ),
+    "acquired": Kind(
+        "Acquired",
+        _fills("#A8502D", "#B4603C"),
+        "/",
+        "locked by a member; never persisted by Kafka",
+    ),
+    "acknowledged": Kind("Acknowledged", _fills("#CFE6DB", "#1F3B33"), ".", "done"),
+    "archiving": Kind(
+        "Archiving", _fills("#B25D8C", "#C77BA5"), "-", "on its way to a dead letter queue"
+    ),
+    "archived": Kind(
+        "Archived", _fills("#4A1A5C", "#7A3F93"), "x", "rejected, at the delivery limit, or a gap"
+    ),
+    "tx_pending": Kind(
+        "Transaction pending",
+        _fills("#8C7BD6", "#9B8CE0"),
+        "|",
+        "acknowledged in an open transaction",
+    ),
+    "unknown": Kind(
+        "No state persisted",
+        _fills("#8A93A3", "#7C8698"),
+        "\\",
+        "acquired, or never persisted: the topic does not say which",
+    ),
+    "unread": Kind(
+        "Unread",
+        _fills("#0072B2", "#56B4E9"),
+        "",
+        "beyond the window: never delivered, as far as the topic shows",
+    ),
+    "finished": Kind(
+        "Finished",
+        _fills("#BFDCCF", "#2B4F44"),
+        ".",
+        "acknowledged or archived; the start offset has not passed it yet",
+        11,
+    ),
+    "other": Kind(
+        "Another state", _fills("#D43D2A", "#E0604A"), "+", "of a newer Kafka than this sharelag"
+    ),
+    "window": Kind(
+        "In the window",
+        _fills("#C9CFD8", "#454C57"),
+        "+",
+        "this table has no states offset by offset",
+    ),
+}
+
+#: An available offset whose next delivery is its last: at the limit, Kafka archives it.
+LAST = Kind(
+    "Next delivery is the last",
+    _fills("#B3001B", "#FF4D5E"),
+    "-",
+    "one delivery below the limit: if it fails again, Kafka archives the record",
+)
+
+#: Colours of a number from none to most, in even steps of lightness.
+LADDERS = {
+    "light": ("#E6EAF0", "#C6D8EA", "#9ABAD9", "#6E98C4", "#3F6CA3", "#22427A", "#1B1F4B"),
+    "dark": ("#2A2F38", "#2F4468", "#3B5B8A", "#4D78A9", "#74A0C8", "#A6C8E2", "#E6F2FB"),
+}
+
+#: Things side by side, such as share partitions: a colour, a dash and a symbol each.
+_LINE_COLOURS = {
+    "light": ("#3F6CA3", "#B25900", "#00785A", "#4A1A5C", "#A33B20", "#565F6F"),
+    "dark": ("#74A0C8", "#E69F00", "#3FBF97", "#C77BA5", "#F08A6C", "#C3CBD6"),
+}
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
+#: More lines cannot be distinguished.
+MOST_LINES = len(_DASHES)
+
+#: Paper and ink, as the widgets have them.
+PAPER = {
+    theme: dict(zip(("paper", "ink", "soft", "line", "head"), colours.split(), strict=True))
+    for theme, colours in (
+        ("light", "#ffffff #1c2330 #565f6f #cfd5de #f3f5f8"),
+        ("dark", "#15181d #e6e9ef #a6b0c0 #363d49 #1e232b"),
+    )
+}
+WARN = _fills("#8A3200", "#FFB37A")
+
+#: How bad a cause is.
+SEVERITIES = {
+    CRITICAL: Kind(
+        "critical", _fills("#A33B20", "#C05A3E"), "x", "records are lost, or nothing moves"
+    ),
+    WARNING: Kind("warning", _fills("#E69F00", "#E69F00"), "/", "lag grows, or will"),
+    NOTE: Kind("note", _fills("#6E98C4", "#4D78A9"), "", "good to know"),
+}
+
+
+def state_kind(state: int) -> Kind:
+    """Return the kind of a delivery state by its number on the wire."""
+    known = {int(one): one.name.lower() for one in DeliveryState}
+    return KINDS[known.get(state, "other")]
+
+
+def marker(kind: Kind, theme: Theme) -> dict[str, Any]:
+    """Return the marker of a bar: fill, pattern over it, and an outline that holds on any paper."""
+    fill = kind.fill[checked(theme)]
+    ink = "#000000" if luminance(fill) > 0.22 else "#ffffff"
+    pattern = {"shape": kind.pattern, "fillmode": "overlay", "fgcolor": ink, "fgopacity": 0.55}
+    pattern |= {"size": kind.size, "solidity": kind.solidity}
+    return {
+        "color": fill,
+        "pattern": pattern,
+        "line": {"color": PAPER[theme]["soft"], "width": 0.8},
+    }
+
+
+def line(number: int, theme: Theme) -> dict[str, Any]:
+    """Return the look of the line of the n-th thing: arguments of a scatter trace."""
+    colour = _LINE_COLOURS[checked(theme)][number % MOST_LINES]
+    return {
+        "line": {"color": colour, "dash": _DASHES[number % MOST_LINES], "width": 2},
+        "marker": {"color": colour, "symbol": _SYMBOLS[number % MOST_LINES], "size": 7},
+    }
+
+
+def ladder(theme: Theme) -> list[tuple[float, str]]:
+    """Return the ladder as a colour scale."""
+    steps = LADDERS[checked(theme)]
+    return [(n / (len(steps) - 1), colour) for n, colour in enumerate(steps)]
+
+
+def checked(theme: Theme) -> Theme:
+    """Return the theme, if there is one of that name.
+
+    Raises
+    ------
+    InputError
+    """
+    if theme not in PAPER:
+        raise InputError(f"unknown theme {theme!r}: choose one of {', '.join(PAPER)}")
+    return theme
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of ``#rrggbb`` (WCAG 2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    r, g, b = (
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def template(theme: Theme) -> dict[str, Any]:
+    """Return the look of all figures in a theme as a plotly template."""
+    colours = PAPER[checked(theme)]
+    axis = {
+        "gridcolor": colours["line"],
+        "linecolor": colours["soft"],
+        "zerolinecolor": colours["soft"],
+        "tickcolor": colours["soft"],
+        "title": {"font": {"color": colours["soft"], "size": 12}, "standoff": 8},
+        "automargin": True,
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 4,
+    }
+    hover = {"bgcolor": colours["head"], "bordercolor": colours["soft"], "align": "left"}
+    return {
+        "layout": {
+            "paper_bgcolor": colours["paper"],
+            "plot_bgcolor": colours["paper"],
+            "font": {
+                "family": 'system-ui, "Segoe UI", Roboto, sans-serif',
+                "size": 12,
+                "color": colours["ink"],
+            },
+            "colorway": list(_LINE_COLOURS[theme]),
+            "title": {
+                "x": 0,
+                "xref": "container",
+                "xanchor": "left",
+                "pad": {"l": 14},
+                "font": {"size": 15},
+            },
+            "hoverlabel": hover | {"font": {"color": colours["ink"], "size": 12}, "namelength": -1},
+            "legend": {
+                "orientation": "h",
+                "traceorder": "normal",
+                "x": 0,
+                "xanchor": "left",
+                "y": 1,
+                "yanchor": "bottom",
+                "font": {"size": 12},
+            },
+            "xaxis": axis,
+            "yaxis": axis,
+            "bargap": 0.35,
+            "modebar": {
+                "bgcolor": "rgba(0,0,0,0)",
+                "color": colours["soft"],
+                "activecolor": colours["ink"],
+            },
+        }
+    }

@@ -1,0 +1,257 @@
+"""The story of one group: its lag and age, what caused them, what happened, and what may follow."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.charts import rows, text
+from sharelag.charts.figure import Story, axis, empty, figure, hovers, plotly, shade
+from sharelag.charts.over_time import lag_over_time_records
+from sharelag.charts.palette import KINDS, PAPER, SEVERITIES, Theme, line
+from sharelag.charts.simulations import projected_curve, projections
+from sharelag.metrics.events import ARCHIVED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
+from sharelag.schemas import Arrow
+from sharelag.tables.level import rank
+from sharelag.whatif.compare import PROJECTED
+
+#: A group, or some of its share partitions, at one moment.
+GROUP_STORY = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("as_of", schemas.TIMESTAMP),
+        ("partitions", pa.int64()),  # share partitions that there were
+        ("lag", pa.int64()),  # of all of them; null: that of one is not known
+        ("age_ms", pa.int64()),  # of the oldest; null: not known
+    ]
+)
+#: Pixels at the sides of the plot, where a slider can be laid along the time axis.
+LEFT, RIGHT = 64, 18
+#: Causes that are shaded, the worst first: more cannot be distinguished.
+_MOST_CAUSES = 3
+#: How many share partitions or members an event names.
+_MOST_PLACES = 3
+_SYMBOLS = {
+    JOINED: "triangle-up",
+    DEPARTED: "triangle-down-open",
+    EMPTIED: "triangle-down",
+    NEW_LEADER: "diamond",
+    ARCHIVED: "x",
+    RESET: "square",
+}
+
+
+def group_story_records(timeline: Arrow) -> pa.Table:
+    """Sum the lag of a `schemas.TIMELINE` moment by moment, with the age of the oldest record.
+
+    Returns
+    -------
+    pyarrow.Table
+        `GROUP_STORY`, sorted by group and moment.
+    """
+    each = rows.at_known_ends(lag_over_time_records(timeline))
+    whole = pc.ScalarAggregateOptions(skip_nulls=False)
+    sums = each.group_by(["group_id", "as_of"], use_threads=False).aggregate(
+        [("partition", "count"), ("lag", "sum", whole), ("age_ms", "max", whole)]
+    )
+    columns = {
+        "group_id": sums.column("group_id"),
+        "as_of": sums.column("as_of"),
+        "partitions": sums.column("partition_count"),
+        "lag": sums.column("lag_sum"),
+        "age_ms": sums.column("age_ms_max"),
+    }
+    ordered = [("group_id", "ascending"), ("as_of", "ascending")]
+    return rows.conformed(columns, GROUP_STORY).sort_by(ordered)
+
+
+def group_story_figure(
+    records: pa.Table,
+    causes: Arrow,
+    events: Arrow,
+    theme: Theme = "light",
+    projected: pa.Table | None = None,
+) -> Any:
+    """Draw lag above age, shaded as long as each cause lasted, with marks where something happened.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `GROUP_STORY` of one group.
+    causes : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.CAUSES` of it.
+    events : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.EVENTS` of it.
+    theme : {"light", "dark"}
+    projected : pyarrow.Table, optional
+        `sharelag.whatif.compare.PROJECTED`: how lag would go on from the last moment.
+    """
+    schemas.require(causes, schemas.CAUSES, "causes")
+    schemas.require(events, schemas.EVENTS, "events")
+    as_of = rows.latest(records)
+    unit = "Above: lag of all its share partitions in offsets. Below: age of the oldest record."
+    if as_of is None:
+        story = Story("No moment of this group is known", None, unit)
+        return empty("The timeline is empty: choose another time", story, theme)
+    begin = records.column("as_of")[0].as_py()
+    ages = rows.floats(records, "age_ms")
+    scale, words = text.time_unit(float(np.nanmax(ages, initial=0)))
+    traces = _lag_and_age(records, ages / scale, theme) + _event_marks(events, begin, theme)
+    until, borders = as_of, []
+    if projected is not None and len(projected):
+        schemas.require(projected, PROJECTED, "projection")
+        traces += _projection(projected, as_of, theme)
+        longest = timedelta(milliseconds=float(pc.max(projected.column("time_ms")).as_py()))
+        # Of a long past, what may follow would be a hair's breadth: that past is cut short.
+        begin, until = max(begin, as_of - 4 * longest), as_of + longest
+    if until > as_of:  # a line between what was and what may be
+        at = text.axis_time(as_of)
+        edges = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at}
+        borders = [edges | {"line": {"width": 1, "color": PAPER[theme]["soft"]}}]
+    shades, names = _shaded_causes(causes, begin, as_of, theme)
+    lag, age = (records.column(name).null_count for name in ("lag", "age_ms"))
+    many = text.number(len(records))
+    story = Story(
+        title=_title(records),
+        as_of=as_of,
+        unit=unit,
+        unknown=text.not_known(
+            f"the lag at {text.counted(lag, 'moment')} of {many}: a gap" * bool(lag),
+            f"the age at {text.counted(age, 'moment')} of {many}: a gap" * bool(age),
+        ),
+    )
+    span = [text.axis_time(begin), text.axis_time(until)]
+    return figure(
+        traces,
+        story,
+        theme,
+        300,
+        xaxis={"type": "date", "anchor": "y2", "range": span, "automargin": False},
+        yaxis=axis("lag (offsets)", domain=[0.42, 1], automargin=False),
+        yaxis2=axis(f"age ({words})", domain=[0, 0.3], automargin=False),
+        yaxis3={"domain": [0.33, 0.39], "visible": False, "range": [-1, 1], "fixedrange": True},
+        margin={"l": LEFT, "r": RIGHT},
+        shapes=shades + borders,
+        annotations=names,
+        hovermode="closest",
+    )
+
+
+def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
+    """Lag as an area of steps, and the age below it."""
+    plain = records.to_pylist()
+    lines = (
+        (
+            text.moment(one["as_of"]),
+            f"lag {text.number(one['lag'])}",
+            f"oldest {text.span(one['age_ms'])}",
+        )
+        for one in plain
+    )
+    colour = KINDS["unread"].fill[theme]
+    parts = ",".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
+    area = {"fill": "tozeroy", "fillcolor": f"rgba({parts},.18)"}
+    look = {"color": colour, "width": 2}
+    shared = hovers(lines) | {
+        "x": [text.axis_time(one["as_of"]) for one in plain],
+        "mode": "lines",
+        "connectgaps": False,
+        "showlegend": False,
+    }
+    lag, scatter = rows.optional(rows.floats(records, "lag")), plotly().Scatter
+    return [
+        scatter(**shared, **area, name="lag", y=lag, line=look | {"shape": "hv"}),
+        scatter(**shared, name="age", y=rows.optional(ages), line=look, yaxis="y2"),
+    ]
+
+
+def _shaded_causes(
+    causes: Arrow, begin: datetime, as_of: datetime, theme: Theme
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A shade for each of the worst causes whose beginning is known, and its name where it begins.
+
+    Names are one below the other.
+    """
+    found = [row for row in causes.to_pylist() if row["since"] is not None]
+    found.sort(key=lambda row: (-rank(row["severity"]), row["rank"]))
+    look = {"showarrow": False, "yref": "paper", "y": 1, "yanchor": "top", "xanchor": "left"}
+    look |= {"font": {"size": 11, "color": PAPER[theme]["ink"]}}
+    shades, names = [], []
+    for place, row in enumerate(found[:_MOST_CAUSES]):
+        since = text.axis_time(max(row["since"], begin))
+        colour = SEVERITIES[row["severity"]].fill[theme]
+        shades.append(shade(since, text.axis_time(as_of), colour, 0.16))
+        words = text.escaped(row["cause"].replace("_", " "))
+        names.append(look | {"x": since, "yshift": -2 - 15 * place, "text": words})
+    return shades, names
+
+
+def _event_marks(events: Arrow, begin: datetime, theme: Theme) -> list[Any]:
+    """A mark for each time something happened, in a line between lag and age."""
+    later = events.filter(pc.greater_equal(events.column("happened_at"), pa.scalar(begin)))
+    ink = PAPER[theme]["ink"]
+    traces = []
+    for event, symbol in _SYMBOLS.items():
+        by_time: dict[datetime, list[dict[str, Any]]] = {}
+        for row in later.filter(pc.equal(later.column("event"), event)).to_pylist():
+            by_time.setdefault(row["happened_at"].replace(microsecond=0), []).append(row)
+        if not by_time:
+            continue
+        look = {"symbol": symbol, "size": 9, "color": ink, "line": {"width": 1, "color": ink}}
+        lines = ((text.moment(at), f"{event}: {_who(some)}") for at, some in by_time.items())
+        traces.append(
+            plotly().Scatter(
+                x=[text.axis_time(at) for at in by_time],
+                y=[0] * len(by_time),
+                yaxis="y3",
+                mode="markers",
+                name=event,
+                marker=look,
+                **hovers(lines),
+            )
+        )
+    return traces
+
+
+def _who(happened: list[dict[str, Any]]) -> str:
+    count = text.number(sum(row["occurrences"] for row in happened))
+    places = [
+        text.name(row["member_id"] or f"{row['topic'] or row['topic_id']}-{row['partition']}")
+        for row in happened
+        if row["member_id"] or row["topic_id"]
+    ]
+    return f"{count}, {text.listed(places, _MOST_PLACES)}" if places else count
+
+
+def _projection(projected: pa.Table, as_of: datetime, theme: Theme) -> list[Any]:
+    """How lag would go on, one curve per variant with the interval that luck allows."""
+    traces: list[Any] = []
+    for number, (name, mine) in enumerate(projections(projected).items()):
+        later = (timedelta(milliseconds=float(one)) for one in mine.column("time_ms").to_pylist())
+        times = np.array([text.axis_time(as_of + one) for one in later])
+        lines = (
+            (f"simulated, {text.name(name)}", f"lag {text.number(round(one))}")
+            for one in mine.column("lag").to_pylist()
+        )
+        traces += projected_curve(mine, times, name, line(number + 1, theme)["line"], hovers(lines))
+    return traces
+
+
+def _title(records: pa.Table) -> str:
+    group = rows.groups_of(records)
+    known = records.filter(records.column("lag").is_valid()).to_pylist()
+    if not known:
+        return f"No lag of {group} is known at any of these moments"
+    first, last = known[0], known[-1]
+    if not any(row["lag"] for row in known):
+        return f"{group}: no lag at any of the moments at which it is known"
+    span = text.span((last["as_of"] - first["as_of"]).total_seconds() * 1000)
+    moved = text.change(last["lag"] - first["lag"])
+    ago = f", {moved} {span} before" if len(known) > 1 else ""
+    late = "" if last["as_of"] == rows.latest(records) else f" at {text.moment(last['as_of'])}"
+    return f"{group}: lag {text.counted(last['lag'], 'offset')}{late}{ago}"

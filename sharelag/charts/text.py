@@ -1,0 +1,133 @@
+"""Names, numbers and times as text in a figure.
+
+plotly reads a subset of HTML, TeX between dollars, and ``%{...}`` in its texts. Names are whatever
+somebody called a group, a topic or a client, so every text is escaped where it enters the figure,
+and nowhere before.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sharelag.durations import duration
+from sharelag.tables import words
+from sharelag.tables.words import NO_MOMENT, NOT_KNOWN, THIN_SPACE
+
+_NO_BREAK = "\u00a0"
+_ISOLATE, _END = "\u2068", "\u2069"
+#: These change the direction of what follows them, over the end of the name.
+_DIRECTIONS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+#: As wide as a label may be beside an axis, in characters.
+LABEL = 34
+_HOVER_WIDTH = 76
+
+
+def escaped(text: str) -> str:
+    """Return a text that plotly shows as it is."""
+    return html.escape(text, quote=False).replace("$", "&#36;").replace("%{", "&#37;{")
+
+
+def lines_of(text: str, width: int) -> list[str]:
+    """Return a text in escaped lines of at most so many characters."""
+    return [escaped(line) for line in textwrap.wrap(text, width, break_on_hyphens=False)] or [""]
+
+
+def hover(*lines: str) -> str:
+    """Return what appears over a point; ``<br />`` is within a line that is long."""
+    return "<br>".join("<br />".join(lines_of(line, _HOVER_WIDTH)) for line in lines if line)
+
+
+def name(text: str | None, width: int | None = LABEL) -> str:
+    """Return a name from outside for our own text: unescaped, but unable to turn or break it.
+
+    Names longer than ``width`` lose their middle; None keeps all of it.
+    """
+    if text is None:
+        return NOT_KNOWN
+    shown = "".join(_visible(c) for c in text)
+    if width is not None and len(shown) > width:
+        shown = f"{shown[: width // 2]}…{shown[-(width - width // 2 - 1) :]}"
+    if any(unicodedata.bidirectional(c) in _RIGHT_TO_LEFT for c in shown):
+        return f"{_ISOLATE}{shown}{_END}"
+    return shown
+
+
+def _visible(c: str) -> str:
+    if c in _DIRECTIONS or unicodedata.category(c) in ("Cc", "Zl", "Zp", "Cs"):
+        return c.encode("unicode_escape", "surrogatepass").decode()
+    return c
+
+
+def share_partition(row: Mapping[str, Any], with_group: bool, width: int | None = LABEL) -> str:
+    """Return a share partition, topic or group as Kafka writes it; by ids where names are lost."""
+    if row["topic"] is None and row["topic_id"] is None:
+        return name(row["group_id"], width)
+    topic = name(row["topic"] or row["topic_id"], width)
+    place = topic if row.get("partition") is None else f"{topic}-{row['partition']}"
+    return f"{name(row['group_id'], width)}: {place}" if with_group else place
+
+
+def number(value: float | None) -> str:
+    """Return a number with thin spaces between thousands, of three digits if small and broken."""
+    return NOT_KNOWN if value is None or value != value else words.number(value, THIN_SPACE)
+
+
+def counted(value: float, word: str, plural: str = "") -> str:
+    """Return ``3 records``, ``1 record``."""
+    return f"{number(value)} {word if value == 1 else plural or word + 's'}"
+
+
+def change(by: float) -> str:
+    """Return ``3 more than``, ``3 less than`` or ``as much as``."""
+    return f"{number(abs(by))} {'more' if by > 0 else 'less'} than" if by else "as much as"
+
+
+def not_known(*parts: str) -> str:
+    """Return what is not known as a sentence, from its parts; empty where there are none."""
+    missing = "; ".join(part for part in parts if part)
+    return f"Not known: {missing}." if missing else ""
+
+
+def percent(part: float, of: float) -> str:
+    """Return a part of a whole; never all or nothing where it is not quite."""
+    share = part / of
+    if 0.99 < share < 1:
+        return "over 99%"
+    return "under 1%" if 0 < share < 0.01 else f"{share:.0%}"
+
+
+def span(milliseconds: float | None) -> str:
+    """Return a span of time, or that it is not known."""
+    return NOT_KNOWN if milliseconds is None else duration(milliseconds).replace(" ", _NO_BREAK)
+
+
+def moment(at: datetime | None) -> str:
+    """Return a time in UTC, to the second."""
+    return NO_MOMENT if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def axis_time(at: datetime) -> str:
+    """Return a time for an axis: plotly knows no time zones, so all times are UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def time_unit(milliseconds: float) -> tuple[float, str]:
+    """Return the unit that suits an axis up to so many milliseconds: its length, and its name."""
+    units = ((86_400_000.0, "days"), (3_600_000.0, "hours"), (60_000.0, "minutes"))
+    return next((unit for unit in units if milliseconds >= 2 * unit[0]), (1000.0, "seconds"))
+
+
+def listed(names: Iterable[str], most: int = 3) -> str:
+    """Return some names as part of a sentence."""
+    shown = list(names)
+    if len(shown) > most:
+        shown = [*shown[:most], f"{len(shown) - most} more"]
+    if len(shown) < 2:
+        return shown[0] if shown else "none"
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,433 @@
+"""Windows over time: how wide they were, and the state of every offset in one of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.charts import rows, text
+from sharelag.charts.figure import (
+    COLOUR_BAR,
+    TIME_AXIS,
+    Story,
+    bar,
+    empty,
+    figure,
+    heat_map,
+    row_figure,
+)
+from sharelag.charts.palette import KINDS, LAST, PAPER, Kind, Theme, marker, state_kind
+from sharelag.errors import InputError
+from sharelag.metrics.columns import bools, numbers
+from sharelag.model import milliseconds
+from sharelag.schemas import Arrow
+from sharelag.tables.arrow import as_table, flat
+
+# ---- a cell per share partition and stretch of time ----------------------------------------------
+
+#: What can be drawn, in words, and what a title says of the largest.
+MEASURES = {
+    "span": (
+        "window span: offsets from the effective start offset to the window's end",
+        "had the widest window, {} offsets",
+    ),
+    "available": (
+        "available offsets: given back, waiting for another delivery",
+        "had the most available offsets, {}",
+    ),
+    "complete": (
+        "complete offsets: finished, but not yet passed by the start offset",
+        "had the most complete offsets in its window, {}",
+    ),
+    "deliveries": (
+        "highest delivery count of the offsets that are not finished",
+        "had the highest delivery count, {}",
+    ),
+}
+_COLUMNS = {
+    "available": "window_available",
+    "complete": "window_complete",
+    "deliveries": "max_delivery_count",
+}
+#: One share partition at the end of one stretch of time.
+WINDOW_HEAT = pa.schema(
+    [
+        *schemas.NAMED_SHARE_PARTITION,
+        ("begin", schemas.TIMESTAMP),  # of the stretch
+        ("as_of", schemas.TIMESTAMP),  # its end
+        ("measure", pa.string()),  # one of MEASURES
+        ("value", pa.int64()),  # null: no state was known then
+    ]
+)
+
+
+def window_heat_records(
+    history: Arrow,
+    measure: str = "span",
+    stretches: int = 120,
+    as_of: datetime | None = None,
+    begin: datetime | None = None,
+) -> pa.Table:
+    """Return a measure of each window at the end of each of equal stretches of time.
+
+    Parameters
+    ----------
+    history : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.HISTORY`, sorted by share partition and record; ``topic`` beside, if
+        known.
+    measure : {"span", "available", "complete", "deliveries"}
+    stretches : int
+        In how many the time from the first record on is cut.
+    as_of : datetime, optional
+        Until when: nothing was written since the last record, so that it is as that left it.
+        Without it, until then.
+    begin : datetime, optional
+        From when on; without it, from the first record.
+
+    Returns
+    -------
+    pyarrow.Table
+        `WINDOW_HEAT`, all stretches of a share partition together. Null before its first record,
+        after a tombstone, and where the state is partial.
+
+    Raises
+    ------
+    InputError
+        There is no such measure.
+    """
+    if measure not in MEASURES:
+        raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(MEASURES)}")
+    schemas.require(history, schemas.HISTORY, "history")
+    if not history.num_rows:
+        return WINDOW_HEAT.empty_table()
+    time, _ = numbers(history, "record_timestamp")
+    first_time = time.min() if begin is None else milliseconds(begin)
+    last_time = time.max() if as_of is None else max(time.max(), milliseconds(as_of))
+    last_time = max(last_time, first_time + stretches)
+    edges = np.linspace(first_time, last_time, stretches + 1).astype(np.int64)
+    code = rows.codes(history).indices.to_numpy().astype(np.int64)
+    found, there = _last_rows(code, time, edges[1:])
+    value = rows.spans(history) if measure == "span" else rows.floats(history, _COLUMNS[measure])
+    gone = pc.equal(as_table(history).column("record_kind"), "tombstone").to_numpy()
+    value = np.where(bools(history, "from_snapshot") & ~gone, value, np.nan)
+    first = np.unique(code, return_index=True)[1]
+    which = pa.array(np.repeat(first, stretches))
+    columns = {name: column.take(which) for name, column in rows.names_of(history).items()} | {
+        "begin": pa.array(np.tile(edges[:-1], len(first))).view(schemas.TIMESTAMP),
+        "as_of": pa.array(np.tile(edges[1:], len(first))).view(schemas.TIMESTAMP),
+        "measure": pa.repeat(measure, len(which)),
+        "value": pa.array(np.where(there, value[found], np.nan), from_pandas=True),
+    }
+    return rows.conformed(columns, WINDOW_HEAT)
+
+
+def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40) -> Any:
+    """Draw one row per share partition over time, darker (on dark paper: lighter) for more.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `WINDOW_HEAT`.
+    theme : {"light", "dark"}
+    most : int
+        Share partitions to draw: those with the largest value at any time.
+    """
+    as_of = rows.latest(records)
+    if not len(records):
+        why = "The history is empty: choose another time, or other groups"
+        return empty(why, Story("No window", as_of, ""), theme)
+    measure = records.column("measure")[0].as_py()
+    meaning, largest = MEASURES[measure]
+    chosen, others = rows.largest(records, "value", most)
+    names, whole = rows.labels(chosen), rows.labels(chosen, None)
+    grid = rows.floats(chosen, "value").reshape(len(names), -1)
+    begins, ends = (rows.floats(chosen, name)[: grid.shape[1]] for name in ("begin", "as_of"))
+    shown = [text.moment(at) for at in chosen.column("as_of").slice(0, grid.shape[1]).to_pylist()]
+    lines = [
+        [
+            text.hover(label, at, f"{text.number(value)} {meaning}")
+            for at, value in zip(shown, values, strict=True)
+        ]
+        for label, values in zip(whole, grid.tolist(), strict=True)
+    ]
+    cells = [rows.optional(values) for values in grid.tolist()]
+    heat = heat_map(cells, theme, measure, x=_axis_times((begins + ends) / 2), text=lines, ygap=2)
+    # Neighbours that are not known are one stretch.
+    edge = np.diff(np.pad(np.isnan(grid).astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    row, first = np.nonzero(edge == 1)
+    last = np.nonzero(edge == -1)[1] - 1
+    dark, words = _axis_times(begins[first]), "no state known"
+    gaps = bar(
+        KINDS["unknown"],
+        theme,
+        [[words]] * len(dark),
+        name=words,
+        orientation="h",
+        base=dark,
+        x=(ends[last] - begins[first]).tolist(),
+        y=row.tolist(),
+        width=1,
+    )
+    story = Story(
+        title=_heat_title(records, measure, largest),
+        as_of=as_of,
+        unit=f"{meaning.capitalize()}, at the end of stretches of "
+        f"{text.span(float(ends[0] - begins[0]))}.",
+        unknown="Not known: the hatched stretches (no record yet, state deleted, or records "
+        "missing)." * bool(dark),
+        facts=rows.left_out(others, "share partition", f"with less {measure}"),
+    )
+    return row_figure(
+        [heat, gaps] if dark else [heat],
+        story,
+        theme,
+        names,
+        TIME_AXIS | {"showgrid": False},
+        least=COLOUR_BAR,
+        legend=bool(dark),
+        barmode="overlay",
+    )
+
+
+def _last_rows(
+    code: NDArray[np.int64], time: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The last row of each share partition until each end, and whether there is one."""
+    order = np.argsort(code, kind="stable")
+    begins = np.flatnonzero(np.diff(code[order], prepend=-1))
+    width = int(max(time.max(), ends.max()) - time.min()) + 2
+    # Clocks of brokers may differ: a record counts from when all before it do.
+    sorted_by = np.maximum.accumulate(code[order] * width + (time[order] - time.min()))
+    requested = (np.arange(len(begins))[:, None] * width + (ends - time.min())[None, :]).ravel()
+    found = np.searchsorted(sorted_by, requested, side="right") - 1
+    there = found >= np.repeat(begins, len(ends))
+    return order[np.maximum(found, 0)], there
+
+
+def _axis_times(milliseconds: Any) -> list[str]:
+    return [str(at).replace("T", " ") for at in milliseconds.astype("datetime64[ms]")]
+
+
+def _heat_title(records: pa.Table, measure: str, largest: str) -> str:
+    groups = rows.groups_of(records)
+    known = records.filter(records.column("value").is_valid())
+    if not len(known):
+        return f"{groups}: no state is known at any of these moments"
+    (peak,) = known.slice(int(np.argmax(known.column("value").to_numpy())), 1).to_pylist()
+    if peak["value"] == 0:
+        return f"{groups}: {measure} was 0 in every window at all of these moments"
+    place = text.share_partition(peak, True)
+    return f"{place} {largest.format(text.number(peak['value']))}, at {text.moment(peak['as_of'])}"
+
+
+# ---- the offsets of one window -------------------------------------------------------------------
+
+#: Some offsets of a window that were in the same state from one moment until the next.
+WINDOW_STATES = pa.schema(
+    [
+        *schemas.NAMED_SHARE_PARTITION,
+        ("as_of", schemas.TIMESTAMP),
+        # the next moment; the last one lasts as long as the one before
+        ("until", schemas.TIMESTAMP),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),  # inclusive
+        ("delivery_state", pa.int8()),  # null: no state persisted
+        ("delivery_count", pa.int16()),
+    ]
+)
+
+
+def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.Table:
+    """Return the runs of windows at several moments, with what lies between them.
+
+    Parameters
+    ----------
+    windows : pyarrow.RecordBatch or pyarrow.Table
+        `sharelag.schemas.WINDOWS` of several moments below each other; ``topic`` beside, if known.
+    moments : pyarrow.Array of timestamps, optional
+        When each row was so; without it, when its last record was written.
+
+    Returns
+    -------
+    pyarrow.Table
+        `WINDOW_STATES`, sorted by share partition, moment and offset. A window without offsets has
+        no row.
+    """
+    schemas.require(windows, schemas.WINDOWS, "windows")
+    table = as_table(windows)
+    at = flat(table.column("record_timestamp")) if moments is None else moments
+    table = table.append_column("moment", at.cast(schemas.TIMESTAMP))
+    code = rows.codes(table).indices.to_numpy()
+    time, _ = numbers(table, "moment")
+    order = np.lexsort((time, code))
+    table, code, time = table.take(pa.array(order)), code[order], time[order]
+    # The next moment of the same share partition; the last one lasts as long as that before.
+    is_last = np.append(np.diff(code) != 0, True)
+    lasted = np.where(np.roll(is_last, 1), 1000, time - np.roll(time, 1))
+    until = np.where(is_last, time + np.maximum(lasted, 1), np.append(time[1:], 0))
+    window, first, last, state, count = _pieces(table)
+    wide = table.take(pa.array(window))
+    columns = rows.names_of(wide) | {
+        "as_of": wide.column("moment"),
+        "until": pa.array(until[window]).view(schemas.TIMESTAMP),
+        "first_offset": pa.array(first),
+        "last_offset": pa.array(last),
+        "delivery_state": pa.array(state, from_pandas=True),
+        "delivery_count": pa.array(count, from_pandas=True),
+    }
+    return rows.conformed(columns, WINDOW_STATES)
+
+
+def window_state_figure(records: pa.Table, theme: Theme = "light", limit: int | None = None) -> Any:
+    """Draw one box per run, as high as its offsets and as long as it lasted.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `WINDOW_STATES` of one share partition.
+    theme : {"light", "dark"}
+    limit : int, optional
+        ``share.delivery.count.limit`` of the group: offsets whose next delivery is the last are
+        marked.
+
+    Raises
+    ------
+    InputError
+        The records have several share partitions.
+    """
+    partitions = len(rows.codes(records).dictionary)
+    if partitions > 1:
+        raise InputError(
+            f"only one window can be drawn, and these records belong to {partitions}: "
+            "filter them by partition"
+        )
+    as_of = rows.latest(records)
+    unit = (
+        "Offsets of the window from the effective start offset to the window's end, "
+        "as persisted at each moment."
+    )
+    if not len(records):
+        why = "The window is empty at all of these moments"
+        return empty(why, Story("The window is empty", as_of, unit), theme)
+    states = pc.unique(records.column("delivery_state")).to_pylist()
+    kinds: list[tuple[pa.Table, Kind]] = []
+    for state in sorted(states, key=lambda one: (one is None, one)):
+        mine, kind = _of_state(records, state), _kind(state)
+        if limit is not None and kind is KINDS["available"]:
+            last = pc.greater_equal(mine.column("delivery_count"), limit - 1)
+            kinds += [(mine.filter(pc.invert(last)), kind), (mine.filter(last), LAST)]
+        else:
+            kinds.append((mine, kind))
+    label = text.share_partition(records.slice(0, 1).to_pylist()[0], True, None)
+    ends = records.filter(pc.equal(records.column("as_of"), pa.scalar(as_of, schemas.TIMESTAMP)))
+    stateless = _of_state(ends, None)
+    length = pc.subtract(stateless.column("last_offset"), stateless.column("first_offset"))
+    count = (pc.sum(length).as_py() or 0) + len(stateless)
+    story = Story(
+        title=_state_title(records, ends),
+        as_of=as_of,
+        unit=unit,
+        unknown=f"Not known: the state of {text.counted(count, 'offset')} at the last moment, "
+        "hatched." * bool(count),
+    )
+    return figure(
+        [_boxes(mine, kind, label, theme) for mine, kind in kinds if len(mine)],
+        story,
+        theme,
+        380,
+        barmode="overlay",
+        xaxis=TIME_AXIS,
+        yaxis={"title": {"text": "offset"}, "tickformat": ",d"},
+        plot_bgcolor=PAPER[theme]["paper"],
+    )
+
+
+def _pieces(table: pa.Table) -> tuple[Any, Any, Any, Any, Any]:
+    """Runs of all windows and the stretches between: window, offsets, state, delivery count."""
+    lists = flat(table.column("runs"))
+    counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    window = np.repeat(np.arange(len(counts)), counts)
+    runs = pc.list_flatten(lists)
+    first, last, state, count = (
+        pc.struct_field(runs, n).to_numpy(zero_copy_only=False).astype(float if n > 1 else np.int64)
+        for n in range(4)
+    )
+    start, end = (
+        rows.floats(table, name) for name in ("effective_start_offset", "window_end_offset")
+    )
+    has_window = np.flatnonzero(np.nan_to_num(end) > start)
+    # What lies before each run, and after the last one: from where the one before ended to where
+    # this one begins.
+    places = np.concatenate([window, has_window])
+    begins = np.concatenate([first, end[has_window].astype(np.int64)])
+    finishes = np.concatenate([last + 1, end[has_window].astype(np.int64)])
+    order = np.lexsort((begins, places))
+    places, begins, finishes = places[order], begins[order], finishes[order]
+    is_first = np.diff(places, prepend=-1) != 0
+    before = np.where(is_first, np.nan_to_num(start[places]).astype(np.int64), np.roll(finishes, 1))
+    hole = before < begins
+    unknown = np.full(int(hole.sum()), np.nan)
+    every = [
+        np.concatenate(pair)
+        for pair in (
+            (window, places[hole]),
+            (first, before[hole]),
+            (last, begins[hole] - 1),
+            (state, unknown),
+            (count, unknown),
+        )
+    ]
+    order = np.lexsort((every[1], every[0]))
+    window, first, last, state, count = (values[order] for values in every)
+    return window, first, last, state, count
+
+
+def _of_state(records: pa.Table, state: int | None) -> pa.Table:
+    column = records.column("delivery_state")
+    return records.filter(pc.is_null(column) if state is None else pc.equal(column, state))
+
+
+def _kind(state: int | None) -> Kind:
+    return KINDS["unknown"] if state is None else state_kind(state)
+
+
+def _boxes(mine: pa.Table, kind: Kind, label: str, theme: Theme) -> Any:
+    begin, until = (rows.floats(mine, name) for name in ("as_of", "until"))
+    first, last = (rows.floats(mine, name) for name in ("first_offset", "last_offset"))
+    look = marker(kind, theme)
+    look["line"] |= {"width": 0.4}
+    lines = (
+        (
+            label,
+            (
+                f"offsets {one['first_offset']} to {one['last_offset']}: {kind.words.lower()}, "
+                f"{kind.means}"
+            ),
+            "" if one["delivery_count"] is None else f"delivery count {one['delivery_count']}",
+            text.moment(one["as_of"]),
+        )
+        for one in mine.to_pylist()
+    )
+    middle = _axis_times((begin + until) / 2)
+    place = {"x": middle, "y": last - first + 1, "base": first - 0.5, "width": until - begin}
+    return bar(kind, theme, lines, marker=look, **place)
+
+
+def _state_title(records: pa.Table, ends: pa.Table) -> str:
+    (head,) = ends.sort_by("first_offset").slice(0, 1).to_pylist()
+    low = head["first_offset"]
+    same = records.filter(pc.equal(records.column("first_offset"), low))
+    since = text.moment(pc.min(same.column("as_of")).as_py())
+    state = head["delivery_state"]
+    words = "no state persisted" if state is None else state_kind(state).words.lower()
+    width = text.counted(pc.max(ends.column("last_offset")).as_py() - low + 1, "offset")
+    return (
+        f"{text.share_partition(head, True)}: the window spans {width}; its head, offset {low} "
+        f"({words}), was seen there since {since}"
+    )

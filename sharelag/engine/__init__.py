@@ -1,0 +1,27 @@
+"""One reading of an input: the same tables by name, on either engine.
+
+The state topic is read once, then the input is queried for everything else, in the order that keeps
+lag from being negative: the state before the end offsets. `sharelag.engine.local` computes the
+tables in this process, `sharelag.engine.spark` on Spark; `engines` chooses.
+"""
+
+from sharelag.engine.partitions import ORDER, chosen_partitions, earliest, named, rows_of
+from sharelag.engine.reading import Reading
+from sharelag.engine.tables import OVER
+from sharelag.engine.values import Brief, Counted, Each, Ledger, OfQueue, Rows
+
+__all__ = [
+    "ORDER",
+    "OVER",
+    "Brief",
+    "Counted",
+    "Each",
+    "Ledger",
+    "OfQueue",
+    "Reading",
+    "Rows",
+    "chosen_partitions",
+    "earliest",
+    "named",
+    "rows_of",
+]

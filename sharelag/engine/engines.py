@@ -1,0 +1,205 @@
+"""The answers of either engine: from one process without a JVM, or from Spark.
+
+`local` streams records through the kernels in this process: a terminal's quick look, which answers
+before Spark has started. `spark` runs the pipeline, and is what notebooks and reports use. `auto`
+counts the records first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pyarrow.compute as pc
+
+from sharelag.engine import OVER, Reading
+from sharelag.engine.values import Brief
+from sharelag.errors import ClusterError, InputError
+from sharelag.inputs import Input
+from sharelag.inputs.files.text_pieces import are_many
+from sharelag.metrics.evidence import Evidence
+from sharelag.replay.moment import Choice, Moment
+from sharelag.tables.gaps import KAFKA_SOURCE, decode_command, of_missing, of_rejected
+from sharelag.tables.words import counted
+
+ENGINES = ("auto", "local", "spark")
+#: From this many records on Spark's start-up is worth its price.
+SPARK_FROM_RECORDS = 5_000_000
+#: Up to this many records, this process answers long before Spark does.
+FEW_RECORDS = 1_000_000
+
+
+def choose(requested: str, source: Input) -> str:
+    """Turn ``"auto"`` into the engine that suits the number of records; check any other name."""
+    if requested not in ENGINES:
+        raise InputError(f"unknown engine {requested!r}: choose one of {', '.join(ENGINES)}")
+    if requested != "auto":
+        return requested
+    return "spark" if source.size() >= SPARK_FROM_RECORDS else "local"
+
+
+def is_sooner_here(source: Input) -> bool:
+    """Whether this process answers questions about an input sooner than Spark.
+
+    Only where its records can be counted without reading them, and without Spark.
+    """
+    from sharelag.inputs import RawInput
+
+    if isinstance(source, RawInput) and source.only_spark_knows:
+        return False
+    return 0 < source.size() <= FEW_RECORDS
+
+
+def read(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    over: timedelta = OVER,
+    **quick: Any,
+) -> Reading:
+    """Begin a reading of an input; nothing is read before its first question.
+
+    Parameters
+    ----------
+    source : Input
+    engine : {"auto", "local", "spark"}
+    as_of : datetime, mapping of state partition to offset, or None
+    choice : Choice, optional
+    over : timedelta
+        The span before that moment which rates are of.
+    **quick
+        What the local engine should keep while it reads; see `sharelag.engine.local.QuickReading`.
+    """
+    if choose(engine, source) == "spark":
+        from sharelag.engine.spark.reading import SparkReading
+
+        return SparkReading(source, as_of, choice, over)
+    from sharelag.engine.local import QuickReading
+
+    return QuickReading(source, as_of, choice, over, **quick)
+
+
+def group_names(source: Input, generation: int | None = None) -> list[str]:
+    """Return all share groups with state now, for messages; none of an input that needs Spark."""
+    if choose("auto", source) == "spark":
+        return []
+    with reading(source, "local", None, Choice(generation=generation), history=False) as begun:
+        return sorted(pc.unique(begun.table("windows").column("group_id")).to_pylist())
+
+
+def without_records(source: Input, moment: Moment = None) -> str:
+    """Return what it means that an input has no record of the state topic, in a sentence."""
+    from sharelag.inputs import RawInput
+    from sharelag.inputs.spark.frames import FrameInput
+
+    if moment is not None:
+        return "nothing was written in that time, or it has been pruned since"
+    if isinstance(source, RawInput | FrameInput):
+        return f"there are no share-group state records among the raw ones. {KAFKA_SOURCE}"
+    return "there are no share-group state records: no share group has consumed anything"
+
+
+def only_rejects(rejected: int, generation: int | None = None) -> str:
+    """Return what it means that not one record could be decoded, in a sentence."""
+    records, shows = counted(rejected, "record"), decode_command(generation)
+    them = "it" if rejected == 1 else "them"
+    instead = "" if generation is None else "; try without --generation"
+    return f"{records} could not be decoded, and there are no others: {shows} shows {them}{instead}"
+
+
+def other_groups(source: Input) -> dict[str, str]:
+    """Return the types of a running cluster's groups that are not share groups, for messages."""
+    from sharelag.inputs import KafkaInput
+
+    if not isinstance(source, KafkaInput):
+        return {}
+    from sharelag.inputs.kafka.topics import consumer_groups
+
+    try:
+        return consumer_groups(source.config)
+    except ClusterError:  # the message goes without it
+        return {}
+
+
+@contextmanager
+def reading(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    over: timedelta = OVER,
+    **quick: Any,
+) -> Iterator[Reading]:
+    """The same until the end of a ``with`` block."""
+    begun = read(source, engine, as_of, choice, over, **quick)
+    try:
+        yield begun
+    finally:
+        begun.close()
+
+
+def rejects_of(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
+    """Say that records could not be decoded, where they are so many that any answer is partial.
+
+    Parameters are those of `lacks_of`.
+    """
+    rejected = begun.counted.rejected if brief is None else brief.rejected
+    records = begun.counted.records if brief is None else begun.source.size() - rejected
+    # Rejects are counted whenever they were written, so those of an earlier moment are not known.
+    has_many = begun.as_of is None and are_many(rejected, max(records, 0))
+    return of_rejected(rejected, begun.choice.generation) if has_many else ()
+
+
+def lacks_of(begun: Reading, brief: Brief | None = None) -> tuple[str, ...]:
+    """Say what is missing: many records that could not be decoded, and what files lack.
+
+    Parameters
+    ----------
+    begun : Reading
+    brief : Brief, optional
+        Where share partitions stand and are stored, where their windows were not replayed.
+    """
+    from sharelag.inputs import PrintedInput, RawInput, SegmentsInput
+    from sharelag.metrics.load_per_item import count_stateless
+    from sharelag.wire.placement import missing_in_words
+
+    source, said = begun.source, rejects_of(begun, brief)
+    # A cluster and a capture have all or raise an error; nobody has put these together as a whole.
+    if not isinstance(source, PrintedInput | RawInput | SegmentsInput):
+        return said
+    known = begun.table("windows") if brief is None else brief.table
+    stateless = count_stateless(begun.table("groups"), known)
+    # A log directory says itself which partitions it has.
+    elsewhere = (
+        ""
+        if isinstance(source, SegmentsInput)
+        else missing_in_words(begun.table("windows") if brief is None else brief.places)
+    )
+    return (*said, *of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
+
+
+def gather(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    over: timedelta = OVER,
+) -> Evidence:
+    """Everything that is known of some share groups; parameters as for `read`."""
+    with reading(source, engine, as_of, choice, over) as begun:
+        return begun.evidence
+
+
+def lag_alone(
+    source: Input,
+    engine: str = "auto",
+    as_of: Moment = None,
+    choice: Choice | None = None,
+    over: timedelta = OVER,
+) -> Evidence:
+    """The lag of some share groups, and nothing else; parameters as for `gather`."""
+    with reading(source, engine, as_of, choice, over, history=False) as begun:
+        return begun.lag_evidence

@@ -1,0 +1,262 @@
+"""`Reading`: the questions about an input that its tables do not answer; each engine does."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.engine.partitions import earliest
+from sharelag.engine.tables import Tables
+from sharelag.engine.values import Brief, Each, Ledger, OfQueue, Rows
+from sharelag.metrics.evidence import Evidence
+from sharelag.replay.moment import Moment, filter_groups
+from sharelag.schemas import SETTINGS
+from sharelag.tables.arrow import as_table
+from sharelag.tables.gaps import NO_START_OFFSET
+from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.generations import TODAY
+from sharelag.wire.placement import PLACES
+
+if TYPE_CHECKING:
+    from sharelag import schemas
+    from sharelag.inputs.kafka.config import ClientConfig
+    from sharelag.replay.positions import Positions
+
+#: From this many records on a compiled scan is worth loading the compiler.
+SCAN_FROM_RECORDS = 10_000
+
+
+class Reading(Tables):
+    """Tables of an input as of one moment, and the questions that no table answers.
+
+    Parameters
+    ----------
+    source, as_of, choice, over
+        As for `sharelag.engine.tables.Tables`.
+    """
+
+    @property
+    def evidence(self) -> Evidence:
+        """Return all tables that an investigation needs."""
+        return self.once("evidence", self._gather)
+
+    @property
+    def brief(self) -> Brief:
+        """Return lag and what Kafka computes it from, without windows where that is possible.
+
+        Many records of now are scanned for where share partitions stand. That costs a fraction of
+        a replay; the numbers are the same.
+        """
+        return self.once("brief", self._brief)
+
+    @property
+    def lag_evidence(self) -> Evidence:
+        """Return evidence of lag alone: everything else is unknown.
+
+        The settings of groups are known where something was never fetched, as they say what waits.
+        """
+        from sharelag.metrics.lag import with_unknown_terms
+
+        found = self.brief
+        never = pc.equal(found.table.column("lag_reason"), NO_START_OFFSET)
+        groups = sorted(set(found.table.filter(never).column("group_id").to_pylist()))
+        return Evidence(
+            as_of=pc.max(found.table.column("as_of")).as_py() or datetime.now(UTC),
+            lag=with_unknown_terms(found.table),
+            settings=self.source.settings(groups, []) if groups else SETTINGS.empty_table(),
+            rejected=found.rejected,
+            repeated=found.repeated,
+            engine=self.engine,
+            patience=self.source.patience,
+            lag_only=True,
+        )
+
+    def rollup(self, by: str) -> pa.Table:
+        """Return lag summed by ``"group"`` or ``"topic"``, as `sharelag.schemas.ROLLUP`."""
+        from sharelag.metrics.lag import rollup_arrow
+
+        return pa.Table.from_batches([rollup_arrow(self.table("lag"), by)])
+
+    def imbalance(self, by: str | None = None) -> pa.Table:
+        """Return how unevenly load is spread, as `sharelag.schemas.IMBALANCE`."""
+        from sharelag.metrics.imbalance import imbalance_arrow
+
+        self.read_ahead()
+        brokers = self.table("brokers") if self.table("leaders").num_rows else None
+        return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by, brokers))
+
+    def skew(self) -> pa.Table:
+        """Return where the lag of each group concentrates, as `sharelag.metrics.skew.SKEW`."""
+        from sharelag.metrics.skew import skew_arrow
+
+        self.read_ahead()
+        return as_table(skew_arrow(self.table("lag"), *self._loads()))
+
+    def diff(self, before: Reading) -> pa.Table:
+        """Return what changed since another reading, as `sharelag.schemas.DIFF`."""
+        from sharelag.metrics.lag import diff_arrow
+
+        return diff_arrow(before.table("windows"), self.table("windows"))
+
+    def reconcile(self, described: pa.Table | None, true: bool) -> pa.Table:
+        """Return lag by several definitions, as `sharelag.schemas.RECONCILED`."""
+        from sharelag.metrics.reconcile import reconcile_arrow
+
+        config = getattr(self.source, "config", None)
+        scanned = self._scan(config) if true and config is not None else None
+        return as_table(reconcile_arrow(self.table("lag"), described, scanned))
+
+    @abstractmethod
+    def then(self, as_of: Moment) -> Reading:
+        """Return a reading of the same records as of another moment."""
+
+    @contextmanager
+    def whole(self) -> Iterator[Reading]:
+        """Give a reading of all groups as of now, with health; this one if it already is that."""
+        other = self._whole()
+        try:
+            yield other
+        finally:
+            if other is not self:
+                other.close()
+
+    @abstractmethod
+    def _whole(self) -> Reading: ...
+
+    @abstractmethod
+    def _scan(self, config: ClientConfig) -> schemas.Arrow:
+        """Count the existing records of a cluster, as `sharelag.schemas.SCANNED`."""
+
+    @abstractmethod
+    def history(
+        self, since: datetime | None = None, most: int | None = None, group: str | None = None
+    ) -> Rows:
+        """Return the state after each record since a time, as `sharelag.schemas.HISTORY`.
+
+        At most the ``most`` latest rows are returned.
+        """
+
+    @abstractmethod
+    def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
+        """Yield all rows of `history` in order, in pieces."""
+
+    @abstractmethod
+    def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
+        """Apply a function to the whole history of share partitions, some of them at a time.
+
+        Parameters
+        ----------
+        each : callable
+            From `sharelag.schemas.HISTORY` to a batch or table.
+        schema : pyarrow.Schema
+            Schema of its result.
+        keys : pyarrow.Table, optional
+            ``group_id topic_id partition`` of the share partitions; default all.
+        """
+
+    @abstractmethod
+    def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
+        """Apply a function to all records of share partitions, some of them at a time.
+
+        Parameters
+        ----------
+        each : callable
+            From `sharelag.schemas.RECORDS` to a batch or table.
+        schema : pyarrow.Schema
+            Schema of its result.
+        keys : pyarrow.Table
+            ``group_id topic_id partition`` of the share partitions.
+        """
+
+    @abstractmethod
+    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+        """Compare archived offsets of share partitions with the records of a dead-letter queue.
+
+        Parameters
+        ----------
+        asked : OfQueue
+        most : int
+            Rows that are returned at most, those first that need attention.
+        """
+
+    @abstractmethod
+    def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
+        """Return the windows of some share partitions at past moments, with all their runs.
+
+        Parameters
+        ----------
+        keys : pyarrow.Table
+            ``group_id topic_id partition`` of the share partitions.
+        moments : sequence of int, or int
+            Milliseconds, ascending; or a number: that many evenly spaced ones of the times at
+            which a record was written.
+
+        Returns
+        -------
+        pyarrow.Table
+            `sharelag.replay.state.WINDOWS_AT`, sorted by moment, group, topic id and
+            partition.
+        """
+
+    @abstractmethod
+    def _positions(self) -> Positions | None:
+        """Return where share partitions stand; None if their windows must be replayed."""
+
+    def close(self) -> None:
+        """Release what is cached outside this process."""
+
+    def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
+        """Return members, groups, observed and earlier ends for the imbalance; None: unknown."""
+        groups = self.table("groups")
+        past = earliest(self.table("past_offsets"))
+        known = groups if groups.num_rows else None
+        members = None if known is None else self.table("members")
+        return members, known, self.table("observed"), past if past.num_rows else None
+
+    def _brief(self) -> Brief:
+        from sharelag.metrics.lag import BRIEF, brief_arrow  # brings pandas along
+
+        can_scan = (
+            self.as_of is None
+            and self.choice.generation in (None, TODAY)
+            and ("table", "windows") not in self.once
+            and self.source.size() >= SCAN_FROM_RECORDS
+        )
+        found = self._positions() if can_scan else None
+        if found is None:
+            counted = self.counted
+            lags = self.table("lag").select(BRIEF.names)
+            places = self.table("windows").select(PLACES)
+            return Brief(lags, places, counted.rejected, counted.repeated)
+        stand = filter_groups(found.table, self.choice.groups)
+        # Only now, after the state has been read: the other way round a lag could seem negative.
+        ends = self.source.offsets(sorted(set(stand.column("topic_id").to_pylist())))
+        lags = pa.Table.from_batches([brief_arrow(stand, ends)])
+        places = as_table(stand).append_column(
+            "record_topic", pa.repeat(STATE_TOPIC, stand.num_rows)
+        )
+        return Brief(self.choice.of(lags), places.select(PLACES), found.rejected, found.repeated)
+
+    def _gather(self) -> Evidence:
+        self.read_ahead()
+        names = (
+            "windows",
+            "lag",
+            "observed",
+            "past_offsets",
+            "logs",
+            "brokers",
+            "members",
+            "groups",
+            "settings",
+        )
+        whole = self._evidence(*names, "times", "committed_times", "progress", "gaps")
+        counted = self.counted
+        return replace(whole, rejected=counted.rejected, repeated=counted.repeated)

@@ -1,0 +1,51 @@
+"""The pipeline on Spark: raw Kafka records in, lag out; local or cluster, classic or Connect.
+
+Every function takes and gives DataFrames, and only distributes what `wire`, `replay` and `metrics`
+compute over Arrow. Nothing runs before an action is called. `Frames` puts them together for one
+input.
+"""
+# ruff: noqa: E402
+
+from sharelag.inputs.spark import require_pyspark
+
+# Everything on Spark is imported through this package, so an error here says what to do without
+# pyspark.
+require_pyspark()
+
+from sharelag.engine.spark.answers import (
+    diff,
+    health,
+    imbalance,
+    lag,
+    progress,
+    reconcile,
+    rollup,
+    skew,
+)
+from sharelag.engine.spark.cluster import offsets, read_kafka
+from sharelag.engine.spark.membership import groups, members
+from sharelag.engine.spark.records import Decoded, decode, missing_offsets
+from sharelag.engine.spark.states import history, observed, windows
+from sharelag.engine.spark.text_files import consumed
+
+__all__ = [
+    "Decoded",
+    "consumed",
+    "decode",
+    "diff",
+    "groups",
+    "health",
+    "history",
+    "imbalance",
+    "lag",
+    "members",
+    "missing_offsets",
+    "observed",
+    "offsets",
+    "progress",
+    "read_kafka",
+    "reconcile",
+    "rollup",
+    "skew",
+    "windows",
+]

@@ -1,0 +1,296 @@
+"""Lag, imbalance, progress and health, computed from states and offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from sharelag import schemas
+from sharelag.engine.spark import states
+from sharelag.engine.spark.meeting import meet
+from sharelag.engine.spark.packing import FOUND, Batches, pack_table, read_tables
+from sharelag.engine.spark.records import column_names, origin_of, records_of
+from sharelag.engine.spark.tasks import Records, TaskRecords
+from sharelag.errors import InputError
+from sharelag.inputs.offsets import fold_ends, latest_ends
+from sharelag.inputs.spark.frames import as_frame
+from sharelag.inputs.spark.workers import map_in_arrow
+from sharelag.metrics.evidence import Evidence
+from sharelag.metrics.health import finished_counts, gather, health_arrow
+from sharelag.metrics.imbalance import OVER, imbalance_arrow
+from sharelag.metrics.lag import OFFSET_KEYS, ROLLUP_SUMS, diff_arrow, lag_arrow, rollup_keys
+from sharelag.metrics.load_per_item import NEEDED
+from sharelag.metrics.placement import Partitions
+from sharelag.metrics.progress import progress_of
+from sharelag.metrics.reconcile import reconcile_arrow
+from sharelag.metrics.skew import SKEW, skew_arrow
+from sharelag.schemas import DESCRIBED, RECONCILED, SCANNED
+from sharelag.tables.arrow import for_spark
+
+if TYPE_CHECKING:
+    from sharelag.inputs.spark.frames import Tabular
+
+#: An earlier end offset beside the lag.
+_PAST = pa.field("past_end_offset", pa.int64())
+
+
+def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
+    """Return the lag of every share partition, term by term.
+
+    Parameters
+    ----------
+    windows : DataFrame of Spark or pandas, or pyarrow.Table
+        `sharelag.schemas.WINDOWS`, read before the offsets; or raw or decoded records of the state
+        topic, of which the windows are found on the way.
+    offsets : the same
+        `sharelag.schemas.OFFSETS`; of several rows of a topic partition the latest by ``as_of``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.LAG`; see `sharelag.metrics.lag` for what the terms mean.
+
+    Notes
+    -----
+    Of windows that `windows` returns, their records are replayed in the same task; all end offsets
+    are sent to each task.
+    """
+    ends = as_frame(offsets, schemas.OFFSETS, "offsets").select(schemas.OFFSETS.names)
+    packed = map_in_arrow(ends, _pack_ends, FOUND).select("rows")
+    origin = origin_of(windows)
+    if isinstance(origin, states.Replayed):
+        windows = origin.records
+    elif "window_end_offset" in column_names(windows):
+        # The lag does not need the batches: null stands for them.
+        names = [name for name in schemas.WINDOWS.names if name != "batches"]
+        frame = as_frame(windows, schemas.WINDOWS, "windows").select(names)
+
+        def lag_task(batches: Iterable[pa.RecordBatch], ends: pa.Buffer) -> Batches:
+            known = _unpack_ends(ends)
+            for batch in batches:
+                found = lag_arrow(for_spark(batch, schemas.WINDOWS), known)
+                yield for_spark(found, schemas.LAG)
+
+        return map_in_arrow(frame, lag_task, schemas.LAG, packed)
+
+    def replay_task(mine: TaskRecords, ends: pa.Buffer) -> Batches:
+        yield lag_arrow(mine.replay().windows, _unpack_ends(ends))
+
+    return records_of(windows).map(replay_task, schemas.LAG, packed)
+
+
+def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Pack the last known ends of what one task reads."""
+    yield pack_table("ends", fold_ends(batches, latest_ends))
+
+
+def _unpack_ends(packed: pa.Buffer) -> pa.Table:
+    """Return the last known ends of what all tasks read."""
+    return latest_ends(read_tables(packed, schemas.OFFSETS))
+
+
+def rollup(lag: Tabular, by: str) -> DataFrame:
+    """Sum a lag table up by ``"group"`` or ``"topic"``; see `sharelag.metrics.lag.rollup_arrow`."""
+    keys = rollup_keys(by)
+    lag = as_frame(lag, schemas.LAG, "lag")
+    counted = lag.withColumn("unknown_lags", F.col("lag").isNull().cast("long"))
+    sums = [getattr(F, how)(F.col(column)).alias(name) for name, column, how in ROLLUP_SUMS]
+    rolled = counted.groupBy(*keys).agg(F.count("partition").alias("partitions"), *sums)
+    is_known = (F.col("lag") > 0) | (F.col("unknown_lags") == 0)
+    lags = {name: F.when(is_known, F.col(name)) for name in ("lag", "max_lag")}
+    rolled = rolled.withColumns(lags)
+    wanted = schemas.spark_schema(schemas.ROLLUP).fields
+    columns = [
+        F.col(f.name) if f.name in rolled.columns else F.lit(None).cast(f.dataType).alias(f.name)
+        for f in wanted
+    ]
+    return rolled.select(columns)
+
+
+def imbalance(
+    lag: Tabular,
+    members: Tabular | None = None,
+    groups: Tabular | None = None,
+    observed: Tabular | None = None,
+    past: Tabular | None = None,
+    by: str | None = None,
+    brokers: Tabular | None = None,
+) -> DataFrame:
+    """How unevenly the load of each group is spread.
+
+    Parameters
+    ----------
+    lag, members, groups, observed, past, brokers : DataFrame of Spark or pandas, or pyarrow.Table
+        As for `sharelag.metrics.imbalance.imbalance_arrow`; all but the first are optional.
+    by : {"partition", "topic", "member", "broker"}, optional
+        Only the rows over these.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.IMBALANCE`; all tables of a group meet in one task.
+    """
+    if by is not None and by not in OVER:
+        raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
+    given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
+    given["brokers"] = brokers
+    return _of_loads(given, past, partial(imbalance_arrow, by=by), schemas.IMBALANCE)
+
+
+def skew(
+    lag: Tabular,
+    members: Tabular | None = None,
+    groups: Tabular | None = None,
+    observed: Tabular | None = None,
+    past: Tabular | None = None,
+) -> DataFrame:
+    """Return `sharelag.metrics.skew.SKEW`; parameters as for `imbalance`."""
+    given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
+    return _of_loads(given, past, skew_arrow, SKEW)
+
+
+def _of_loads(
+    given: dict[str, Tabular | None],
+    past: Tabular | None,
+    each: Callable[..., pa.RecordBatch],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Bring the loads of each group into one task."""
+    tables = {name: table for name, table in given.items() if table is not None}
+    columns, has_past = NEEDED, past is not None
+    if past is not None:  # offsets belong to no group, so they go with the lag
+        past = as_frame(past, NEEDED["past"], "past")
+        then = past.select(NEEDED["past"].names).dropDuplicates(OFFSET_KEYS)
+        then = then.withColumnRenamed("end_offset", _PAST.name)
+        lag = as_frame(tables["lag"], NEEDED["lag"], "lag")
+        tables["lag"] = lag.select(NEEDED["lag"].names).join(then, OFFSET_KEYS, "left")
+        columns = NEEDED | {"lag": NEEDED["lag"].append(_PAST)}
+
+    def spread(tables: dict[str, pa.Table]) -> pa.RecordBatch:
+        return each(**(_with_past(tables) if has_past else tables))
+
+    return meet(tables, columns, ["group_id"], spread, schema)
+
+
+def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """The earlier ends, which came with the lag, as a separate table."""
+    then = (
+        tables["lag"]
+        .select([*OFFSET_KEYS, _PAST.name])
+        .rename_columns([*OFFSET_KEYS, "end_offset"])
+    )
+    return tables | {"lag": tables["lag"].drop_columns(_PAST.name), "past": then}
+
+
+def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
+    """Age, rates, drain and retention of every share partition.
+
+    Parameters
+    ----------
+    lag, observed : DataFrame of Spark or pandas, or pyarrow.Table
+        `sharelag.schemas.LAG` and `OBSERVED`.
+    known : Evidence
+        What the input tells: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``,
+        ``groups`` and ``settings``; a row a topic partition, group or setting, which every task
+        gets.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.PROGRESS`; see `sharelag.metrics.progress.progress_of`.
+    """
+
+    def judge(tables: dict[str, pa.Table]) -> pa.Table:
+        return progress_of(replace(known, **tables))
+
+    columns = {"lag": schemas.LAG, "observed": schemas.OBSERVED}
+    return meet({"lag": lag, "observed": observed}, columns, ["group_id"], judge, schemas.PROGRESS)
+
+
+def diff(before: Tabular, after: Tabular) -> DataFrame:
+    """Compare the windows of two moments; see `sharelag.metrics.lag.diff_arrow`.
+
+    Parameters
+    ----------
+    before, after : DataFrame of Spark or pandas, or pyarrow.Table
+        `sharelag.schemas.WINDOWS`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.DIFF`, without names of topics.
+    """
+
+    def compare(tables: dict[str, pa.Table]) -> pa.Table:
+        return diff_arrow(tables["before"], tables["after"])
+
+    columns = dict.fromkeys(("before", "after"), schemas.WINDOWS)
+    by = ["group_id", "topic_id", "partition"]
+    return meet({"before": before, "after": after}, columns, by, compare, schemas.DIFF)
+
+
+def reconcile(
+    lag: Tabular, described: Tabular | None = None, scanned: Tabular | None = None
+) -> DataFrame:
+    """Return lag by several definitions; see `sharelag.metrics.reconcile.reconcile_arrow`.
+
+    Parameters
+    ----------
+    lag, described, scanned : DataFrame of Spark or pandas, or pyarrow.Table
+        `sharelag.schemas.LAG`, `sharelag.schemas.DESCRIBED` and `SCANNED`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.RECONCILED`.
+    """
+    given = {"lag": lag, "described": described, "scanned": scanned}
+    frames = {name: table for name, table in given.items() if table is not None}
+    columns = {"lag": schemas.LAG, "described": DESCRIBED, "scanned": SCANNED}
+    return meet(frames, columns, ["group_id"], lambda tables: reconcile_arrow(**tables), RECONCILED)
+
+
+def health(
+    raw: Tabular | Records, partitions: Partitions = None, generation: int | None = None
+) -> DataFrame:
+    """Return the health of every partition of the state topic.
+
+    Parameters
+    ----------
+    raw : DataFrame of Spark or pandas, or pyarrow.Table
+        `sharelag.schemas.RAW`.
+    partitions : int, mapping of topic to int, or None
+        The number of partitions of the state topic; without it misplaced records are unknown.
+    generation : int, optional
+        As for `sharelag.wire.decode_arrow`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.HEALTH`; see `sharelag.metrics.health` for what the figures mean.
+    """
+    found = records_of(raw)
+    if found.decoded:
+        raise InputError(
+            "the health of the state topic is about raw records, and these are decoded: give the "
+            "raw ones, with the columns " + ", ".join(schemas.RAW.names)
+        )
+    found = replace(found, generation=found.generation if generation is None else generation)
+
+    def health_task(mine: TaskRecords) -> Batches:
+        yield find_health(mine, partitions)
+
+    return found.map(health_task, schemas.HEALTH)
+
+
+def find_health(mine: TaskRecords, partitions: Partitions = None) -> pa.RecordBatch:
+    """Return `sharelag.schemas.HEALTH` of the state partitions that one task has."""
+    counts = [mine.raw.apply(lambda raw: gather(raw, mine.generation, mine.kafka_version))]
+    counts += [finished_counts(part) for part in states.histories(mine)]
+    return health_arrow(pa.concat_tables(counts), partitions)

@@ -1,0 +1,165 @@
+"""A cluster as DataFrames: raw records and partition offsets, the two halves of a lag."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sharelag import schemas
+from sharelag.engine.spark.collecting import frame_of
+from sharelag.errors import InputError
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import ClientConfig, client_config
+from sharelag.inputs.spark import is_connect
+from sharelag.inputs.spark.data_source import register_cluster, require_admission_control
+from sharelag.inputs.spark.frames import reads_internal_topics
+from sharelag.replay.moment import with_zone
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+
+def read_kafka(
+    spark: SparkSession,
+    bootstrap_server: str | ClientConfig | None = None,
+    *,
+    topics: str | Sequence[str] = (STATE_TOPIC, GROUP_TOPIC),
+    stream: bool = False,
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+) -> DataFrame:
+    """Read the raw records of share groups: ``__share_group_state`` and ``__consumer_offsets``.
+
+    Spark's own Kafka source reads them where the session has it and sets
+    ``spark.sql.streaming.kafka.useDeprecatedOffsetFetching`` to true, without which it leaves out
+    internal topics. Otherwise `sharelag`'s source does, which needs no jar; so it does on Spark
+    Connect where client settings may be secret. Neither joins a group.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        Its configuration stays as it is.
+    bootstrap_server : str or ClientConfig, optional
+        ``"host:port[,...]"``; may stand in the file or in ``KAFKA_BOOTSTRAP_SERVERS`` instead.
+    topics : str or sequence of str
+        Without ``__consumer_offsets``, which may be large, members and groups are not known.
+    stream : bool
+        Read as a stream that begins with the earliest records, instead of as a batch.
+    command_config : path, optional
+        Client properties, as Kafka's own commands take them.
+    properties : mapping, optional
+        Single client properties; they win over the file.
+    timeout : float
+        Seconds to wait for brokers.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.RAW`. A batch ends where the topics ended when this was called, however
+        often it is read: call `offsets` after it, and no lag seems negative. Records that were
+        pruned meanwhile are left out.
+
+    Raises
+    ------
+    ClusterError
+        One of its children: no topic of this name, no right to read it, no broker answered.
+    SetupError
+        A stream without Spark's own Kafka source needs pyspark 4.2 or newer.
+    """
+    config = _config(bootstrap_server, command_config, properties, timeout)
+    ends = {
+        topic: {
+            p: end
+            for p, (first, end) in kafka.offset_ranges(config, topic).items()
+            if stream or end > first
+        }
+        for topic in ([topics] if isinstance(topics, str) else topics)
+    }
+    ends = {topic: partitions for topic, partitions in ends.items() if partitions}
+    if not ends:
+        return frame_of(spark, schemas.RAW.empty_table())
+    options = {
+        # Unlike a subscription, an assignment joins no consumer group.
+        "assign": json.dumps({topic: sorted(partitions) for topic, partitions in ends.items()}),
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "false",
+    }
+    if not stream:
+        options["endingOffsets"] = json.dumps(ends)
+    reader = spark.readStream if stream else spark.read
+    # A server of Spark Connect logs options, so they have no secret there.
+    may_be_options = config.is_public or not is_connect(spark)
+    if config.java and may_be_options and reads_internal_topics(spark):
+        return reader.format("kafka").options(**options, **config.connector_options()).load()
+    if stream:
+        require_admission_control()
+    return reader.format(register_cluster(spark, config)).options(**options).load()
+
+
+def offsets(
+    spark: SparkSession,
+    bootstrap_server: str | ClientConfig | None = None,
+    *,
+    topics: str | Sequence[str] = (),
+    as_of: datetime | None = None,
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+) -> DataFrame:
+    """Return log start and end offsets of a cluster's topic partitions.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    bootstrap_server : str or ClientConfig, optional
+        ``"host:port[,...]"``; may stand in the file or in ``KAFKA_BOOTSTRAP_SERVERS`` instead.
+    topics : str or sequence of str
+        Only these; by default all that we are authorized to describe.
+    as_of : datetime, optional
+        As of when, with its zone; see `sharelag.inputs.kafka.topics.list_offsets`.
+    command_config : path, optional
+        Client properties, as Kafka's own commands take them.
+    properties : mapping, optional
+        Single client properties; they win over the file.
+    timeout : float
+        Seconds to wait for brokers.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `sharelag.schemas.OFFSETS`, one row per topic partition. The driver asks at once: read
+        the windows that they go with before, or a lag could seem negative.
+
+    Raises
+    ------
+    InputError
+        A topic is not there, or ``as_of`` has no zone.
+    ClusterError
+        One of its children.
+    """
+    with_zone(as_of)
+    config = _config(bootstrap_server, command_config, properties, timeout)
+    found = kafka.topic_ids(config)
+    wanted = [topics] if isinstance(topics, str) else list(topics)
+    if missing := sorted(set(wanted) - found.keys()):
+        raise InputError(
+            f"there is no topic {missing[0]!r}, or it is not authorized: "
+            "check its spelling and the ACLs"
+        )
+    chosen = {name: found[name] for name in wanted or found}
+    return frame_of(spark, kafka.list_offsets(config, chosen, as_of))
+
+
+def _config(
+    bootstrap_server: str | ClientConfig | None,
+    command_config: str | Path | None,
+    properties: Mapping[str, str] | None,
+    timeout: float,
+) -> ClientConfig:
+    if isinstance(bootstrap_server, ClientConfig):
+        return bootstrap_server
+    file = Path(command_config) if command_config else None
+    return client_config(bootstrap_server, file, dict(properties or {}), timeout)

@@ -1,0 +1,69 @@
+"""Move tables between Spark and this process, at once or in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from sharelag import schemas
+from sharelag.inputs.spark import java
+from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
+from sharelag.tables.arrow import as_table, for_spark, one_batch
+
+_ROWS = pa.schema([("rows", pa.binary())])
+
+
+def collected(frame: DataFrame, schema: pa.Schema) -> pa.Table:
+    """Collect a DataFrame with one row per share partition, or a summary.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+    schema : pyarrow.Schema
+        The columns and types of the result: Spark's Arrow has microseconds and other names inside
+        lists.
+    """
+    java.cancel_jobs()
+    with explain_failures():
+        return frame.select(schema.names).toArrow().cast(schema)
+
+
+def streamed(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield a DataFrame of any size, one task's rows after another.
+
+    Parameters
+    ----------
+    frame, schema
+        As for `collected`.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        In the order of the DataFrame.
+    """
+    java.cancel_jobs()
+    packed = map_in_arrow(frame.select(schema.names), _packed, _ROWS)
+    with explain_failures():
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            for batch in pa.ipc.open_stream(pa.py_buffer(row.rows)):
+                yield one_batch(as_table(batch).cast(schema))
+
+
+def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
+    """Make a DataFrame of a table in this process, with its columns even if it has no rows."""
+    batch = one_batch(table)
+    if not batch.num_rows:
+        return spark.createDataFrame([], schemas.spark_schema(batch.schema))
+    return spark.createDataFrame(as_table(for_spark(batch, batch.schema)))
+
+
+def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([bytes(sink.getvalue())], pa.binary())], names=["rows"]
+        )

@@ -1,0 +1,174 @@
+"""Tables and records as compressed Arrow bytes, which Spark moves as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.replay import members
+from sharelag.replay.columns import codes_of
+from sharelag.tables.arrow import as_table, one_batch
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+
+#: What replay reads of a decoded record of each topic; the rest stays where it is.
+REPLAYED = {
+    STATE_TOPIC: pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"]),
+    GROUP_TOPIC: members.REPLAYED,
+}
+#: Begins the keys of records of another topic than nearly all, on the way from Spark to Python:
+#: with a column of topics, a scan takes a tenth longer. No key of Kafka's begins so.
+OTHER = b"\xff\xff"
+#: What is packed of a raw record.
+PACKED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
+#: Some records of one partition as Arrow's bytes.
+PACKED = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("rows", pa.binary()),
+    ]
+)
+#: What tasks found, each table by name as Arrow's bytes.
+FOUND = pa.schema([("name", pa.string()), ("rows", pa.binary())])
+#: A task packs so many records, or bytes, at a time, and decodes so many of those that it unpacks.
+_PACKED_ROWS, _PACKED_BYTES, _UNPACKED_ROWS = 100_000, 64 << 20, 50_000
+#: So many rows of a table are packed together: few enough for a row of Spark's.
+_TABLE_ROWS = 500_000
+#: Bytes in a task are compressed: Spark moves them six times.
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+
+
+def pack_table(name: str, table: schemas.Arrow) -> pa.RecordBatch:
+    """Return rows of `FOUND` with a table."""
+    whole = as_table(table)
+    parts = [whole.slice(at, _TABLE_ROWS) for at in range(0, len(whole), _TABLE_ROWS)]
+    packed = pa.array([to_bytes(part) for part in parts], pa.binary())
+    return pa.RecordBatch.from_arrays([pa.array([name] * len(parts)), packed], schema=FOUND)
+
+
+def unpack_table(found: schemas.Arrow, name: str, schema: pa.Schema) -> pa.Table:
+    """Return a table of `FOUND`."""
+    rows = found.filter(pc.equal(found.column("name"), name)).column("rows")
+    return pa.concat_tables(
+        [schema.empty_table(), *(read_tables(one.as_buffer(), schema) for one in rows)]
+    )
+
+
+def read_tables(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """Return the tables of rows of `FOUND` that stand one after the other, as one table."""
+    source, found = pa.BufferReader(rows), [schema.empty_table()]
+    while source.tell() < source.size():
+        found.append(pa.ipc.open_stream(source).read_all().cast(schema, safe=False))
+    return pa.concat_tables(found)
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """Return a table as compressed bytes of Arrow's."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def name_topics(raw: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    """Return records with their topics, which the keys of all others than the given one begin with.
+
+    These keys are `OTHER`, ``=`` and the name unless it is null, NUL, ``=`` and the key unless it
+    is null.
+    """
+    keys = raw.column("key")
+    topics = pa.repeat(topic, len(keys))
+    ends = pc.if_else(pc.starts_with(keys, OTHER), pc.find_substring(keys, b"\0"), None)
+    for end in pc.unique(ends).drop_null().to_pylist():  # names of one length at a time
+        mine = pc.equal(ends, end).fill_null(False)
+        marked = keys.filter(mine)
+        names = _unmark(pc.binary_slice(marked, len(OTHER), end)).cast(pa.string())
+        topics = pc.replace_with_mask(topics, mine, names)
+        keys = pc.replace_with_mask(
+            keys, mine, _unmark(pc.binary_replace_slice(marked, 0, end + 1, b""))
+        )
+    return raw.set_column(raw.schema.names.index("key"), "key", keys).append_column("topic", topics)
+
+
+def _unmark(marked: pa.Array) -> pa.Array:
+    # Not binary_slice, which fails where all are empty.
+    return pc.if_else(
+        pc.starts_with(marked, b"="), pc.binary_replace_slice(marked, 0, 1, b""), None
+    )
+
+
+def pack_records(batches: Iterable[pa.RecordBatch], place: Sequence[str]) -> Batches:
+    """Yield records as rows of `PACKED`; the names of the columns of their places are given."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _PACKED_ROWS or size >= _PACKED_BYTES:
+            yield _pack_rows(held, place)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _pack_rows(held, place)
+
+
+def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str]) -> pa.RecordBatch:
+    table = one_batch(pa.Table.from_batches(held))
+    topics = table.column(place[0]).cast(pa.string())
+    known = (topics.fill_null(""), *(table.column(name) for name in place[1:]))
+    codes = [codes_of(column) for column in known]
+    order = np.lexsort(codes[::-1])
+    together = table.drop_columns(list(place[:2]))
+    if (np.diff(order) != 1).any():
+        together = together.take(pa.array(order))
+    changed = np.logical_or.reduce([np.diff(code[order]) != 0 for code in codes[:2]])
+    bounds = [0, *(np.flatnonzero(changed) + 1).tolist(), len(order)]
+    sink, ends = pa.BufferOutputStream(), [0]
+    for begin, end in pairwise(bounds):
+        part = together.slice(begin, end - begin)
+        with pa.ipc.new_stream(sink, part.schema, options=_COMPRESSED) as writer:
+            writer.write_batch(part)
+        ends.append(sink.tell())
+    first = pa.array(order[bounds[:-1]])
+    offsets = pa.py_buffer(np.array(ends, np.int32))
+    packed = pa.Array.from_buffers(pa.binary(), len(first), [None, offsets, sink.getvalue()])
+    columns = [topics.take(first), *(table.column(name).take(first) for name in place[1:]), packed]
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, PACKED, strict=True)],
+        schema=PACKED,
+    )
+
+
+def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
+    """Yield the records of `PACKED`, some bytes together; raw ones, or decoded ones of a topic."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    wanted = REPLAYED[decoded] if decoded else schemas.RAW
+    names = ("topic", "record_partition" if decoded else "partition")
+    columns = [packed.column(name) for name in ("topic", "partition", "rows")]
+    for topic, partition, some in zip(*columns, strict=True):
+        for batch in pa.ipc.open_stream(some.as_buffer()):
+            count = batch.num_rows
+            for name, value in zip(names, (topic, partition), strict=True):
+                batch = batch.append_column(name, pa.repeat(value, count))
+            arrays = [
+                batch.column(field.name).cast(field.type, safe=False)  # Spark's microseconds
+                if field.name in batch.schema.names
+                else pa.nulls(count, field.type)
+                for field in wanted
+            ]
+            held.append(pa.RecordBatch.from_arrays(arrays, schema=wanted))
+            rows += count
+            if rows >= _UNPACKED_ROWS:
+                yield one_batch(pa.Table.from_batches(held))
+                held, rows = [], 0
+    if held:
+        yield one_batch(pa.Table.from_batches(held))

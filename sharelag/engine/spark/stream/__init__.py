@@ -1,0 +1,17 @@
+"""Windows and lag of arriving records: as streams, and as tables that are kept current.
+
+with sharelag.stream.watch("broker:9092") as live:  # live.lag is a table, as of now
+    for lag in live.updates(seconds=30):            # each time that it has moved
+        ...
+
+changes = sharelag.stream.windows(raw)              # of any stream of raw records
+changes.writeStream.foreachBatch(sharelag.stream.to_delta("tables", offsets)) ...
+"""
+
+from sharelag.engine.spark.stream.changes import LAG, lag, updated, windows
+from sharelag.engine.spark.stream.live import Live
+from sharelag.engine.spark.stream.state import WINDOWS
+from sharelag.engine.spark.stream.tables import to_delta
+from sharelag.engine.spark.stream.watching import watch
+
+__all__ = ["LAG", "WINDOWS", "Live", "lag", "to_delta", "updated", "watch", "windows"]

@@ -1,0 +1,318 @@
+"""Windows and lag as Spark streams, up to date after each micro-batch.
+
+After each micro-batch come the rows that it changed, and what they say is exactly what
+`sharelag.engine.spark` says of all records so far. The sink gets changes (output mode ``update``),
+so a share partition that is gone needs a row, too: `WINDOWS` and `LAG` here have the column
+``deleted`` beside the usual ones. `updated` applies the changes to a table in hand.
+
+Raw records are packed as bytes where Spark has them, and go to the task of their partition of the
+state topic, which decodes and replays them (`sharelag.engine.spark.stream.state`). So a micro-batch
+calls Python once for each partition of the state topic, however many share partitions there are.
+pandas is what Spark hands keys and bytes over in, and no more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from sharelag import schemas
+from sharelag.engine.spark.packing import PACKED, pack_records, to_bytes
+from sharelag.engine.spark.stream.state import REPLAYED, WINDOWS, State
+from sharelag.errors import InputError
+from sharelag.inputs.offsets import latest_ends
+from sharelag.inputs.spark.ends import Ends, ends_beside_stream
+from sharelag.inputs.spark.frames import as_frame, latest_offsets
+from sharelag.inputs.spark.workers import map_in_arrow, with_packages
+from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_columns
+from sharelag.model.versions import Told, require_version
+from sharelag.replay.moment import filter_groups
+from sharelag.schemas import Arrow
+from sharelag.tables.arrow import as_table, beside, for_spark, keys, one_batch
+from sharelag.wire.decode import decode_arrow, of_state
+from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.generations import require_generation
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.state import GroupState
+
+    from sharelag.inputs.spark.frames import Tabular
+
+#: `sharelag.schemas.LAG` with ``deleted``: of a deleted share partition little more is known.
+LAG = schemas.LAG.append(WINDOWS.field("deleted"))
+
+#: What is kept of a raw record: the rest is its key in Spark's exchange, or nobody reads it.
+_OF_RAW = ("key", "value", "offset", "timestamp")
+#: Kafka's number of partitions of the state topic: more tasks than these have nothing to do.
+_MOST_TASKS = 50
+_LOG = logging.getLogger(__name__)
+#: The records of a partition of the state topic, and all offsets that came.
+_Unpack = Callable[[tuple[Any, ...], list[pa.RecordBatch]], tuple[pa.RecordBatch, pa.Array]]
+
+
+def windows(
+    records: DataFrame,
+    *,
+    groups: Iterable[str] = (),
+    generation: int | None = None,
+    kafka_version: Told = None,
+) -> DataFrame:
+    """The state of every share partition that a micro-batch changed.
+
+    Records may come out of order and more than once: each counts once, at its place in the log. Of
+    those that come out of order, a few thousand of each partition of the state topic may wait for
+    others; one that comes later than that ends the query, unless a snapshot has replaced it.
+
+    Parameters
+    ----------
+    records : pyspark.sql.DataFrame
+        A stream of `sharelag.schemas.RAW`, of any connector or table; other columns and topics are
+        left out. Or one of `sharelag.schemas.RECORDS`, which costs more: decoded records are moved.
+    groups : iterable of str
+        Only these share groups.
+    generation : int, optional
+        As for `sharelag.decode`, of raw records.
+    kafka_version : str or callable, optional
+        As for `sharelag.windows`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        A stream of `WINDOWS`, for output mode ``update``.
+
+    Raises
+    ------
+    InputError
+        When it is not a stream, or a column is missing or of another type.
+    """
+    is_raw = "record_type" not in records.columns
+    schema = schemas.RAW if is_raw else schemas.RECORDS
+    records = as_frame(records, schema, "raw records" if is_raw else "records")
+    require_generation(generation)
+    require_version(kafka_version)
+    if not records.isStreaming:
+        raise InputError(
+            "the records are not a stream: use sharelag.windows, or read them with spark.readStream"
+        )
+    tasks = int(records.sparkSession.conf.get("spark.sql.shuffle.partitions") or 0)
+    if tasks > _MOST_TASKS:
+        _LOG.warning(
+            "spark.sql.shuffle.partitions is %d: each is a task and a state store in every "
+            "micro-batch, so set it to the number of cores before the query starts for the first "
+            "time",
+            tasks,
+        )
+    if is_raw:
+        columns, place = (*_OF_RAW, "topic", "partition"), "partition"
+        choose: Callable[[pa.RecordBatch], Arrow] = partial(of_state, generation=generation)
+        unpack: _Unpack = partial(_decode, generation=generation, kafka_version=kafka_version)
+    else:
+        columns, place, choose, unpack = (
+            REPLAYED.names,
+            "record_partition",
+            lambda rows: rows,
+            _take,
+        )
+    pack = partial(_pack, place=place, choose=choose)
+    packed = map_in_arrow(records.select(*columns), pack, PACKED)
+    rows = "rows binary"
+    keep = partial(_keep, unpack=unpack, groups=frozenset(groups), kafka_version=kafka_version)
+    kept = packed.groupBy("topic", "partition").applyInPandasWithState(
+        with_packages(keep), rows, rows, "update", "NoTimeout"
+    )
+    return map_in_arrow(kept, _unpack, WINDOWS)
+
+
+def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
+    """The lag of every share partition that a micro-batch changed.
+
+    Of share partitions that did not change only the end offset can be another: `sharelag.lag` of
+    the windows kept so far tells it, and `watch` and `to_delta` keep it current.
+
+    Parameters
+    ----------
+    windows : pyspark.sql.DataFrame
+        The stream that `windows` gives, or in ``foreachBatch`` the rows of one micro-batch.
+    offsets : path, name of a table, function, or DataFrame
+        `sharelag.schemas.OFFSETS`, read anew for each micro-batch, after its records:
+
+        - a folder of Parquet files or of a Delta table, which Spark's workers can read;
+        - the name of a table that Spark knows, or a DataFrame that Spark reads anew, such as one
+          of Kafka or of a catalog that lists its files for each query;
+        - a function without arguments that gives rows of pandas or Arrow. It runs in a worker of
+          Spark, so it cannot use the session; in ``foreachBatch``, call it yourself.
+
+        A DataFrame of files, which Spark lists once, is refused; rows of this process are taken,
+        and a warning in the log says that they stay as they are.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        `LAG`, a stream where the windows are one.
+
+    Raises
+    ------
+    InputError
+        When a column is missing or of another type, or the offsets cannot be read anew.
+    """
+    schemas.require(windows, WINDOWS, "windows")
+    ends = ends_beside_stream(offsets, windows)
+    rows = windows.select(WINDOWS.names)
+    if callable(ends):
+        # One task: the function is called once for each micro-batch.
+        return map_in_arrow(rows.repartition(1), partial(_lag_with, ends=ends), LAG)
+    joined = rows.drop("batches").join(
+        latest_offsets(ends).select(OFFSET_COLUMNS), OFFSET_KEYS, "left"
+    )
+    return map_in_arrow(joined, _lag, LAG)
+
+
+def updated(table: pa.Table, changes: Arrow) -> pa.Table:
+    """Apply the changes of one micro-batch, for example in ``foreachBatch``.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        `sharelag.schemas.WINDOWS` or `LAG`: what was there before; at first an empty table.
+    changes : pyarrow.Table or pyarrow.RecordBatch
+        Rows of `WINDOWS` or `LAG`.
+
+    Returns
+    -------
+    pyarrow.Table
+        With the columns of ``table``, sorted by share partition.
+    """
+    names = ["group_id", "topic_id", "partition"]
+    names += ["record_topic", "record_partition"] if "record_topic" in table.schema.names else []
+    come = as_table(changes)
+    stay = table.filter(pc.invert(pc.is_in(keys(table, names), keys(come, names))))
+    new = (
+        come.filter(pc.invert(come.column("deleted"))).select(table.schema.names).cast(table.schema)
+    )
+    return pa.concat_tables([stay, new]).sort_by([(name, "ascending") for name in names])
+
+
+# ---- what Spark's tasks run ----------------------------------------------------------------------
+
+
+def _pack(
+    batches: Iterable[pa.RecordBatch], place: str, choose: Callable[[pa.RecordBatch], Arrow]
+) -> Iterator[pa.RecordBatch]:
+    """Pack those records of a task that have a place in a log; a damaged one may have none."""
+    places = ("topic", place, "offset")
+
+    def keep_placed(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.filter(reduce(pc.and_, [rows.column(name).is_valid() for name in places]))
+
+    return pack_records((keep_placed(one_batch(choose(batch))) for batch in batches), places)
+
+
+def _keep(
+    key: tuple[Any, ...],
+    frames: Iterator[pd.DataFrame],
+    state: GroupState,
+    unpack: _Unpack,
+    groups: frozenset[str],
+    kafka_version: Told,
+) -> Iterator[pd.DataFrame]:
+    """Add the records of one partition of the state topic to what is kept of it."""
+    import pandas as pd
+
+    batches = [batch for frame in frames for text in frame["rows"] for batch in _from_bytes(text)]
+    records, offsets = unpack(key, batches)
+    before = State.from_bytes(state.get[0]) if state.exists else State.begin()
+    chosen = filter_groups(records, groups)
+    after, changed = before.apply(chosen, offsets.to_numpy(), kafka_version)
+    if after is not before:
+        state.update((after.to_bytes(),))
+    yield pd.DataFrame({"rows": [to_bytes(as_table(changed))]})
+
+
+def _decode(
+    key: tuple[Any, ...],
+    batches: list[pa.RecordBatch],
+    generation: int | None,
+    kafka_version: Told,
+) -> tuple[pa.RecordBatch, pa.Array]:
+    rows = _once(one_batch(pa.Table.from_batches(batches)), key)
+    same = {
+        "topic": pa.repeat(pa.scalar(key[0], pa.string()), rows.num_rows),
+        "partition": pa.repeat(pa.scalar(int(key[1]), pa.int32()), rows.num_rows),
+        "timestampType": pa.nulls(rows.num_rows, pa.int32()),
+    }
+    columns = [same[name] if name in same else rows.column(name) for name in schemas.RAW.names]
+    raw = pa.RecordBatch.from_arrays(columns, schemas.RAW.names)
+    decoded = decode_arrow(raw, STATE_TOPIC, generation, kafka_version)
+    return decoded.records.select(REPLAYED.names), rows.column("offset")
+
+
+def _take(key: tuple[Any, ...], batches: list[pa.RecordBatch]) -> tuple[pa.RecordBatch, pa.Array]:
+    rows = pa.Table.from_batches(batches)
+    same = {
+        "topic": pa.scalar(key[0], pa.string()),
+        "record_partition": pa.scalar(int(key[1]), pa.int32()),
+    }
+    for name, value in same.items():
+        rows = rows.append_column(name, pa.repeat(value, len(rows)))
+    return one_batch(rows.select(REPLAYED.names)), one_batch(rows).column("offset")
+
+
+def _once(rows: pa.RecordBatch, key: tuple[Any, ...]) -> pa.RecordBatch:
+    """Return raw records in the order of the log, and each once."""
+    rows = rows.take(pc.sort_indices(rows.column("offset")))
+    offsets = rows.column("offset").to_numpy()
+    again = np.flatnonzero(np.diff(offsets) == 0)
+    if not len(again):
+        return rows
+    pairs = [rows.select(["key", "value"]).take(pa.array(again + step)) for step in (0, 1)]
+    if not pairs[0].equals(pairs[1]):
+        raise InputError(
+            f"{key[0]} partition {key[1]} has different records at one offset (one of "
+            f"{offsets[again[0]]} to {offsets[again[-1]]}): these come from several clusters, or "
+            "from a topic that was created again; read each in a separate stream"
+        )
+    return rows.take(pa.array(np.delete(np.arange(len(offsets)), again + 1)))
+
+
+def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for rows in batch.column("rows"):
+            for found in _from_bytes(rows.as_py()):
+                yield for_spark(found, WINDOWS)
+
+
+def _lag_with(
+    batches: Iterable[pa.RecordBatch], ends: Callable[[], pa.Table]
+) -> Iterator[pa.RecordBatch]:
+    rows = [batch for batch in batches if batch.num_rows]
+    if rows:
+        changed = pa.Table.from_batches(rows).drop_columns("batches")
+        found = beside(keys(changed, OFFSET_KEYS), latest_ends(ends()), OFFSET_KEYS)
+        for name in OFFSET_COLUMNS:
+            if name not in OFFSET_KEYS:
+                changed = changed.append_column(name, found.column(name))
+        yield from _lag([one_batch(changed)])
+
+
+def _lag(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        deleted = batch.column("deleted")
+        found = lag_columns(batch.filter(pc.invert(deleted)))
+        flag = pa.repeat(pa.scalar(False), found.num_rows)
+        yield for_spark(pa.RecordBatch.from_arrays([*found.columns, flag], names=LAG.names), LAG)
+        gone = batch.filter(deleted).select(
+            ["group_id", "topic", "topic_id", "partition", "deleted"]
+        )
+        yield for_spark(gone, LAG)
+
+
+def _from_bytes(data: bytes) -> Iterator[pa.RecordBatch]:
+    yield from pa.ipc.open_stream(pa.py_buffer(data))

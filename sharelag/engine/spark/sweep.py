@@ -1,0 +1,203 @@
+"""Sweep: many runs as one Spark job, on a laptop or a cluster; what was done stays done.
+
+    from sharelag.engine.spark.sweep import sweep
+
+    runs = sweep(variants(scenario, members=range(2, 65)), range(100), out="sweeps/members")
+    compared(runs)
+
+A run is the same wherever it is made: same seed, same bytes, however Spark lays the work out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sharelag.errors import InputError
+from sharelag.inputs.spark.workers import map_in_arrow
+from sharelag.whatif.assignors.registry import ASSIGNORS, Assignor, register
+from sharelag.whatif.compare import Progress
+from sharelag.whatif.comparison import store
+from sharelag.whatif.comparison.tables import MADE
+from sharelag.whatif.grid import PlannedRun, as_runs, grid, is_ours, run
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.scenario_json import from_json, to_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Tasks for each core: small ones end together, and their progress is seen.
+_TASKS_A_CORE = 32
+_MOST_CORES = 10_000
+#: Seconds between two looks at the progress.
+_EVERY = 0.5
+
+
+def sweep(
+    variants: Mapping[str, Scenario],
+    seeds: Iterable[int] = range(20),
+    *,
+    spark: SparkSession | None = None,
+    out: str | Path | None = None,
+    optimal: bool = False,
+    partitions: int | None = None,
+    progress: Progress | None = None,
+) -> pa.Table:
+    """Simulate every variant with every seed on Spark.
+
+    Parameters
+    ----------
+    variants : mapping of str to Scenario
+        As `sharelag.whatif.variants` makes them.
+    seeds : iterable of int
+    spark : pyspark.sql.SparkSession, optional
+        The active one, or one for this machine, when not given.
+    out : str or Path, optional
+        A folder that all workers can write to, or its address (``s3://...``): each run is kept
+        there when it is done, and those that are there already are not made again. Failed ones are.
+    optimal : bool
+        Run each scenario with the assignor ``optimal``, too, and measure the distance to it.
+    partitions : int, optional
+        Of the Spark job; many small ones when not given.
+    progress : callable, optional
+        Called with ``(done, all)``, in runs.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.whatif.comparison.tables.RUNS`, variant by variant; with `OVER_OPTIMAL` where
+        chosen. A run that fails is a row with its ``error``.
+
+    Raises
+    ------
+    InputError
+        There is nothing to run, or ``out`` cannot be used.
+    """
+    plan = grid(variants, seeds, optimal=optimal)
+    folder = None if out is None else store.folder(out)
+    made = {} if folder is None else _made(folder, plan.runs)
+    todo = [planned for planned in plan.runs if planned.id not in made]
+    report = None if progress is None else _from(progress, len(made), len(plan.runs))
+    if todo:
+        frame = _frame(spark, todo, folder, partitions)
+        fresh = {row["run"]: row for row in _collected(frame, len(todo), report).to_pylist()}
+        if folder is not None:  # what was kept is the truth: else a next sweep would be another one
+            kept = {row["run"]: row for row in store.load(folder, fresh.keys())}
+            if missing := fresh.keys() - kept.keys():
+                raise InputError(
+                    f"{len(missing)} runs were made, but are not in {folder!r}: "
+                    "give a folder that all workers share"
+                )
+            fresh = kept
+        made |= fresh
+    elif progress is not None:
+        progress(len(plan.runs), len(plan.runs))
+    runs = as_runs(plan, made.values())
+    if folder is not None:
+        store.save_all(folder, runs)
+    return runs
+
+
+def _made(folder: str, runs: Sequence[PlannedRun]) -> dict[str, dict[str, Any]]:
+    """What went through before."""
+    wanted = {planned.id for planned in runs}
+    return {row["run"]: row for row in store.load(folder, wanted) if row["error"] is None}
+
+
+def _frame(
+    spark: SparkSession | None,
+    todo: Sequence[PlannedRun],
+    folder: str | None,
+    partitions: int | None,
+) -> DataFrame:
+    from sharelag.inputs.spark import session
+
+    spark = session("sharelag-sweep") if spark is None else spark
+    # Each scenario travels once, however many seeds it has.
+    number = {
+        scenario: index
+        for index, scenario in enumerate(dict.fromkeys(one.scenario for one in todo))
+    }
+    texts = [to_json(scenario) for scenario in number]
+    runs = [(planned.id, number[planned.scenario], planned.seed) for planned in todo]
+    own = {
+        one.scenario.assignor: ASSIGNORS[one.scenario.assignor]
+        for one in todo
+        if not is_ours(one.scenario.assignor)
+    }
+    parts = min(len(runs), _cores(spark) * _TASKS_A_CORE) if partitions is None else partitions
+    frame = spark.range(0, len(runs), 1, max(parts, 1))
+    return map_in_arrow(frame, _task(runs, texts, own, folder), MADE)
+
+
+def _cores(spark: SparkSession) -> int:
+    """Return Spark's default number of partitions, which Spark Connect can report, too."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    numbers = spark.range(_MOST_CORES).select(F.spark_partition_id().alias("partition")).toArrow()
+    return len(numbers.column("partition").unique())
+
+
+def _task(
+    runs: Sequence[tuple[str, int, int]],
+    texts: Sequence[str],
+    own: Mapping[str, Assignor],
+    folder: str | None,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for name, function in own.items():  # the workers do not know what was registered here
+            register(name, function)
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                id_, number, seed = runs[index]
+                row = _attempt(id_, texts[number], seed)
+                if folder is not None:
+                    store.save(folder, row)
+                yield pa.RecordBatch.from_pylist([row], schema=MADE)
+
+    return task
+
+
+def _attempt(id_: str, text: str, seed: int) -> dict[str, Any]:
+    try:
+        return run(PlannedRun(id_, from_json(text), seed))
+    except (
+        Exception
+    ) as error:  # one bad run must not take the others along; what it was stands in its row
+        return {"run": id_, "seed": seed, "error": f"{type(error).__name__}: {error}"}
+
+
+def _from(progress: Progress, before: int, runs: int) -> Callable[[int], object]:
+    return lambda done: progress(before + done, runs)
+
+
+def _collected(frame: DataFrame, runs: int, progress: Callable[[int], object] | None) -> pa.Table:
+    """The rows, while progress is reported, from Spark's own books."""
+    if progress is None:
+        return frame.toArrow()
+    from sharelag.inputs.spark.progress import Own
+
+    own = Own(frame.sparkSession, f"sharelag: {runs} simulations")
+
+    def collect() -> pa.Table:
+        with own.begun():
+            return frame.toArrow()
+
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(collect)
+        try:
+            while not work.done():
+                done, tasks = own.count()
+                progress(runs * done // tasks if tasks else 0)
+                wait([work], timeout=_EVERY)
+        except BaseException:  # also when somebody interrupts: Spark would go on
+            while not work.done():  # again, as the job may not have begun yet
+                own.stop()
+                wait([work], timeout=_EVERY)
+            raise
+    progress(runs)
+    return work.result()

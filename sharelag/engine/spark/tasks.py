@@ -1,0 +1,441 @@
+"""Bring whole partitions of Kafka's topics into Spark's tasks, and let tasks work on them.
+
+All records of a share partition are in one partition of the state topic, and all of a group in one
+of the groups' topic. A task that has whole partitions decodes and replays them without asking
+another one. Where records are a DataFrame, the tasks that scan it pack what they read as Arrow's
+bytes, partition by partition, and only these bytes are exchanged: once, and without nested columns,
+which Spark would take apart row by row.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial, reduce
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from sharelag import schemas
+from sharelag.engine.spark.packing import (
+    FOUND,
+    OTHER,
+    PACKED,
+    PACKED_COLUMNS,
+    REPLAYED,
+    Batches,
+    name_topics,
+    pack_records,
+    pack_table,
+    unpack_records,
+)
+from sharelag.inputs.files.pieces import Plan, read_pieces
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.fetch import Ranges, read_ranges
+from sharelag.inputs.spark.frames import holds_whole_partitions
+from sharelag.inputs.spark.workers import Task, map_in_arrow
+from sharelag.model.versions import Told
+from sharelag.replay import members
+from sharelag.replay.columns import cut_by_share_partition
+from sharelag.replay.moment import Moment, up_to, with_zone
+from sharelag.replay.repeats import EachOnce
+from sharelag.replay.state import latest, replay_arrow
+from sharelag.replay.streaming_replay import Latest, latest_windows
+from sharelag.tables.arrow import for_spark, keys, one_batch
+from sharelag.wire.decode import decode_arrow, of_state, of_topic
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
+
+#: Leaves some rows of a batch of decoded records.
+Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+#: Records of share partitions are given in parts of about so many.
+_PART_ROWS = 250_000
+#: A task decodes at most so many records at once; of more it reads the bytes several times.
+_MOST_ROWS = 2_000_000
+#: A task keeps what it has unpacked from so many bytes; else it unpacks them at each reading.
+_KEPT_BYTES = 8 << 20
+#: A task fetches so many records of a cluster, or one partition of its topic.
+_FETCHED_ROWS = 200_000
+#: Types of the records of share groups in the groups' topic: the first two bytes of their keys.
+_GROUP_TYPES = [kind.to_bytes(2, "big") for kind in range(10, 16)]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Raw records in files that tasks read themselves."""
+
+    spark: SparkSession
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Raw records of a topic in a cluster that tasks fetch themselves, whole partitions each.
+
+    So records never pass through the JVM: what leaves a task is what it made of them.
+    """
+
+    spark: SparkSession
+    config: ClientConfig
+    topic: str
+    ranges: Ranges
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of the state topic, of the groups' topic, or of both, for tasks that need them whole.
+
+    Parameters
+    ----------
+    source : pyspark.sql.DataFrame, Files or Logs
+        `sharelag.schemas.RAW`.
+    topics : tuple of str
+        Which of the two topics are read; a DataFrame may have others.
+    generation, kafka_version
+        As for `sharelag.wire.decode_arrow`.
+    until : callable, optional
+        Leaves those rows of a batch of decoded records that had been written at a moment.
+    choose : tuple of callables
+        Each leaves some of these rows.
+    decoded : bool
+        The source is a DataFrame of decoded records of one topic.
+    packed : bool
+        The source is a DataFrame that `pack` returned.
+    """
+
+    source: DataFrame | Files | Logs
+    topics: tuple[str, ...] = (STATE_TOPIC,)
+    generation: int | None = None
+    until: Choose | None = None
+    choose: tuple[Choose, ...] = ()
+    decoded: bool = False
+    packed: bool = False
+    kafka_version: Told = None
+
+    def where(self, choose: Choose) -> Records:
+        """Return those records that a function leaves."""
+        return replace(self, choose=(*self.choose, choose))
+
+    def written_by(self, moment: Moment) -> Records:
+        """Return the records written up to a moment."""
+        return self if moment is None else replace(self, until=partial(up_to, moment=moment))
+
+    def read_until(self, moment: Moment) -> Records:
+        """Return the same, and read no more of a DataFrame: not even what cannot be decoded."""
+        kept, source = self.written_by(moment), self.source
+        if moment is None or not isinstance(source, DataFrame):
+            return kept
+        partition = "record_partition" if self.decoded else "partition"
+        return replace(kept, source=source.where(is_written_by(moment, partition)))
+
+    def map(
+        self,
+        work: Callable[..., Batches],
+        schema: pa.Schema,
+        beside: DataFrame | None = None,
+    ) -> DataFrame:
+        """Apply a function to what each task has; its batches have some columns of a schema.
+
+        Parameters
+        ----------
+        work : callable
+            Takes `TaskRecords`, and what is sent beside them.
+        schema : pyarrow.Schema
+        beside : pyspark.sql.DataFrame, optional
+            As for `sharelag.inputs.spark.workers.map_in_arrow`.
+        """
+        source, kind = self.source, self.topics[0] if self.decoded else ""
+        chosen = self.generation, self.until, self.choose, self.kafka_version
+
+        def work_task(read: Callable[[], Batches], *known: pa.Buffer) -> Batches:
+            for batch in work(TaskRecords(read, kind, *chosen), *known):
+                if batch.num_rows:
+                    yield for_spark(batch, schema)
+
+        if isinstance(source, Logs) or (isinstance(source, Files) and source.plan.whole):
+
+            def raw_task(raw: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
+                return work_task(lambda: iter(raw), *known)
+
+            return map_raw(source, raw_task, schema, beside=beside)
+
+        def whole_task(packed: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
+            # Spark may be set to send large types.
+            rows = pa.Table.from_batches([batch.cast(PACKED) for batch in packed], PACKED)
+            rows = rows.sort_by([(name, "ascending") for name in PACKED.names[:3]])
+            read: Callable[[], Batches] = partial(unpack_records, rows, kind)
+            if rows.nbytes <= _KEPT_BYTES:
+                read = list(read()).__iter__
+            yield from work_task(read, *known)
+
+        if not isinstance(source, DataFrame) or self.packed or not holds_whole_partitions(source):
+            return map_in_arrow(self.pack(), whole_task, schema, beside)
+        scan, pack_task = self._scan(source)
+
+        def scan_task(raw: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
+            return whole_task(pack_task(raw), *known)
+
+        return map_in_arrow(scan, scan_task, schema, beside)
+
+    def map_share_partitions(
+        self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
+    ) -> DataFrame:
+        """Apply a function to all decoded records of some share partitions at a time."""
+
+        def each_task(records: TaskRecords) -> Batches:
+            for part in records.share_partitions():
+                yield one_batch(each(part))
+
+        return self.map(each_task, schema)
+
+    def find(self, work: Callable[[TaskRecords], Iterable[tuple[str, schemas.Arrow]]]) -> DataFrame:
+        """Return `FOUND`: tables, by name, that a function makes of what each task has."""
+
+        def find_task(records: TaskRecords) -> Batches:
+            for name, table in work(records):
+                yield pack_table(name, table)
+
+        return self.map(find_task, FOUND)
+
+    def pack(self) -> DataFrame:
+        """Return the records as Arrow's bytes, all of a partition of Kafka's in one of Spark's."""
+        raw = self.source
+        if isinstance(raw, DataFrame):
+            if self.packed:
+                return raw
+            rows = map_in_arrow(*self._scan(raw), PACKED)
+        else:
+            choose = partial(_of_topics, topics=self.topics, generation=self.generation)
+            pack_task = partial(pack_records, place=PACKED_COLUMNS[:3])
+            rows = map_raw(raw, lambda some: pack_task(map(choose, some)), PACKED, PACKED_COLUMNS)
+        return rows.repartition("topic", "partition")
+
+    def _scan(self, source: DataFrame) -> tuple[DataFrame, Task]:
+        """Return those rows and columns of a DataFrame that are packed, and what packs them."""
+        kind = self.topics[0]
+        if self.decoded:
+            pack = partial(pack_records, place=("topic", "record_partition", "offset"))
+            return source.select(REPLAYED[kind].names), pack
+        chosen = [F.col("topic") == kind, *(_is_of(one, self.generation) for one in self.topics)]
+        others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
+        source = source.where(reduce(Column.__or__, chosen))
+
+        def pack_task(raw: Iterable[pa.RecordBatch]) -> Batches:
+            return pack_records((name_topics(some, kind) for some in raw), PACKED_COLUMNS[:3])
+
+        return source.select(_key_with_topic(kind), *others), pack_task
+
+
+class TaskRecords:
+    """What one task has: all records of some partitions, to be read as often as needed.
+
+    Parameters
+    ----------
+    read : callable
+        Begins to read them anew, batch by batch.
+    decoded : str
+        The topic of which ``read`` gives decoded records; else it gives raw ones.
+    generation, until, choose, kafka_version
+        As for `Records`.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Batches],
+        decoded: str = "",
+        generation: int | None = None,
+        until: Choose | None = None,
+        choose: Sequence[Choose] = (),
+        kafka_version: Told = None,
+    ) -> None:
+        self.generation, self.kafka_version = generation, kafka_version
+        self._until, self._choose = until, choose
+        self._read, self._decoded = read, decoded
+        #: Raw records of the state topic in the order of the log, each once.
+        self.raw = EachOnce(lambda: (of_state(batch, generation) for batch in read()))
+        self._of_groups = EachOnce(lambda: (of_topic(batch, GROUP_TOPIC) for batch in read()))
+
+    @property
+    def gaps(self) -> pa.Table:
+        """`sharelag.schemas.GAPS` of the state topic, once its raw records were read."""
+        found = self.raw.gaps
+        return found.filter(pc.ends_with(found.column("topic"), STATE_TOPIC))
+
+    def decode(self, topic: str = STATE_TOPIC) -> Batches:
+        """Yield the chosen records of a topic: what replay reads of them."""
+        raw: Iterable[pa.RecordBatch] = self.raw
+        if self._decoded:
+            raw = self._read()
+        elif topic == GROUP_TOPIC:
+            raw = self._of_groups
+        for batch in raw:
+            records = batch
+            if not self._decoded:
+                version = self.kafka_version
+                records = decode_arrow(batch, topic, self.generation, version).records
+            records = records.select(REPLAYED[topic].names)
+            yield self._chosen(records if self._until is None else self._until(records))
+
+    def replay(self) -> Latest:
+        """Return the state of every chosen share partition, and what was counted."""
+        if self._decoded:
+            records = latest(self.decode(), REPLAYED[STATE_TOPIC])
+            windows = replay_arrow(records, self.kafka_version)
+            return Latest(windows, records.num_rows, 0, None, None)
+        choose = self._chosen if self._choose else None
+        read = self.generation, self._until, self.kafka_version
+        return self.raw.apply(lambda raw: latest_windows(raw, choose, *read))
+
+    def latest_of_groups(self) -> pa.RecordBatch:
+        """Return the chosen records of the groups' topic that no later one replaces."""
+
+        def keep(_: EachOnce) -> pa.RecordBatch:
+            return members.latest_group_records(self.decode(GROUP_TOPIC), REPLAYED[GROUP_TOPIC])
+
+        return keep(self._of_groups) if self._decoded else self._of_groups.apply(keep)
+
+    def _chosen(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        return reduce(lambda rows, choose: choose(rows), self._choose, records)
+
+    def share_partitions(self) -> Batches:
+        """Yield all chosen records of some share partitions at a time."""
+        found, rows = self._first_part(1)
+        if rows <= _MOST_ROWS:
+            yield from cut_by_share_partition(found, _PART_ROWS)
+            return
+        parts = -(-rows // _MOST_ROWS)
+        for part in range(parts):
+            found, _ = self._first_part(parts, part)
+            yield from cut_by_share_partition(found, _PART_ROWS)
+
+    def _first_part(self, parts: int, part: int = 0) -> tuple[pa.RecordBatch, int]:
+        """Decode the share partitions of one part of several, and count the records of all."""
+
+        def decode(_: EachOnce) -> tuple[list[pa.RecordBatch], int]:
+            found: list[pa.RecordBatch] = []
+            rows = 0
+            for batch in self.decode():
+                rows += batch.num_rows
+                if parts > 1:
+                    batch = batch.filter(_is_of_part(batch, parts, part))
+                elif rows > _MOST_ROWS:  # only counted now
+                    found.clear()
+                    continue
+                found.append(batch)
+            return found, rows
+
+        found, rows = decode(self.raw) if self._decoded else self.raw.apply(decode)
+        return one_batch(pa.Table.from_batches(found, REPLAYED[STATE_TOPIC])), rows
+
+
+def map_raw(
+    raw: Files | Logs,
+    task: Task,
+    schema: pa.Schema,
+    columns: Sequence[str] = schemas.RAW.names,
+    beside: DataFrame | None = None,
+) -> DataFrame:
+    """Apply a function to the raw records that each task reads itself; it may read them again."""
+    # Not the session, which stays where it is.
+    parts, read = _of_files(raw, columns) if isinstance(raw, Files) else _of_logs(raw, columns)
+
+    def read_task(batches: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
+        numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
+        mine = [part for number in numbers for part in parts[number]]
+        yield from task(_Again(partial(read, mine)), *known)
+
+    numbers = raw.spark.range(0, len(parts), 1, len(parts))
+    return map_in_arrow(numbers, read_task, schema, beside)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Raw records that are read whenever they are iterated over."""
+
+    read: Callable[[], Batches]
+
+    def __iter__(self) -> Batches:
+        return self.read()
+
+
+def _of_files(raw: Files, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
+    """Return the pieces of each task, and what reads them."""
+    return raw.plan.tasks or [[]], partial(read_pieces, columns=columns)
+
+
+def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
+    """Return the partitions of each task, the longest dealt out first, and what fetches them."""
+    config, topic = raw.config, raw.topic
+    longest = sorted(raw.ranges.items(), key=lambda one: one[1][0] - one[1][1])
+    records = sum(end - first for _, (first, end) in longest)
+    count = min(max(1, len(longest)), 1 + records // _FETCHED_ROWS)
+    parts: list[list[Any]] = [[] for _ in range(count)]
+    for one in longest:
+        min(parts, key=lambda part: sum(end - first for _, (first, end) in part)).append(one)
+
+    def fetch(mine: Sequence[tuple[int, tuple[int, int]]]) -> Batches:
+        for batch in read_ranges(config, topic, dict(mine)):
+            yield batch.select(list(columns))
+
+    return parts, fetch
+
+
+# ---- which rows of a DataFrame -------------------------------------------------------------------
+
+
+def is_written_by(moment: Moment, partition: str = "partition") -> Column:
+    """Return the condition that a record was written up to a time, or to offsets."""
+    with_zone(moment)  # Spark would take it for a time of the driver's zone
+    if isinstance(moment, datetime):
+        return F.col("timestamp") <= F.lit(moment)
+    each = [
+        (F.col(partition) == number) & (F.col("offset") <= offset)
+        for number, offset in (moment or {}).items()
+    ]
+    return reduce(Column.__or__, each, F.lit(False))
+
+
+def _is_of(topic: str, generation: int | None) -> Column:
+    """Return the condition that a raw record may be of a topic that we decode."""
+    name, key = F.col("topic"), F.col("key")
+    if topic == GROUP_TOPIC:
+        return name.endswith(topic) & F.substring(key, 1, 2).isin(*_GROUP_TYPES)
+    control = F.length(key).isin(*control_key_sizes(generation))
+    control &= F.substring(key, 1, 4).isin(*CONTROL_KEYS)
+    # One without a topic is a reject.
+    return name.isNull() | name.endswith(topic) | (control & ~name.startswith("__"))
+
+
+def _key_with_topic(usual: str) -> Column:
+    """Return the key of a raw record, with the topic if it is another: see `name_topics`."""
+    topic, key = F.col("topic"), F.col("key")
+    is_usual = (topic == usual) & ~F.startswith(key, F.lit(OTHER))
+    # A name ends where the first NUL is; Kafka's topics have none in theirs.
+    parts = F.translate(topic, "\0", "\ufffd").cast("binary"), key
+    marked = [F.coalesce(F.concat(F.lit(b"="), part), F.lit(b"")) for part in parts]
+    with_topic = F.concat(F.lit(OTHER), marked[0], F.lit(b"\0"), marked[1])
+    return F.when(is_usual, key).otherwise(with_topic).alias("key")
+
+
+def _of_topics(
+    raw: pa.RecordBatch, topics: Sequence[str], generation: int | None
+) -> pa.RecordBatch:
+    """Return the rows of some topics of files and logs, as `_is_of` does of a DataFrame."""
+    found = [
+        of_state(raw, generation) if topic == STATE_TOPIC else of_topic(raw, topic)
+        for topic in topics
+    ]
+    return one_batch(pa.Table.from_batches(found))
+
+
+def _is_of_part(records: pa.RecordBatch, parts: int, part: int) -> pa.Array:
+    """Whether the share partition of each record is in one of several parts."""
+    shares = keys(records, schemas.SHARE_PARTITION).dictionary_encode()
+    mine = [zlib.crc32(name.encode()) % parts == part for name in shares.dictionary.to_pylist()]
+    return pa.array(mine, pa.bool_()).take(shares.indices)

@@ -1,0 +1,209 @@
+"""Text files on Spark: each task reads a piece of one by the functions of one process.
+
+They are what consumers printed, and brokers' logs of requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from sharelag.engine.spark.collecting import collected, frame_of
+from sharelag.engine.spark.meeting import meet
+from sharelag.errors import InputError
+from sharelag.inputs.files import consumed as consumed_lines
+from sharelag.inputs.files import request_log
+from sharelag.inputs.files.text_pieces import Piece, pieces_of
+from sharelag.inputs.spark.workers import map_in_arrow
+from sharelag.metrics.requests import batching, memberships, sessions
+from sharelag.replay.holds import holds_of
+from sharelag.schemas import (
+    BATCHING,
+    CONSUMED_TABLES,
+    HOLDS,
+    MEMBERSHIPS,
+    REQUEST_TABLES,
+    SESSIONS,
+)
+from sharelag.tables.arrow import for_spark
+from sharelag.wire.requests.tables import tables_of
+
+#: Yields what parts of a piece tell: ``total`` and ``skipped`` lines, ``rejects``, and the tables.
+_Read = Callable[[Piece], Iterable[Any]]
+
+_LOG = logging.getLogger(__name__)
+
+#: Bytes of a file that one task reads.
+PIECE = 64 << 20
+_PIECES = pa.schema(
+    [("file", pa.string()), ("begin", pa.int64()), ("end", pa.int64()), ("source", pa.string())]
+)
+_NUMBERS = ("total", "skipped", "rejects")
+#: Of a part of a piece: its lines, and the first of them that could not be read.
+_COUNTS = pa.schema(
+    [
+        *(("source", pa.string()), ("begin", pa.int64())),
+        *((name, pa.int64()) for name in _NUMBERS),
+        *(("reason", pa.string()), ("text", pa.string())),
+    ]
+)
+_OF_HOLDS = ("requests", "acquisitions", "acknowledgements", "state_calls")
+#: Tables that take all requests of a group, what each is made of, and how.
+_BY_GROUP: dict[str, tuple[pa.Schema, tuple[str, ...], Callable[..., pa.Table]]] = {
+    "holds": (HOLDS, _OF_HOLDS, holds_of),
+    "memberships": (MEMBERSHIPS, ("heartbeats",), memberships),
+    "sessions": (SESSIONS, ("requests", "session_partitions"), sessions),
+    "batching": (BATCHING, ("acquisitions", "acknowledgements"), batching),
+}
+
+
+def consumed(
+    spark: SparkSession,
+    path: str | Path,
+    table: str = "deliveries",
+    *,
+    separator: str = "\t",
+    piece: int = PIECE,
+) -> DataFrame:
+    r"""Read what Kafka's consumers, or a callback of your own, printed.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    path : str or pathlib.Path
+        A file, or a folder of them, which all Spark workers can read.
+    table : str
+        One of `sharelag.schemas.CONSUMED_TABLES`.
+    separator : str
+        The ``key.separator`` that the console consumer was given; ``\t`` is its default.
+    piece : int
+        Bytes of a file that one task reads; a packed file is read by one task.
+
+    Raises
+    ------
+    InputError
+        There is no such table, or no file, or no line of it could be read.
+
+    Notes
+    -----
+    The files are read once for that, ahead: a warning is logged where more than one of a hundred
+    lines could not be read, as the command marks its answer then.
+    """
+    if table not in CONSUMED_TABLES:
+        raise InputError(f"unknown table {table!r}: choose one of {', '.join(CONSUMED_TABLES)}")
+    log = consumed_lines.ConsumedLog(Path(path))
+    pieces = _pieces_frame(spark, log.files, piece, log.path)
+    read = partial(consumed_lines.read_piece, separator=separator)
+    if table != "rejects":
+        _note_unread(pieces, read, partial(request_log.lacking_lines, log.path, name=table))
+    return _table(pieces, read, attrgetter(table), CONSUMED_TABLES[table])
+
+
+def request_frame(
+    spark: SparkSession, log: request_log.RequestLog, name: str, piece: int = PIECE
+) -> DataFrame:
+    """Return a table of a log of requests as a DataFrame.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    log : RequestLog
+        Its files must be accessible for all Spark workers.
+    name : str
+        One of `sharelag.schemas.REQUEST_TABLES`, or ``holds``, ``memberships``,
+        ``sessions`` or ``batching``.
+    piece : int
+        Bytes of a file that one task reads; a packed file is read by one task.
+
+    Raises
+    ------
+    InputError
+        There is no such table, or no request could be read.
+
+    Notes
+    -----
+    The log is read once for that, ahead: a warning is logged where more than one of a hundred
+    requests could not be read, as answers of one process are marked then.
+    """
+    if name not in _BY_GROUP and name not in REQUEST_TABLES:
+        known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
+        raise InputError(f"unknown table {name!r}: choose one of {known}")
+    pieces = _pieces_frame(spark, log.files, piece, log.path)
+    read = partial(request_log.read_piece, zone=log.zone)
+    if name != "rejects":
+        _note_unread(pieces, read, partial(request_log.lacking_requests, log.path))
+    if name in _BY_GROUP:
+        return _by_group(pieces, read, name)
+    return _request_table(pieces, read, name)
+
+
+def _by_group(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
+    """Bring all requests of a group into one task: a session may have any share partition."""
+    schema, needed, made = _BY_GROUP[name]
+    frames = {one: _request_table(pieces, read, one) for one in needed}
+    if name == "holds":
+        last = frames["requests"].agg(F.max(F.unix_micros("timestamp"))).first()
+        made = partial(made, last=0 if last is None or last[0] is None else int(last[0]))
+    tables = {one: frame.where("group_id is not null") for one, frame in frames.items()}
+    columns = {one: REQUEST_TABLES[one] for one in needed}
+    return meet(tables, columns, ["group_id"], made, schema)
+
+
+def _request_table(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
+    return _table(pieces, read, lambda lines: tables_of(lines)[name], REQUEST_TABLES[name])
+
+
+def _table(
+    pieces: DataFrame, read: _Read, take: Callable[[Any], pa.RecordBatch], schema: pa.Schema
+) -> DataFrame:
+    def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                for lines in read(Piece(**row)):
+                    yield for_spark(take(lines), schema)
+
+    return map_in_arrow(pieces, read_task, schema)
+
+
+def _pieces_frame(spark: SparkSession, files: Iterable[Path], size: int, given: Path) -> DataFrame:
+    """Return one row per piece of the files of what was given, each in a separate partition."""
+    pieces = [vars(one) for file in files for one in pieces_of(file, size, given)]
+    rows = pa.Table.from_pylist(pieces, schema=_PIECES)
+    return frame_of(spark, rows).repartition(len(pieces))
+
+
+def _note_unread(
+    pieces: DataFrame,
+    read: _Read,
+    lacking: Callable[[request_log.LineCounts], tuple[str, ...]],
+) -> None:
+    """Read pieces once, and warn of what a table of them lacks: a DataFrame has no other mark.
+
+    ``lacking`` says what is missing, or raises an error where nothing could be read.
+    """
+
+    def count_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                for lines in read(Piece(**row)):
+                    counts = request_log.LineCounts.of((lines.total, lines.skipped), lines.rejects)
+                    place = {"source": row["source"], "begin": row["begin"]}
+                    numbers = {name: getattr(counts, name) for name in _NUMBERS}
+                    one = {**(counts.first or {}), **place, **numbers}
+                    yield pa.RecordBatch.from_pylist([one], schema=_COUNTS)
+
+    rows = collected(map_in_arrow(pieces, count_task, _COUNTS), _COUNTS)
+    rows = rows.sort_by([("source", "ascending"), ("begin", "ascending")])
+    total, skipped, rejects = (sum(rows.column(name).to_pylist()) for name in _NUMBERS)
+    first = rows.filter(rows.column("reason").is_valid()).slice(0, 1).to_pylist()
+    counts = request_log.LineCounts(total, skipped, rejects, first[0] if first else None)
+    for sentence in lacking(counts):
+        _LOG.warning("this frame is not complete: it lacks %s", sentence)

@@ -1,0 +1,235 @@
+"""The tables of an input as of one moment by name, each computed once, in the order that counts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.engine.once import Once
+from sharelag.engine.values import Counted
+from sharelag.errors import AuthorizationError
+from sharelag.metrics.evidence import Evidence
+from sharelag.replay.moment import Choice, Moment
+from sharelag.tables.arrow import as_table, one_batch
+from sharelag.wire.fields import STATE_TOPIC
+
+if TYPE_CHECKING:
+    from sharelag.inputs import Input
+
+#: How far back rates and histories go by default.
+OVER = timedelta(hours=1)
+#: Number of intervals in that span at which end offsets are fetched.
+_PARTS = 10
+_SORTED = {
+    "windows": ("group_id", "topic_id", "partition"),
+    "lag": ("group_id", "topic", "topic_id", "partition"),
+    "progress": ("group_id", "topic", "topic_id", "partition"),
+    "observed": ("group_id", "topic_id", "partition"),
+    "snapshots": ("group_id", "topic_id", "partition", "record_topic", "record_partition"),
+    "members": ("group_id", "member_id"),
+    "groups": ("group_id",),
+    "gaps": ("topic", "partition", "first_offset"),
+    "health": ("topic", "partition"),
+}
+
+
+class Tables(ABC):
+    """Tables of an input as of one moment, each computed once.
+
+    Parameters
+    ----------
+    source : Input
+    as_of : datetime, mapping of state partition to offset, or None
+    choice : Choice, optional
+    over : timedelta
+        The span before that moment for rates; shorter if the records start later.
+    """
+
+    engine: str
+
+    def __init__(
+        self,
+        source: Input,
+        as_of: Moment = None,
+        choice: Choice | None = None,
+        over: timedelta = OVER,
+    ) -> None:
+        self.source = source
+        self.as_of = as_of
+        self.choice = choice or Choice()
+        self.over = over
+        self.once = Once()
+
+    @property
+    def group_records_refused(self) -> AuthorizationError | None:
+        """The error of a cluster that does not let us read the groups' records, else None.
+
+        Members and groups are unknown then; everything else is not.
+        """
+        # Only a cluster refuses anything.
+        refused: AuthorizationError | None = getattr(self.source, "group_records_refused", None)
+        return refused
+
+    def require_group_records(self) -> None:
+        """Raise that error, for answers about members or groups alone.
+
+        Raises
+        ------
+        AuthorizationError
+            The cluster does not let us read the groups' records.
+        """
+        if self.group_records_refused is not None:
+            raise self.group_records_refused
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table by name, in its schema of `sharelag.schemas`.
+
+        Parameters
+        ----------
+        name : str
+            ``windows lag observed progress snapshots members groups gaps health`` come from the
+            records,
+            ``offsets past_offsets logs leaders nodes times committed_times settings`` from the
+            input, and ``brokers`` from both.
+        """
+        requested = getattr(self, f"_ask_{name}", None)
+        return self.once(
+            ("table", name), (lambda: self._sorted(name)) if requested is None else requested
+        )
+
+    @property
+    @abstractmethod
+    def counted(self) -> Counted:
+        """Return counts of the records."""
+
+    @property
+    @abstractmethod
+    def has_group_records(self) -> bool:
+        """Whether the input has any record of the topic of group records."""
+
+    @abstractmethod
+    def _compute(self, name: str) -> schemas.Arrow: ...
+
+    # ---- when ------------------------------------------------------------------------------------
+
+    @property
+    def topic_ids(self) -> list[str]:
+        """The topic ids of the share partitions."""
+        return sorted(pc.unique(self.table("windows").column("topic_id")).to_pylist())
+
+    @property
+    def now(self) -> datetime:
+        """The moment; unless it is a time, the time of the end offsets or the last record."""
+        if isinstance(self.as_of, datetime):
+            return self.as_of
+        requested: datetime | None = None
+        if self.as_of is None:
+            requested = pc.max(self.table("lag").column("as_of")).as_py()
+        return requested or self.end
+
+    @property
+    def end(self) -> datetime:
+        """The moment, without querying the input."""
+        return (
+            self.as_of
+            if isinstance(self.as_of, datetime)
+            else self.counted.last or datetime.now(UTC)
+        )
+
+    @property
+    def span(self) -> timedelta:
+        """The span before the moment for rates."""
+        first = self.counted.first
+        known = self.now - first if first else self.over
+        return max(min(self.over, known), timedelta(milliseconds=_PARTS))
+
+    # ---- what the input answers ------------------------------------------------------------------
+
+    def _ask_offsets(self) -> pa.Table:
+        # Read the state before the end offsets: in the other order lag could be negative.
+        ids = self.topic_ids
+        return self.source.offsets(ids, self.as_of)
+
+    def _ask_past_offsets(self) -> pa.Table:
+        moments = [self.now - self.span + n * self.span / _PARTS for n in range(_PARTS + 1)]
+        return self.source.past_offsets(self.topic_ids, moments)
+
+    def _ask_logs(self) -> pa.Table:
+        return self.source.logs(self.topic_ids)
+
+    def _ask_leaders(self) -> pa.Table:
+        return self.source.leaders(self.topic_ids, self.as_of)
+
+    def _ask_nodes(self) -> pa.Table:
+        return self.source.nodes(self.as_of)
+
+    def _ask_brokers(self) -> pa.Table:
+        from sharelag.metrics.brokers import brokers
+
+        leaders = self.table("leaders")
+        partitions = self.source.partitions(STATE_TOPIC)
+        return brokers(
+            self.table("lag"), self.table("offsets"), leaders, self.table("nodes"), partitions
+        )
+
+    def _ask_settings(self) -> pa.Table:
+        lag = self.table("lag")
+        names = sorted(set(lag.column("group_id").to_pylist()))
+        return self.source.settings(names, sorted(set(lag.column("topic").drop_null().to_pylist())))
+
+    def _ask_times(self) -> pa.Table:
+        return self._times(False)
+
+    def _ask_committed_times(self) -> pa.Table:
+        return self._times(True)
+
+    def _times(self, is_committed: bool) -> pa.Table:
+        from sharelag.metrics.progress import requested_times
+
+        requested = requested_times(self._evidence("lag", "logs", "settings"))[is_committed]
+        return (
+            self.source.times(requested, is_committed)
+            if requested.num_rows
+            else schemas.TIMES.empty_table()
+        )
+
+    # ---- together --------------------------------------------------------------------------------
+
+    def _lag(self) -> pa.Table:
+        from sharelag.metrics.lag import lag_arrow
+
+        return self.choice.of(as_table(lag_arrow(self.table("windows"), self.table("offsets"))))
+
+    def _progress(self) -> pa.Table:
+        from sharelag.metrics.progress import progress_of
+
+        self.read_ahead()
+        of_input = ("past_offsets", "times", "committed_times", "logs", "groups", "settings")
+        return progress_of(self._evidence("lag", "observed", *of_input))
+
+    def read_ahead(self) -> None:  # noqa: B027  # one process reads once in any case
+        """Read the records once for all that most answers need of them, where that can be done."""
+
+    def _evidence(self, *names: str) -> Evidence:
+        """Return evidence with some tables; the others are empty."""
+        fields = {"committed_times": "committed"}
+        tables = {fields.get(name, name): self.table(name) for name in names}
+        return Evidence(
+            as_of=self.now,
+            engine=self.engine,
+            patience=self.source.patience,
+            **{"lag": schemas.LAG.empty_table(), **tables},
+        )
+
+    def _sorted(self, name: str) -> pa.Table:
+        # What these are made of is in this process already, whatever the engine.
+        alike = {"lag": self._lag, "progress": self._progress}
+        rows = alike[name]() if name in alike else self._compute(name)
+        table = pa.Table.from_batches([one_batch(rows)])
+        by = [column for column in _SORTED.get(name, ()) if column in table.schema.names]
+        return table.sort_by([(column, "ascending") for column in by])

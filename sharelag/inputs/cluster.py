@@ -1,0 +1,156 @@
+"""A running cluster as an input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.errors import AuthorizationError, ClusterError, NoLeaderError
+from sharelag.inputs.contract import RecordsOnly
+from sharelag.inputs.kafka import logs
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.records import record_times
+from sharelag.inputs.offsets import is_noted, of_moment
+from sharelag.model.versions import Told
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class KafkaInput(RecordsOnly):
+    """A running cluster.
+
+    ``state`` has the first and end offset of each state partition to read, by default every
+    partition up to its end when first asked; ``unread`` says why partitions are missing: nobody
+    answered for them.
+    """
+
+    config: ClientConfig
+    state: Mapping[int, tuple[int, int]] | None = None
+    unread: NoLeaderError | None = None
+
+    @property
+    def rereadable(self) -> bool:
+        return False
+
+    @property
+    def kafka_version(self) -> Told:
+        return partial(_release, self.config)
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        return kafka.read_topic(
+            self.config, topic, self.state_ranges if topic == STATE_TOPIC else None
+        )
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.inputs.spark.data_source import read_topic
+
+        ranges = self.state_ranges if topic == STATE_TOPIC else None
+        return read_topic(spark, self.config, topic, ranges)
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        at = as_of if isinstance(as_of, datetime) else None
+        offsets = kafka.list_offsets(self.config, self._names(topic_ids), at=at)
+        # Offsets of the state topic tell no time, so they have no end offsets to go with.
+        is_time = as_of is None or isinstance(as_of, datetime)
+        return offsets if is_time else of_moment(offsets, topic_ids, datetime.now(UTC), as_of)
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        return logs.past_offsets(self.config, self._names(topic_ids), moments)
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        return logs.logs(self.config, self._names(topic_ids))
+
+    def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        from sharelag.inputs.kafka.brokers import leaders
+
+        if not is_noted(datetime.now(UTC), as_of):
+            return schemas.LEADERS.empty_table()
+        return leaders(self.config, [*self._names(topic_ids), STATE_TOPIC, GROUP_TOPIC])
+
+    def nodes(self, as_of: object = None) -> pa.Table:
+        from sharelag.inputs.kafka.brokers import nodes
+
+        if not is_noted(datetime.now(UTC), as_of):
+            return schemas.NODES.empty_table()
+        return nodes(self.config)
+
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+        return record_times(self.config, positions, read_committed)
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        from sharelag.inputs.kafka.settings import settings
+
+        return settings(self.config, groups, topics)
+
+    def partitions(self, topic: str) -> int | None:
+        if topic != STATE_TOPIC:
+            return len(kafka.offset_ranges(self.config, topic))
+        return len(self.state_ranges) + (len(self.unread.silent) if self.unread else 0)
+
+    def without(self, error: NoLeaderError) -> KafkaInput | None:
+        """Return the same without the state partitions that an error is about.
+
+        A share partition has all of its records in one state partition, so what the others hold is
+        known as well as ever. What is made of several share partitions is not. None where the error
+        is about something else, or no state partition is left.
+        """
+        if error.topic != STATE_TOPIC or not error.silent:
+            return None
+        asked = error.answered if error.answered is not None else self.state_ranges
+        left = {p: span for p, span in asked.items() if p not in error.silent}
+        if self.unread is not None:
+            error.silent |= self.unread.silent
+        return replace(self, state=left, unread=error) if left else None
+
+    @cached_property
+    def group_records_refused(self) -> AuthorizationError | None:
+        """What reading the groups' records would end with; None where they may be read."""
+        from sharelag.inputs.kafka.rights import refusal
+
+        return refusal(self.config, GROUP_TOPIC)
+
+    def _names(self, topic_ids: Sequence[str]) -> dict[str, str]:
+        wanted = set(topic_ids)
+        return {topic: found for topic, found in self._topics.items() if found in wanted}
+
+    @cached_property
+    def _topics(self) -> dict[str, str]:
+        return kafka.topic_ids(self.config)
+
+    @cached_property
+    def state_ranges(self) -> dict[int, tuple[int, int]]:
+        """First and end offset of each state partition when this input was first asked."""
+        if self.state is not None:
+            return dict(self.state)
+        return kafka.offset_ranges(self.config, STATE_TOPIC)
+
+    @cached_property
+    def _sized(self) -> dict[int, tuple[int, int]]:
+        return vars(self).get("state_ranges") or replace(self).state_ranges
+
+    def size(self) -> int:
+        # This does not settle up to where is read: Spark may take a while to start before it reads.
+        return sum(end - first for first, end in self._sized.values())
+
+    def describe(self) -> str:
+        return f"cluster at {self.config.bootstrap_servers}"
+
+
+def _release(config: ClientConfig) -> str | None:
+    """Ask brokers for their release; None where they do not answer, which other requests report."""
+    from sharelag.inputs.kafka.brokers import broker_features
+
+    try:
+        return broker_features(config).release
+    except ClusterError:
+        return None

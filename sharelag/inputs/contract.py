@@ -1,0 +1,135 @@
+"""What every input answers, and what is not known where there are records and nothing else.
+
+Each input gives raw records for either engine, and the offsets of the topics that its share
+partitions are of. Nothing here looks into a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.model.versions import Told
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Input(Protocol):
+    """What both engines need from an input."""
+
+    @property
+    def holds_both(self) -> bool:
+        """Whether `frame` of one topic has the records of both."""
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether a DataFrame of it finds the same records each time it is read."""
+
+    @property
+    def patience(self) -> timedelta | None:
+        """How long something may last before it counts as stuck; None: as long as a lock."""
+
+    @property
+    def kafka_version(self) -> Told:
+        """The version or release of the brokers, which Spark's tasks may ask for, too."""
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        """Raw records (`sharelag.schemas.RAW`) in this process: all of the topic, maybe others."""
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Read the same as a Spark DataFrame."""
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        """`sharelag.schemas.OFFSETS` of these topics; those that are not found are not in it."""
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        """`sharelag.schemas.OFFSETS` at these moments, or at known ones in their span."""
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        """`sharelag.schemas.LOGS` of these topics, as far as known."""
+
+    def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        """`sharelag.schemas.LEADERS` of these topics and the coordinators', as far as known.
+
+        Metadata tells who leads now: of an earlier moment nothing is known.
+        """
+
+    def nodes(self, as_of: object = None) -> pa.Table:
+        """`sharelag.schemas.NODES`: the brokers that are in the cluster, in the same way."""
+
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+        """`sharelag.schemas.TIMES` of ``topic topic_id partition asked_offset``, where known."""
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        """`sharelag.schemas.SETTINGS` of groups, topics and brokers, as far as known."""
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions the topic has, where that is known."""
+
+    def size(self) -> int:
+        """About how many raw records there are; 0 also where nothing tells before they are read."""
+
+    def version(self) -> Hashable:
+        """A value that changes with the content of the input; None when it may always change."""
+
+    def describe(self) -> str:
+        """Where the records come from and as of when, for people; no secrets."""
+
+
+class RecordsOnly:
+    """What is not known where there are records and nothing else."""
+
+    @property
+    def holds_both(self) -> bool:
+        return False
+
+    @property
+    def rereadable(self) -> bool:
+        return True
+
+    @property
+    def patience(self) -> timedelta | None:
+        return None
+
+    @property
+    def kafka_version(self) -> Told:
+        return None
+
+    def version(self) -> Hashable:
+        return None
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        return schemas.OFFSETS.empty_table()
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        return schemas.OFFSETS.empty_table()
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        return schemas.LOGS.empty_table()
+
+    def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        return schemas.LEADERS.empty_table()
+
+    def nodes(self, as_of: object = None) -> pa.Table:
+        return schemas.NODES.empty_table()
+
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+        return schemas.TIMES.empty_table()
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        return schemas.SETTINGS.empty_table()
+
+    def partitions(self, topic: str) -> int | None:
+        return None
+
+
+def version_of(paths: Iterable[Path]) -> Hashable:
+    """Tell one state of some files from another, by their names, sizes and times."""
+    found = [(str(path), path.stat()) for path in sorted(paths)]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)

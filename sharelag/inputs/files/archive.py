@@ -1,0 +1,374 @@
+"""Archives: topic records, including those that Kafka has pruned since.
+
+`sharelag.inputs.spark.follow` writes them.
+
+    capture.json                                  cluster, topics, versions; no secrets
+    data/records/source=TOPIC/day=DAY/*.parquet   raw records, as Spark's own Kafka source has them
+    data/gaps/*.parquet                           offset ranges that were pruned before being read
+    data/offsets/day=DAY/*.parquet                repeated samples of log start and end offsets
+    checkpoint/                                   Spark's checkpoint of the job
+
+``data`` is a link that is moved in one step (`sharelag.inputs.files.views`), so every reader of
+``data/records``, such as pyarrow or Spark, always sees every record exactly once. A day is that of
+archiving, not of the record, so that files sorted by path are in log order whatever the clocks say.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.inputs.contract import RecordsOnly
+from sharelag.inputs.files import views
+from sharelag.inputs.files.captures import (
+    check_fields,
+    describing,
+    read_description,
+    write_description,
+)
+from sharelag.inputs.files.parquet import (
+    AT_ONCE,
+    batches_within,
+    check_footer,
+    check_values,
+    open_parquet,
+    read_table,
+    reading_parquet,
+    writer,
+)
+from sharelag.inputs.files.pieces import gather_batches, group_batches
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.offsets import of_topics, offsets_at, without_ends, without_moments
+from sharelag.version import __version__
+from sharelag.wire.fields import STATE_TOPIC
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMAT, KIND = 1, "archive"
+_ABOUT = "capture.json"
+
+
+@dataclass(frozen=True)
+class ArchiveInfo:
+    """The metadata of an archive."""
+
+    cluster_id: str
+    topics: Mapping[
+        str, Sequence[int]
+    ]  # first offset of each partition at creation; empty: the topic did not exist
+    options: Mapping[str, Any]
+    tool_version: str = __version__
+
+
+def is_archive(folder: Path) -> bool:
+    """Whether a folder is an archive."""
+    path = folder / _ABOUT
+    try:
+        return path.is_file() and bool(read_description(path).get("kind") == KIND)
+    except (ValueError, AttributeError):
+        return False
+
+
+def read_info(folder: Path) -> ArchiveInfo | None:
+    """Return the metadata of an archive; None if a new one can be created.
+
+    The folder may have neither other contents nor an archive of another format (InputError).
+    """
+    path = folder / _ABOUT
+    if not path.exists():
+        if folder.exists() and (
+            not folder.is_dir() or any(p.name != f"{_ABOUT}.new" for p in folder.iterdir())
+        ):
+            raise InputError(f"{folder} is not an archive and not empty: choose another folder")
+        return None
+    with describing(path, "an archive", "choose another folder"):
+        about = read_description(path)
+        if about.get("kind") != KIND:
+            raise InputError(
+                f"{folder} is a capture, which cannot be continued: choose another folder"
+            )
+        check_fields(path, about, KIND, FORMAT)
+        topics = {name: list(topic["first_offsets"]) for name, topic in about["topics"].items()}
+        return ArchiveInfo(about["cluster_id"], topics, about["options"], about["tool_version"])
+
+
+def begin(
+    folder: Path, cluster_id: str, topics: Mapping[str, Sequence[int]], config: ClientConfig
+) -> ArchiveInfo:
+    """Create an archive, or check that the existing one can be continued.
+
+    ``topics`` maps names to the current first offset of every partition. The result is as written
+    at creation. An archive of another cluster or of other topics is an InputError, as are other
+    contents of the folder.
+    """
+    found = read_info(folder)
+    if found is None:
+        found = ArchiveInfo(cluster_id, topics, config.public())
+        folder.mkdir(parents=True, exist_ok=True)
+        half = folder / f"{_ABOUT}.new"
+        write_description(half, _to_json(found))
+        half.replace(folder / _ABOUT)
+    if found.cluster_id != cluster_id:
+        raise InputError(
+            f"{folder} is an archive of cluster {found.cluster_id}, not of {cluster_id}: "
+            "choose another folder"
+        )
+    if found.topics.keys() != topics.keys():
+        raise InputError(
+            f"{folder} is an archive of {', '.join(found.topics)}: "
+            "give the same topics or choose another folder"
+        )
+    return found
+
+
+def _to_json(info: ArchiveInfo) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "kind": KIND,
+        "cluster_id": info.cluster_id,
+        "tool_version": info.tool_version,
+        "options": dict(info.options),
+        "topics": {
+            name: {"partitions": len(first), "first_offsets": list(first)}
+            for name, first in info.topics.items()
+        },
+    }
+
+
+RECORDS, GAPS, OFFSETS = "records", "gaps", "offsets"
+
+#: A range of offsets that was pruned before it could be read; adjacent ranges are merged.
+GAP = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("first_offset", pa.int64()),
+        ("end_offset", pa.int64()),  # exclusive
+        ("found_at", schemas.TIMESTAMP),
+    ]
+)
+
+# Records per row group: Parquet with smaller ones is slow to read.
+_ROW_GROUP_ROWS, _ROW_GROUP_BYTES = 100_000, 32 << 20
+
+
+@dataclass(frozen=True)
+class ArchiveInput(RecordsOnly):
+    """An archive; each request reads its current contents."""
+
+    folder: Path
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        """Yield raw records of a topic (`sharelag.schemas.RAW`), each partition in log order."""
+        for path in self._files(f"{RECORDS}/source={topic}"):
+            with _open(path) as file, reading_parquet(path):
+                schemas.require(file.schema_arrow, schemas.RAW, str(path))
+                yield from gather_batches(batches_within(path, file, schemas.RAW.names), AT_ONCE)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Return the same records as a Spark DataFrame."""
+        from sharelag.inputs.spark.files import raw_frame
+
+        return raw_frame(spark, self.parquet_files(topic))
+
+    def parquet_files(self, topic: str) -> list[str]:
+        """Return the files with the raw records of a topic, which tasks may read themselves."""
+        return [str(path) for path in self._files(f"{RECORDS}/source={topic}")]
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        """Return `sharelag.schemas.OFFSETS` of these topics, without those never sampled.
+
+        Offsets at a moment between two samples are null if the samples differ, and so is their
+        ``as_of``.
+        """
+        newest, last = self._newest(topic_ids)
+        if as_of is None or last is None or (isinstance(as_of, datetime) and as_of >= last):
+            return newest
+        if isinstance(as_of, datetime):
+            return without_moments(self.past_offsets(topic_ids, [as_of]))
+        return without_ends(newest)  # offsets of the state topic have no time
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        """Return `sharelag.schemas.OFFSETS`, one row per moment and sampled partition.
+
+        ``as_of`` is the moment. An offset is known if the samples before and after the moment
+        agree, because offsets only grow; it is null if they differ, and before the first and after
+        the last sample.
+        """
+        tables = [
+            of_topics(_read(path, schemas.OFFSETS), topic_ids) for path in self._files(OFFSETS)
+        ]
+        return offsets_at(pa.concat_tables([schemas.OFFSETS.empty_table(), *tables]), moments)
+
+    def gaps(self) -> pa.Table:
+        """Return ranges of offsets that were pruned before being read, as sorted, merged `GAP`."""
+        self.info()
+        tables = [_read(path, GAP) for path in self._files(GAPS)]
+        rows = pa.concat_tables([GAP.empty_table(), *tables])
+        order = ("topic", "partition", "first_offset")
+        rows = rows.sort_by([(name, "ascending") for name in order])
+        if rows.num_rows == 0:
+            return rows
+        topic = rows.column("topic").combine_chunks().dictionary_encode().indices.to_numpy()
+        partition, first, end = (
+            rows.column(name).to_numpy() for name in ("partition", "first_offset", "end_offset")
+        )
+        apart = (np.diff(topic) != 0) | (np.diff(partition) != 0) | (first[1:] > end[:-1])
+        number = np.concatenate([[0], np.cumsum(apart)])
+        wanted = [(name, "max" if name == "end_offset" else "min") for name in GAP.names]
+        groups = rows.append_column("number", pa.array(number)).group_by("number", False)
+        merged = groups.aggregate(wanted)
+        columns = [merged.column(f"{name}_{how}") for name, how in wanted]
+        return pa.table(columns, names=GAP.names).cast(GAP)
+
+    def version(self) -> Hashable:
+        """Return the version of the archive, which changes with each commit."""
+        return str(views.current(self.folder).folder)
+
+    def partitions(self, topic: str) -> int | None:
+        """Return the number of partitions of a topic when the archive was created."""
+        return len(self.info().topics.get(topic, ())) or None
+
+    def size(self) -> int:
+        """Return the number of records of the state topic."""
+        return sum(
+            _open(path).metadata.num_rows for path in self._files(f"{RECORDS}/source={STATE_TOPIC}")
+        )
+
+    def as_of(self) -> datetime | None:
+        """Return the time of the last sample of end offsets; None before the first."""
+        return self._newest([])[1]
+
+    def describe(self) -> str:
+        """Return the source of the records and their time as text."""
+        moment = self.as_of()
+        upto = f"up to {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment else "(still empty)"
+        return f"archive of {self.info().cluster_id} {upto}"
+
+    def info(self) -> ArchiveInfo:
+        """Return the metadata of the archive; InputError where there is none."""
+        info = read_info(self.folder)
+        if info is None:
+            raise InputError(
+                f"no archive at {self.folder}: create one with `sharelag capture --follow`"
+            )
+        return info
+
+    def _files(self, table: str) -> list[Path]:
+        self.info()
+        return views.current(self.folder).files(table)
+
+    def _newest(self, topic_ids: Sequence[str]) -> tuple[pa.Table, datetime | None]:
+        """Return the last sample and its time; topics missing from it have been deleted."""
+        paths = self._files(OFFSETS)[-1:]
+        table = _read(paths[0], schemas.OFFSETS) if paths else schemas.OFFSETS.empty_table()
+        last = pc.max(table.column("as_of"))
+        table = table.filter(pc.equal(table.column("as_of"), last))
+        return of_topics(table, topic_ids), last.as_py()
+
+
+def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
+    """Merge small files, also while a job is writing; return how many were merged.
+
+    Files of ``target_bytes`` are not merged; merged files are about as large.
+
+    Raises
+    ------
+    InputError
+        The folder has no archive or is read-only, or one of the small files is damaged. No file has
+        been changed then.
+    """
+    ArchiveInput(folder).info()
+    with views.locked(folder / ".compacting"):
+        view = views.current(folder)
+        if view.folder is None:
+            return 0
+        scratch = views.staging(folder, "compact")
+        try:
+            return _merge_small(folder, view.folder, _small_files(view, target_bytes), scratch)
+        finally:
+            shutil.rmtree(scratch)
+
+
+def _merge_small(
+    folder: Path, current: Path, groups: Sequence[Sequence[Path]], scratch: Path
+) -> int:
+    """Replace groups of files by one file each, unless one of them cannot be read completely."""
+    add: dict[str, Path] = {}
+    drop: list[str] = []
+    for number, group in enumerate(groups):
+        first, last = group[0].stem.partition("-to-")[0], group[-1].stem.rpartition("-to-")[2]
+        merged = scratch / f"{number}.parquet"
+        with _open(group[0]) as file, reading_parquet(group[0]):
+            schema = file.schema_arrow
+        write_parquet(merged, schema, _rows_of(group, schema))
+        place = group[0].with_name(f"{first}-to-{last}.parquet")
+        add[str(place.relative_to(current))] = merged
+        drop += [str(path.relative_to(current)) for path in group]
+    # Only `compact` drops files, so all still exist.
+    done = bool(add) and views.commit(folder, add, drop)
+    return len(drop) if done else 0
+
+
+def _rows_of(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    texts = [field.name for field in schema if field.type in (pa.string(), pa.binary())]
+    for path in paths:
+        with _open(path) as file, reading_parquet(path):
+            if file.schema_arrow != schema:
+                raise pa.ArrowInvalid(f"it has other columns than {paths[0].name}")
+            yield from batches_within(path, file, texts=texts)
+
+
+def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write one file with at most one row group in memory."""
+    with writer(path, schema) as file:
+        filled = (batch for batch in batches if batch.num_rows)
+        for group in group_batches(filled, _ROW_GROUP_ROWS, _ROW_GROUP_BYTES):
+            file.write_table(pa.Table.from_batches(group, schema))
+
+
+def _small_files(view: views.View, target_bytes: int) -> list[list[Path]]:
+    groups: list[list[Path]] = [[]]
+    size = 0
+    for path in view.files(""):
+        length = path.stat().st_size
+        is_of_other = groups[-1] and groups[-1][-1].parent != path.parent
+        if max(length, size) >= target_bytes or is_of_other:
+            groups.append([])
+            size = 0
+        if length < target_bytes:
+            groups[-1].append(path)
+            size += length
+    return [group for group in groups if len(group) > 1]
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        with reading_parquet(path):
+            file = open_parquet(path)
+            check_footer(path, file.metadata)
+            return file
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{path} was merged with other files in the meantime: read the archive again"
+        ) from error
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    _open(path)
+    with reading_parquet(path):
+        table = read_table(path, schema)
+    check_values(table, path)
+    return table

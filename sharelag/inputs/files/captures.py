@@ -1,0 +1,369 @@
+"""Save and load everything that an investigation needs, as a folder of Parquet files.
+
+    records/*.parquet         raw records: all of __share_group_state, and those of share groups of
+                              __consumer_offsets
+    offsets.parquet           log start and end offset of every topic partition
+    past_offsets.parquet      end offsets at earlier moments
+    logs.parquet              last stable offsets and retention
+    times.parquet             timestamps of the oldest unfinished records
+    committed_times.parquet   the same for read_committed groups
+    settings.parquet          settings of groups, topics and brokers
+    leaders.parquet           leader and replicas of topic partitions, the coordinators' as well
+    nodes.parquet             the brokers, with their racks
+    capture.json              cluster, time, versions; no secrets
+
+All tables after ``offsets.parquet`` may be missing, in captures of older versions or of users
+without the necessary permissions.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sharelag import schemas
+from sharelag.durations import parse_duration, typed
+from sharelag.errors import InputError, meant
+from sharelag.inputs.files import parquet
+from sharelag.inputs.files.listing import entries
+from sharelag.inputs.files.parquet import (
+    check_footer,
+    check_inside,
+    check_values,
+    read_table,
+    reading_parquet,
+)
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.recorded import samples
+from sharelag.model import iso
+from sharelag.model.versions import version_of
+from sharelag.version import __version__
+from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC
+
+#: Takes the folder of the records; returns the other tables by file name, and the metadata.
+_Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
+
+T = TypeVar("T")
+
+#: Version of the folder's layout; readers reject others.
+FORMAT = 1
+_CONTENTS = {"capture.json", "offsets.parquet", "records"}
+EXTRAS = {
+    "past_offsets": schemas.OFFSETS,
+    "logs": schemas.LOGS,
+    "times": schemas.TIMES,
+    "committed_times": schemas.TIMES,
+    "settings": schemas.SETTINGS,
+    "leaders": schemas.LEADERS,
+    "nodes": schemas.NODES,
+}
+
+
+@dataclass(frozen=True)
+class CaptureInfo:
+    """The metadata of a capture."""
+
+    cluster_id: str
+    as_of: datetime  # time of the end offsets
+    topics: Mapping[str, int]  # number of partitions of the topics in records/
+    options: Mapping[str, Any] = field(default_factory=dict)  # the client's, without secrets
+    tool_version: str = __version__
+    # how long something may last before it counts as stuck; None: as long as a lock of the group
+    patience: timedelta | None = None
+    kafka_version: str | None = None  # of the brokers: their release, such as 4.4
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A complete capture."""
+
+    info: CaptureInfo
+    records_paths: list[str]
+    offsets: pa.Table  # sharelag.schemas.OFFSETS
+    extras: Mapping[str, pa.Table]  # the tables of EXTRAS, empty if not captured
+
+
+def write_capture(
+    folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish, overwrite: bool = False
+) -> CaptureInfo:
+    """Write a capture atomically: ``folder`` appears when the capture is complete.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    records : iterable of pyarrow.RecordBatch
+        `sharelag.schemas.RAW`, written as they arrive.
+    finish : callable
+        Called after the last record with the folder of the records; returns the tables by name,
+        ``offsets`` and any of `EXTRAS`, and the `CaptureInfo`.
+    overwrite : bool
+        Replace an existing capture; else one that exists is an InputError.
+    """
+    check_place(folder, overwrite)
+    try:
+        return _write(folder, records, finish)
+    except OSError as error:
+        raise InputError(
+            f"cannot write a capture to {folder} ({error.strerror or error}): check the path"
+        ) from error
+
+
+def _write(folder: Path, records: Iterable[pa.RecordBatch], finish: _Finish) -> CaptureInfo:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    half, old = scratch / "new", scratch / "old"
+    try:
+        half.mkdir(mode=0o755)
+        (half / "records").mkdir()
+        with parquet.writer(half / "records" / "part-0.parquet", schemas.RAW) as file:
+            for batch in records:
+                file.write_batch(batch)
+        tables, info = finish(half / "records")
+        for name, schema in ({"offsets": schemas.OFFSETS} | EXTRAS).items():
+            if name in tables:
+                parquet.write_table(tables[name].cast(schema), half / f"{name}.parquet")
+        write_description(half / "capture.json", _to_json(info))
+        if folder.exists():
+            folder.rename(old)
+        half.rename(folder)
+    finally:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(scratch, ignore_errors=True)
+    return info
+
+
+def count_records(folder: Path) -> int:
+    """Count the raw records of a capture by the footers of its files alone."""
+    return sum(map(parquet.count_rows, _record_files(folder)))
+
+
+def read_capture(folder: Path) -> Capture:
+    """Open a capture.
+
+    Raises
+    ------
+    InputError
+        A file is missing, has wrong columns, or has an unsupported format.
+    """
+    paths = _record_files(folder)
+    info = _from_json(folder / "capture.json")
+    for path in paths:
+        with reading_parquet(path):
+            footer = pq.read_metadata(path)
+            schemas.require_conformable(footer.schema.to_arrow_schema(), schemas.RAW, path)
+            check_footer(path, footer)
+    offsets = _table(folder / "offsets.parquet", schemas.OFFSETS)
+    extras = {
+        name: _table(file, schema)
+        if (file := folder / f"{name}.parquet").exists() or file.is_symlink()
+        else schema.empty_table()
+        for name, schema in EXTRAS.items()
+    }
+    return Capture(info, paths, offsets, extras)
+
+
+def _record_files(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        near = meant(folder, list(samples())) if len(folder.parts) == 1 else ""
+        raise InputError(f"no capture at {folder}: create one with `sharelag capture`{near}")
+    missing = [name for name in sorted(_CONTENTS) if not (folder / name).exists()]
+    records = folder / "records"
+    found = entries(records) if records.is_dir() else []
+    paths = [str(path) for path in found if path.suffix == ".parquet"]
+    if not missing and not paths:
+        missing = ["records/*.parquet"]
+    if missing:
+        raise InputError(
+            f"{folder} has no {', '.join(missing)}: give a folder that `sharelag capture` wrote"
+        )
+    for path in paths:
+        check_inside(Path(path), folder)
+        if not Path(path).name.isprintable():
+            raise InputError(f"{path!r} is not a name that `sharelag capture` gives: rename it")
+    return paths
+
+
+def _table(path: Path, schema: pa.Schema) -> pa.Table:
+    with reading_parquet(path):
+        check_inside(path, path.parent)
+        table = read_table(path, schema)
+    check_values(table, path)
+    return table
+
+
+def check_place(folder: Path, overwrite: bool) -> None:
+    """Reject a folder that a capture must not replace, because it may be somebody's work."""
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    is_capture = there >= _CONTENTS and there <= _CONTENTS | {f"{name}.parquet" for name in EXTRAS}
+    if folder.exists() and not (overwrite and is_capture):
+        advice = "choose another folder" + (", or add --overwrite" if is_capture else "")
+        raise InputError(f"{folder} exists already: {advice}")
+
+
+def share_records(config: ClientConfig, topic: str) -> Iterator[pa.RecordBatch]:
+    """Yield all state records, or the share group records of ``__consumer_offsets``."""
+    for batch in kafka.read_topic(config, topic):
+        kept = of_share_groups(batch)
+        if kept.num_rows:
+            yield kept
+
+
+def of_share_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return only the share group records of ``__consumer_offsets``."""
+    kinds = pa.array([kind.type.to_bytes(2, "big") for kind in GROUP_KINDS], pa.binary())
+    ours = pc.is_in(pc.binary_slice(batch.column("key"), 0, 2), kinds)
+    return batch.filter(pc.or_(pc.not_equal(batch.column("topic"), GROUP_TOPIC), ours))
+
+
+def _to_json(info: CaptureInfo) -> dict[str, Any]:
+    may_lack = {
+        "patience": None if info.patience is None else typed(info.patience),
+        "kafka_version": info.kafka_version,
+    }
+    return {
+        "format": FORMAT,
+        "cluster_id": info.cluster_id,
+        "tool_version": info.tool_version,
+        "as_of": iso(info.as_of),
+        "options": dict(info.options),
+        "topics": {name: {"partitions": count} for name, count in info.topics.items()},
+    } | {name: value for name, value in may_lack.items() if value is not None}
+
+
+def _from_json(path: Path) -> CaptureInfo:
+    with describing(path, "a capture", "capture it again"):
+        about = read_description(path)
+        check_fields(path, about, "capture", FORMAT)
+        topics = {name: _count(topic["partitions"]) for name, topic in about["topics"].items()}
+        as_of = datetime.fromisoformat(about["as_of"])
+        if as_of.tzinfo is None:
+            raise ValueError("as_of without a time zone")
+        as_of.astimezone(UTC)  # fails where the zone leads out of the calendar
+        return CaptureInfo(
+            about["cluster_id"],
+            as_of,
+            topics,
+            about["options"],
+            about["tool_version"],
+            _given(path, about, "patience", parse_duration),
+            _given(path, about, "kafka_version", _version),
+        )
+
+
+def _given(path: Path, about: dict[str, Any], name: str, parse: Callable[[str], T]) -> T | None:
+    """Parse what a description may have; an error names the file and the key."""
+    text = about.get(name)
+    try:
+        return None if text is None else parse(str(text))
+    except InputError as error:
+        raise InputError(f"{path}: {name}: {str(error)[:200]}") from None
+
+
+def _version(text: str) -> str:
+    version_of(text)
+    return text
+
+
+def _count(partitions: object) -> int:
+    if type(partitions) is not int or not 0 <= partitions < 1 << 31:
+        raise ValueError(f"{partitions!r} partitions")
+    return partitions
+
+
+# ---- capture.json -------------------------------------------------------------------------------
+
+
+#: The field with the CRC-32 of all others.
+_CHECKSUM = "crc32"
+#: Bytes that one may have: those that are written have about one thousand.
+_MOST_BYTES = 1 << 20
+#: Characters of an error that a message repeats.
+_MOST_WORDS = 200
+
+
+def write_description(path: Path, about: Mapping[str, Any]) -> None:
+    """Write what a capture or an archive says of itself as JSON, with a checksum."""
+    text = json.dumps({**about, _CHECKSUM: _checksum(about)}, indent=2)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_description(path: Path) -> Any:
+    """Read what `write_description` wrote, or earlier versions without a checksum.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON in UTF-8, or nested deeper than anybody writes it.
+    InputError
+        Its checksum is another, it has more than a megabyte, or cannot be opened, such as a link
+        out of its folder.
+    """
+    check_inside(path, path.parent)
+    try:
+        with path.open("rb") as file:
+            octets = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from error
+    if len(octets) > _MOST_BYTES:
+        raise InputError(f"{path} has more than {_MOST_BYTES >> 20} MiB: capture it again")
+    try:
+        about = json.loads(octets.decode("utf-8"))
+        written = about.pop(_CHECKSUM, None) if isinstance(about, dict) else None
+        is_damaged = written is not None and written != _checksum(about)
+    except UnicodeDecodeError:
+        # Its words have all bytes, which may be secret: those of any file that a link leads to.
+        raise ValueError("not UTF-8") from None
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if is_damaged:
+        raise InputError(
+            f"{path} is damaged (another checksum): restore it from a copy, or remove the line "
+            f"{_CHECKSUM} from it if you changed it yourself"
+        )
+    return about
+
+
+@contextmanager
+def describing(path: Path, what: str, advice: str) -> Iterator[None]:
+    """Name the file, in an InputError of few words, in what fields of a wrong kind raise."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"{path} does not describe {what} ({repr(error)[:_MOST_WORDS]}): {advice}"
+        ) from error
+
+
+def check_fields(path: Path, about: Mapping[str, Any], kind: str, newest: int) -> None:
+    """Check the fields that captures and archives have in common; ``kind`` is for messages.
+
+    Another format than the newest is an InputError; a field that is missing or of another type, a
+    KeyError or TypeError.
+    """
+    found = about["format"]
+    if type(found) is not int or found != newest:
+        raise InputError(
+            f"{path} has {kind} format {str(found)[:20]}, but this version reads {newest}: "
+            "use a newer sharelag"
+        )
+    for name, type_ in {"cluster_id": str, "tool_version": str, "options": dict}.items():
+        if not isinstance(about[name], type_):
+            raise TypeError(f"{name} must be of type {type_.__name__}")
+
+
+def _checksum(about: Mapping[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(about, sort_keys=True).encode()):08x}"

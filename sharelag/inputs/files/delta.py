@@ -1,0 +1,88 @@
+"""Delta tables that are replaced as a whole, by deltalake: no jar, no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sharelag.errors import InputError, first_line
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# What deltalake itself keeps; its shortest log retention is a day.
+_SETTINGS = {
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+
+
+def open_table(place: Path | str) -> DeltaTable | None:
+    """Open a table; None where there is none.
+
+    It is an InputError when deltalake is not installed, or the place cannot be read.
+    """
+    if find_spec("deltalake") is None:
+        raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'")
+    kind: type[DeltaTable] = import_module("deltalake").DeltaTable
+    with translate_errors(f"cannot read {place}"):
+        return kind(str(place)) if kind.is_deltatable(str(place)) else None
+
+
+def replace_table(place: Path | str, table: pa.Table, name: str, about: Mapping[str, str]) -> None:
+    """Replace the rows of a table in one commit, or create it with a name.
+
+    ``about`` is kept in its history with the commit. It is an InputError when it cannot be written.
+    """
+    from deltalake import CommitProperties, write_deltalake
+
+    with translate_errors(f"cannot write to {place}"):
+        write_deltalake(
+            str(place),
+            _in_microseconds(table),
+            mode="overwrite",
+            schema_mode="overwrite",  # an older version may have written another schema
+            name=name,
+            configuration=_SETTINGS,
+            commit_properties=CommitProperties(custom_metadata=dict(about)),
+        )
+
+
+@contextmanager
+def translate_errors(what: str) -> Iterator[None]:
+    """Raise what deltalake says as an error that says what to do."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        raise InputError(f"{what} ({first_line(error)}): check the path and permissions") from error
+
+
+def _in_microseconds(table: pa.Table) -> pa.Table:
+    moment = pa.timestamp("us", "UTC")
+    fields = [
+        field.with_type(moment) if pa.types.is_timestamp(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
+
+
+def remove_old_files(place: Path | str, keep: timedelta) -> None:
+    """Remove the files of states that were replaced longer ago, and of killed writers."""
+    found = open_table(place)
+    if found is not None:
+        with translate_errors(f"cannot remove old files of {place}"):
+            found.vacuum(
+                keep // timedelta(hours=1),
+                dry_run=False,
+                enforce_retention_duration=False,
+                full=True,
+            )

@@ -1,0 +1,337 @@
+"""How Parquet is written and read, and what files from elsewhere may ask of this machine.
+
+Each page has a checksum, which every reader compares. Damaged files end in one sentence that names
+the file. A few kilobytes of Parquet can claim billions of rows, or repeat one value of megabytes in
+each; a link in a folder can lead anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sharelag import schemas
+from sharelag.errors import InputError, first_line
+from sharelag.schemas import FIRST_MS, LAST_MS
+
+#: What pyarrow raises for bytes that are not as promised; names of columns are decoded late.
+DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError)
+#: No log gets that far: a million records a second would take 146,000 years.
+_LAST_OFFSET = 1 << 62
+_KEYS = ("topic_id", "partition")
+
+
+@contextmanager
+def reading_parquet(path: Path | str) -> Iterator[None]:
+    """Name the file, in an InputError, in whatever goes wrong while its bytes are read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise  # what is missing is not damaged, and who reads knows why it may be missing
+    except DAMAGE as error:
+        what = "damaged" if _has_magic(path) else "not a Parquet file"
+        raise InputError(
+            f"{path} is {what} ({first_line(error)}): restore it from a copy, or capture it again"
+        ) from error
+
+
+def check_values(table: pa.Table, path: Path | str) -> None:
+    """Refuse a table of a capture with values that no cluster has.
+
+    Raises
+    ------
+    InputError
+        For a null in a partition's key, an offset above 2**62 or a time outside of the years 1 to
+        9999.
+    """
+    for field in table.schema:
+        column = table.column(field.name)
+        if field.name in _KEYS and column.null_count:
+            raise InputError(
+                f"{path} has {column.null_count} rows without {field.name}: capture it again"
+            )
+        if pa.types.is_timestamp(field.type):
+            _check(column.cast(pa.int64()), FIRST_MS, LAST_MS, f"{path}: {field.name}", "time")
+        elif field.name.endswith("offset") and pa.types.is_integer(field.type):
+            _check(column, -_LAST_OFFSET, _LAST_OFFSET, f"{path}: {field.name}", "offset")
+
+
+def _check(column: pa.ChunkedArray, least: int, most: int, what: str, kind: str) -> None:
+    span = pc.min_max(column).as_py()
+    for value in (span["min"], span["max"]):
+        if value is not None and not least <= value <= most:
+            raise InputError(f"{what} has {value}, not a possible {kind}: capture it again")
+
+
+def _has_magic(path: Path | str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            begins = file.read(4) == b"PAR1"
+            file.seek(-4, 2)
+            return begins and file.read() == b"PAR1"
+    except OSError:
+        return False
+
+
+# ---- with checksums -----------------------------------------------------------------------------
+
+
+#: Key bytes repeat across records, values do not: zstd compresses both to a quarter. It does not
+#: notice every flipped bit: without checksums, some are other numbers and names.
+_WRITTEN = {"compression": "zstd", "write_page_checksum": True}
+#: What compares them in pyarrow, and in Spark's own reader. Files without any are read as they are.
+COMPARED = {"page_checksum_verification": True}
+COMPARED_BY_SPARK = {"parquet.page.verify-checksum.enabled": "true"}
+
+
+def writer(where: Path | Any, schema: pa.Schema) -> pq.ParquetWriter:
+    """Begin a file that others read later; where it is, or a file that is open for writing."""
+    return pq.ParquetWriter(where, schema, **_WRITTEN)
+
+
+def write_table(table: pa.Table, where: Path | Any) -> None:
+    """Write a whole file."""
+    pq.write_table(table, where, **_WRITTEN)
+
+
+def open_parquet(where: Path | Any, **options: Any) -> pq.ParquetFile:
+    """Open a file, whose pages are compared with their checksums as they are read."""
+    return pq.ParquetFile(where, **COMPARED, **options)
+
+
+def count_rows(where: Path | str) -> int:
+    """Return how many rows the footer of a file counts."""
+    with reading_parquet(where):
+        return int(pq.read_metadata(where).num_rows)
+
+
+def check_whole(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches that are what their file promises.
+
+    No checksum covers the headers of pages: by a damaged one, pyarrow takes the column for shorter,
+    and leaves out what the others have. And it finds that a text is not UTF-8 only when somebody
+    looks at that row. Both are a pyarrow.ArrowInvalid here; ``rows`` is what the footer counts.
+    """
+    found = 0
+    for batch in batches:
+        batch.validate(full=True)
+        found += batch.num_rows
+        yield batch
+    if found != rows:
+        raise pa.ArrowInvalid(f"{found:,} of {rows:,} rows could be read")
+
+
+# ---- how large a file may become ----------------------------------------------------------------
+
+
+#: Rows and bytes without compression that any file may have.
+_SMALL_ROWS, _SMALL_BYTES = 1_000_000, 64 << 20
+#: What larger files may have for each of their bytes. Each record has its own offset, and
+#: keys and values of state repeat each other: recorded captures have 0.05 rows, and 8 bytes.
+_ROWS_A_BYTE, _BYTES_A_BYTE = 20, 1000
+#: Bytes in memory of a batch of rows, and of a table that is read at once.
+BATCH_BYTES, TABLE_BYTES = 256 << 20, 1 << 30
+#: Rows that are read at once, where they are small.
+AT_ONCE = 50_000
+_TEXTS = ("key", "value", "topic")
+_TEXT_TYPES = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+)
+
+
+def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
+    """Refuse a Parquet file that would become much larger than people write it.
+
+    Raises
+    ------
+    InputError
+        It claims more than 20 rows, or 1,000 bytes without compression, for each of its bytes, and
+        more than a million rows, or 64 MiB.
+    pyarrow.ArrowInvalid
+        It has other rows than its row groups have together.
+    """
+    size = Path(path).stat().st_size
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    if (rows := sum(group.num_rows for group in groups)) != footer.num_rows:
+        raise pa.ArrowInvalid(f"{footer.num_rows:,} rows, and {rows:,} in its row groups")
+    octets = sum(group.total_byte_size for group in groups)
+    if footer.num_rows > max(_SMALL_ROWS, _ROWS_A_BYTE * size):
+        raise _too_much(path, size, f"{footer.num_rows:,} rows")
+    if octets > _most_bytes(size):
+        raise _too_much(path, size, f"{octets >> 20:,} MiB")
+
+
+def readable_group(file: pq.ParquetFile, number: int, names: list[str]) -> pq.RowGroupMetaData:
+    """Return a row group once the first row of some of its columns has been read.
+
+    Where sizes in a damaged footer contradict the schema, pyarrow aborts the process on a request
+    for the column's metadata, but raises `OSError` on reading the column.
+    """
+    next(file.iter_batches(1, [number], names, use_threads=False), None)
+    return file.metadata.row_group(number)
+
+
+def rows_within(
+    path: Path | str,
+    footer: pq.FileMetaData,
+    numbers: Iterable[int],
+    rows: int,
+    texts: Sequence[str] = _TEXTS,
+) -> int:
+    """Return how many rows of some row groups to read at once.
+
+    At most ``rows``, and fewer where a dictionary has values so large that they would take more
+    than `BATCH_BYTES`: the sizes in a footer count a repeated value once. ``texts`` are the columns
+    whose values may be of any length. The footer is given, since it is as long as the file has row
+    groups.
+
+    Raises
+    ------
+    InputError
+        The values of a row group are larger than `check_footer` lets a file be.
+    """
+    paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    places = {name: paths.index(name) for name in texts if name in paths}
+    if not places:
+        return rows
+    with open_parquet(path, metadata=footer, read_dictionary=list(places)) as file:
+        for number in numbers:
+            rows = _rows_of_group(path, file, number, rows, places)
+    return rows
+
+
+def batches_within(
+    path: Path | str,
+    file: pq.ParquetFile,
+    columns: Sequence[str] | None = None,
+    texts: Sequence[str] = _TEXTS,
+) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of an open file, as many at once as `rows_within` allows.
+
+    It raises what `rows_within` and `whole` do. All columns are read unless some are named.
+    """
+    rows = rows_within(path, file.metadata, range(file.num_row_groups), AT_ONCE, texts)
+    yield from check_whole(file.iter_batches(rows, columns=columns), file.metadata.num_rows)
+
+
+def _rows_of_group(
+    path: Path | str, file: pq.ParquetFile, number: int, rows: int, places: Mapping[str, int]
+) -> int:
+    """Return how many rows of a row group to read at once, where texts have these places."""
+    group = readable_group(file, number, list(places))
+    if not group.num_rows:
+        return rows
+    columns = [group.column(at) for at in places.values()]
+    names = [
+        column.path_in_schema
+        for column in columns
+        if column.has_dictionary_page and column.total_uncompressed_size * rows > BATCH_BYTES
+    ]
+    if not names:
+        return rows
+    first = next(file.iter_batches(1, [number], names, use_threads=False))
+    largest = sum(_largest(column) for column in first.columns)
+    size = Path(path).stat().st_size
+    most = _most_bytes(size)
+    if largest * group.num_rows > most:
+        total = 0
+        for batch in file.iter_batches(AT_ONCE, [number], names, use_threads=False):
+            total += sum(_octets(column) for column in batch.columns)
+            if total > most:
+                raise _too_much(path, size, f"more than {most >> 20:,} MiB")
+    return max(1, min(rows, BATCH_BYTES // max(largest, 1)))
+
+
+def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
+    """Read the columns of a schema, and as its types, from a small table of a capture or archive.
+
+    Texts stay in dictionaries until it is known how large they are without: a thousand rows may
+    repeat one of many megabytes. Other columns are not read.
+
+    Raises
+    ------
+    InputError
+        A column is missing or of another type, the table takes more than `TABLE_BYTES`, or the
+        footer counts more values in lists than `check_footer` lets a file have rows.
+    """
+    plain = open_parquet(path)
+    check_footer(path, plain.metadata)
+    schemas.require_conformable(plain.schema_arrow, schema, str(path))
+    stored = pa.schema([plain.schema_arrow.field(name) for name in schema.names])
+    _check_lists(path, plain, stored)
+    texts = [field.name for field in stored if _is_text(field.type)]
+    file = open_parquet(path, metadata=plain.metadata, read_dictionary=texts)
+    batches, total = [], 0
+    rows = file.iter_batches(1000, columns=schema.names, use_threads=False)
+    for batch in check_whole(rows, file.metadata.num_rows):
+        batches.append(batch.select(schema.names))
+        total += sum(
+            _octets(column) if _is_text(field.type) else column.nbytes
+            for field, column in zip(stored, batches[-1].columns, strict=True)
+        )
+        if total > TABLE_BYTES:
+            raise _too_much(path, Path(path).stat().st_size, f"more than {TABLE_BYTES >> 20:,} MiB")
+    if not batches:
+        return schema.empty_table()
+    table = pa.Table.from_batches(batches)
+    return schemas.conform(table, schema, str(path))
+
+
+def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> None:
+    """Refuse lists that are longer, all together, than a file may have rows."""
+    nested = {field.name for field in stored if pa.types.is_nested(field.type)}
+    footer, size = file.metadata, Path(path).stat().st_size
+    paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    lists = [at for at, name in enumerate(paths) if name.partition(".")[0] in nested]
+    flat = [name for name in stored.names if name not in nested]
+    for number in range(footer.num_row_groups if lists else 0):
+        group = readable_group(file, number, flat)
+        values = sum(group.column(at).num_values for at in lists)
+        if values > max(_SMALL_ROWS, _ROWS_A_BYTE * size):
+            raise _too_much(path, size, f"{values:,} values in lists")
+
+
+def check_inside(path: Path, folder: Path) -> None:
+    """Refuse a path that is not a regular file inside its folder, such as a link out of it."""
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: restore it from a copy, or capture it again")
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"{path} is a link that leads out of {folder}: copy the file to that place, if you "
+            "trust it"
+        )
+
+
+def _most_bytes(size: int) -> int:
+    return max(_SMALL_BYTES, _BYTES_A_BYTE * size)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(is_one(values) for is_one in _TEXT_TYPES)
+
+
+def _largest(column: pa.Array) -> int:
+    """Return the length of the longest value of a column, or of its dictionary."""
+    values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+    return pc.max(pc.binary_length(values)).as_py() or 0
+
+
+def _octets(column: pa.Array) -> int:
+    if not isinstance(column, pa.DictionaryArray):
+        return pc.sum(pc.binary_length(column)).as_py() or 0
+    lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+    return pc.sum(lengths.take(column.indices)).as_py() or 0
+
+
+def _too_much(path: Path | str, size: int, what: str) -> InputError:
+    return InputError(
+        f"{path} has {size:,} bytes and claims {what}: nobody writes that, so it is not read"
+    )

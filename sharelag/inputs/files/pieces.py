@@ -1,0 +1,304 @@
+"""Which parts of Parquet files hold which state partitions, so that tasks read them themselves.
+
+Only the footers of the files are read. All records of a share partition lie in one state partition,
+so a task that has whole state partitions needs no other task's records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.inputs.files.parquet import (
+    check_footer,
+    check_whole,
+    open_parquet,
+    readable_group,
+    reading_parquet,
+    rows_within,
+)
+from sharelag.inputs.files.raw_files import RawFile, columns_of, complete_columns, of_paths
+from sharelag.tables.arrow import one_batch
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+#: Bytes of a batch. What is made of a batch while it is read and decoded takes several times as
+#: much, and all of it should still be in the processor's cache when it is replayed.
+_BYTES = 8 << 20
+
+
+def rows_at_once(most: int, rows: int, size: int) -> int:
+    """Return how many rows to read at once: at most ``most``, fewer where they are large.
+
+    ``rows`` and ``size`` are those of a file or a part of it, in bytes without compression.
+    """
+    return max(1, min(most, _BYTES * rows // max(size, 1)))
+
+
+def group_batches(
+    batches: Iterable[pa.RecordBatch], rows: int, size: int
+) -> Iterator[list[pa.RecordBatch]]:
+    """Put consecutive batches together, up to so many rows and bytes unless one alone has more."""
+    found: list[pa.RecordBatch] = []
+    count = total = 0
+    for batch in batches:
+        if found and (count + batch.num_rows > rows or total + batch.nbytes > size):
+            yield found
+            found, count, total = [], 0, 0
+        found.append(batch)
+        count, total = count + batch.num_rows, total + batch.nbytes
+    if found:
+        yield found
+
+
+def gather_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Join small batches up to so many rows, or as many bytes as a batch should have.
+
+    A batch ends where its row group ends, and what is done with one costs the same for a single
+    row as for thousands.
+    """
+    for found in group_batches(batches, rows, _BYTES):
+        yield found[0] if len(found) == 1 else one_batch(pa.Table.from_batches(found))
+
+
+# ---- pieces of files ----------------------------------------------------------------------------
+
+
+#: Records of a batch that is read at once, where they are small.
+_BATCH_ROWS = 50_000
+#: The same in a process that has only one.
+_FEW_ROWS = 20_000
+#: Bytes that a task should read at least, with a record's row as `_ROW_BYTES` in addition, because
+#: dictionaries hide what repeated values cost. A task of this size takes a fraction of a second.
+_TASK_BYTES, _ROW_BYTES = 16 << 20, 64
+#: State partitions stay whole unless one of them is larger than this part of all.
+_LARGEST_PART = 0.25
+#: The least and the greatest value of a column; None if there may be others.
+_Range: TypeAlias = tuple[Any, Any] | None
+
+
+class Piece(NamedTuple):
+    """A row group of a Parquet file."""
+
+    file: RawFile
+    row_group: int
+    rows: int
+    size: int  # bytes in memory, about
+    first: float  # the least and the greatest partition in it
+    last: float
+    footer: tuple[int, int, int]  # rows, row groups and bytes, by which a rewritten file is known
+
+
+class Plan(NamedTuple):
+    """What each task reads."""
+
+    tasks: list[list[Piece]]
+    whole: bool  # whether no partition of the topic is in more than one task
+
+
+def plan(
+    paths: Sequence[str | RawFile], topic: str | None, schema: pa.Schema = schemas.RAW
+) -> Plan:
+    """Divide the records of a topic among tasks.
+
+    Row groups of another internal topic alone are left out where a topic is named: users' topics
+    may have control records with share state. The plan is whole if partitions of the topic can be
+    distinguished and none is much larger than the others.
+    """
+    pieces = [piece for file in of_paths(paths) for piece in pieces_of(file, topic, schema)]
+    groups = _groups(pieces)
+    total = sum(piece.size for piece in pieces)
+    largest = max((sum(piece.size for piece in group) for group in groups), default=0)
+    if largest <= max(2 * _TASK_BYTES, _LARGEST_PART * total):
+        # By files again, so that each is opened once a task.
+        order = {piece: number for number, piece in enumerate(pieces)}
+        tasks = [sorted(task, key=order.__getitem__) for task in _in_tasks(groups, total)]
+        return Plan(tasks, True)
+    return Plan(_in_sequence(pieces), False)
+
+
+def read_pieces(
+    pieces: Sequence[Piece],
+    columns: Sequence[str] = schemas.RAW.names,
+    rows: int = _BATCH_ROWS,
+    schema: pa.Schema = schemas.RAW,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the raw records of pieces, which stand in the order of their files.
+
+    At most ``rows`` are read at once, fewer where they are large.
+    """
+    wanted = pa.schema([schema.field(name) for name in columns])
+    for one, found in groupby(pieces, key=lambda piece: piece.file):
+        of_file = list(found)
+        with _as_planned(one, of_file) as file:
+            numbers = [piece.row_group for piece in of_file]
+            count = sum(piece.rows for piece in of_file)
+            size = sum(piece.size for piece in of_file)
+            most = rows_at_once(rows, count, size)
+            most = rows_within(one.path, file.metadata, numbers, most)
+            yield from gather_batches(_read(file, of_file, most, wanted), most)
+
+
+def parquet_batches(
+    files: Iterable[str | RawFile], topic: str | None = None, schema: pa.Schema = schemas.RAW
+) -> Iterator[pa.RecordBatch]:
+    """Read raw records batch by batch, each file in its order; ``topic`` as for `plan`.
+
+    Raises
+    ------
+    InputError
+        A file is damaged, or lacks a column.
+    """
+    # One file and one batch after the other: what is read ahead is held in memory.
+    for file in of_paths(files):
+        try:
+            pieces = list(pieces_of(file, topic, schema))
+            yield from read_pieces(pieces, schema.names, _FEW_ROWS, schema)
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{file.path} was removed while it was being read: open the input again"
+            ) from error
+
+
+def _read(
+    file: pq.ParquetFile, pieces: Sequence[Piece], rows: int, columns: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the raw records of pieces of one file, at most so many rows at once."""
+    there = [name for name in columns.names if name in file.schema_arrow.names]
+    for piece in pieces:
+        few = rows_at_once(rows, piece.rows, piece.size)
+        batches = file.iter_batches(few, [piece.row_group], there, use_threads=False)
+        for batch in check_whole(batches, piece.rows):
+            records = complete_columns(batch, piece.file.known, columns, piece.file.path)
+            _check_place(records, piece)
+            yield records
+
+
+def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
+    """Refuse partitions that the footer denies: another task would have others of their records."""
+    if "partition" in batch.schema.names:
+        span = pc.min_max(batch.column("partition")).as_py()
+        if span["min"] is not None and not piece.first <= span["min"] <= span["max"] <= piece.last:
+            raise pa.ArrowInvalid("its footer has other partitions than its records")
+
+
+@contextmanager
+def _as_planned(of: RawFile, pieces: Sequence[Piece]) -> Iterator[pq.ParquetFile]:
+    """Open the file of some pieces, which must still be the one that was planned with."""
+    path = of.path
+    changed = f"{path} changed while it was being read: open the input again"
+    try:
+        file = open_parquet(path)
+    except FileNotFoundError:
+        raise  # an archive's readers know why a file may be gone
+    except (OSError, pa.ArrowException) as error:  # its footer could be read before
+        raise InputError(changed) from error
+    with file, reading_parquet(path):
+        if any(_footer(file.metadata) != piece.footer for piece in pieces):
+            raise InputError(changed)
+        for piece in pieces:
+            _, partitions = _ranges(file, of, piece.row_group)
+            if piece != _piece(of, file, piece.row_group, partitions):
+                raise InputError(changed)
+        yield file
+
+
+def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -> Iterator[Piece]:
+    """Yield the pieces of a file that has the columns of a schema; parameters as for `plan`."""
+    with reading_parquet(of.path), open_parquet(of.path) as file:
+        schemas.require_conformable(columns_of(file.schema_arrow, of.known), schema, of.path)
+        check_footer(of.path, file.metadata)
+        for number in range(file.num_row_groups):
+            names, partitions = _ranges(file, of, number)
+            piece = _piece(of, file, number, partitions)
+            is_other = topic and names and names[0] == names[1] and _is_other(names[0], topic)
+            if piece.rows and not is_other:
+                yield piece
+
+
+def _is_other(name: str, topic: str) -> bool:
+    """Whether a topic cannot have the records: a user's one may have those of the state topic."""
+    is_internal = name.startswith("__") or name.endswith((STATE_TOPIC, GROUP_TOPIC))
+    return not name.endswith(topic) and (is_internal or topic != STATE_TOPIC)
+
+
+def _piece(of: RawFile, file: pq.ParquetFile, number: int, partitions: _Range) -> Piece:
+    group = file.metadata.row_group(number)
+    size = group.total_byte_size + _ROW_BYTES * group.num_rows
+    first, last = partitions or (float("-inf"), float("inf"))
+    return Piece(of, number, group.num_rows, size, first, last, _footer(file.metadata))
+
+
+def _footer(metadata: pq.FileMetaData) -> tuple[int, int, int]:
+    return metadata.num_rows, metadata.num_row_groups, metadata.serialized_size
+
+
+def _ranges(file: pq.ParquetFile, of: RawFile, number: int) -> list[_Range]:
+    # The path, because a field inside a struct may have the name of one of these columns.
+    paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
+    known = dict(of.known)
+    names = [name for name in ("topic", "partition") if name in paths]
+    group = readable_group(file, number, names)
+    return [
+        _range(file, group, paths.index(name))
+        if name in names
+        else None
+        if known.get(name) is None
+        else (known[name], known[name])
+        for name in ("topic", "partition")
+    ]
+
+
+def _range(file: pq.ParquetFile, group: pq.RowGroupMetaData, at: int) -> _Range:
+    column, planned = group.column(at), file.schema.column(at)
+    if column.physical_type != planned.physical_type:  # pyarrow would abort on its statistics
+        raise pa.ArrowInvalid(f"the types of {planned.path} in its footer contradict each other")
+    found = column.statistics
+    # Nulls are in neither of the two, and a writer need not count them.
+    if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
+        return None
+    return found.min, found.max
+
+
+def _groups(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Put pieces that may share a partition together, in the order of the files."""
+    groups: list[list[int]] = []
+    reach = float("-inf")
+    for index in sorted(range(len(pieces)), key=lambda n: pieces[n].first):
+        if not groups or pieces[index].first > reach:
+            groups.append([])
+        groups[-1].append(index)
+        reach = max(reach, pieces[index].last)
+    return [[pieces[index] for index in sorted(group)] for group in groups]
+
+
+def _in_tasks(groups: Sequence[list[Piece]], total: int) -> list[list[Piece]]:
+    """Give whole groups to tasks of about equal size, the largest first."""
+    count = min(len(groups), max(1, round(total / _TASK_BYTES)))
+    tasks: list[list[Piece]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for group in sorted(groups, key=lambda one: -sum(piece.size for piece in one)):
+        least = sizes.index(min(sizes))
+        tasks[least] += group
+        sizes[least] += sum(piece.size for piece in group)
+    return tasks
+
+
+def _in_sequence(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Cut the files into tasks, whatever partitions are in each."""
+    tasks: list[list[Piece]] = [[]]
+    size = 0
+    for piece in pieces:
+        if size >= _TASK_BYTES:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(piece)
+        size += piece.size
+    return tasks

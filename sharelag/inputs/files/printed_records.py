@@ -1,0 +1,393 @@
+"""Printed records, checked and encoded as Kafka does: one at a time, or a regular piece at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from sharelag import schemas
+from sharelag.model import topic_id_bytes
+from sharelag.wire.encode import encode_record, encode_values
+from sharelag.wire.fields import (
+    GROUP_KINDS,
+    GROUP_TOPIC,
+    INT_SIZES,
+    SHARE_SNAPSHOT,
+    STATE_KINDS,
+    STATE_TOPIC,
+    Field,
+    RecordKind,
+)
+from sharelag.wire.generations import LAYOUTS
+
+_Row = dict[str, Any]
+#: Key and value.
+_Octets = tuple[bytes, bytes | None]
+_KAFKA_4_0 = 3
+
+
+class NotPrintedError(Exception):
+    """An object that no tool prints of a record; the message says why."""
+
+
+def number(value: Any, name: str, kind: str) -> int:
+    """Return a number that its type can hold; else NotPrintedError."""
+    bits, signed = INT_SIZES[kind] * 8, not kind.startswith("u")
+    least, end = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
+    if type(value) is not int or not least <= value < end:
+        raise NotPrintedError(f"{name} is {_short(value)}: it has to be an {kind}")
+    return value
+
+
+def text(value: Any, name: str) -> str:
+    """Return a text that Kafka can hold; else NotPrintedError."""
+    if not isinstance(value, str):
+        raise NotPrintedError(f"{name} is {_short(value)}: it has to be a text")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise NotPrintedError(f"{name} is {_short(value)}: half a character is in it") from error
+    if size >= 1 << 15:
+        raise NotPrintedError(f"{name} is longer than Kafka's texts")
+    return value
+
+
+class Printed:
+    """The records of one text.
+
+    Snapshots of Kafka 4.0 have no timestamps, which tells them. Its updates look like today's
+    without a count, and are those of the snapshots before them.
+    """
+
+    def __init__(self) -> None:
+        self._of_kafka_4_0: set[tuple[Any, ...]] = set()
+
+    @property
+    def has_kafka_4_0(self) -> bool:
+        """Whether the latest snapshot of some share partition is one of Kafka 4.0."""
+        return bool(self._of_kafka_4_0)
+
+    def encoded(self, key: Any, value: Any) -> tuple[str, bytes, bytes | None]:
+        """Return topic, key and value of a record; of another kind's, no more than its type.
+
+        It is a NotPrintedError when an object or a field is missing, or is of another type.
+        """
+        key = _object(key, "its key")
+        kind_of = key.get("type")
+        # The log dump prints it as a text.
+        if isinstance(kind_of, str) and re.fullmatch("[0-9]{1,5}", kind_of):
+            kind_of = int(kind_of)
+        record_type = number(kind_of, "its type", "int16")
+        generation, data = key.get("generation"), key.get("data")
+        if data != "unknown":  # as a formatter says of types that it does not know
+            _object(data, "the data of its key")
+        if generation is None and not _is_of_state(record_type, data):
+            return GROUP_TOPIC, *_of_group(record_type, data, value)
+        fields = None if value is None else _fields_of(value)
+        if generation is None:
+            kinds = self._kinds(record_type, data, fields)
+        else:
+            kinds = _older(number(generation, "its generation", "int8"))
+        return STATE_TOPIC, *_encode(kinds, record_type, data, fields)
+
+    def rejected(self, printed: Any) -> tuple[bytes | None, bytes | None]:
+        """Return the bytes of what could not be decoded."""
+        texts = _object(printed, "its reject")
+        try:
+            key, value = (
+                None if texts.get(name) is None else bytes.fromhex(texts[name])
+                for name in ("key", "value")
+            )
+        except (ValueError, TypeError) as error:
+            raise NotPrintedError("the bytes of its reject are not hexadecimal") from error
+        return key, value
+
+    def _kinds(self, record_type: int, key: _Row, fields: _Row | None) -> tuple[RecordKind, ...]:
+        place = tuple(str(key.get(name)) for name in ("groupId", "topicId", "partition"))
+        if fields is not None and record_type == SHARE_SNAPSHOT.type:
+            if "createTimestamp" in fields or "writeTimestamp" in fields:
+                self._of_kafka_4_0.discard(place)
+            else:
+                self._of_kafka_4_0.add(place)
+        if place in self._of_kafka_4_0 and "deliveryCompleteCount" not in (fields or ()):
+            return (*_older(_KAFKA_4_0), *STATE_KINDS)
+        return STATE_KINDS
+
+
+def _is_of_state(record_type: int, data: Any) -> bool:
+    known = record_type in {kind.type for kind in STATE_KINDS}
+    return known and isinstance(data, dict) and "topicId" in data
+
+
+def _older(generation: int) -> tuple[RecordKind, ...]:
+    found = [layout.kind for layout in LAYOUTS if layout.generation == generation]
+    # A delta's key has all fields of a checkpoint's.
+    return tuple(sorted(found, key=lambda kind: -len(kind.key) - len(kind.value)))
+
+
+def _of_group(record_type: int, data: Any, value: Any) -> _Octets:
+    if record_type not in {kind.type for kind in GROUP_KINDS}:
+        return record_type.to_bytes(2, "big", signed=True), None
+    fields = None if value is None else _fields_of(value)
+    return _encode(GROUP_KINDS, record_type, _object(data, "the data of its key"), fields)
+
+
+def _encode(
+    kinds: Iterable[RecordKind], record_type: int, key: _Row, fields: _Row | None
+) -> _Octets:
+    """Encode by the first of some kinds whose fields there are."""
+    names, wrong = {*key, *(fields or ())}, None
+    for kind in kinds:
+        needed = kind.key if fields is None else (*kind.key, *kind.value)
+        if kind.type == record_type and names >= {f.json_name for f in needed if f.tag is None}:
+            try:
+                row = _columns(kind.key, key)
+                row |= {"tombstone": True} if fields is None else _columns(kind.value, fields)
+            except NotPrintedError as error:  # an epoch that the next layout has room for
+                wrong = wrong or error
+            else:
+                return encode_record(kind, row)
+    raise wrong or NotPrintedError(f"the record of type {record_type} lacks fields")
+
+
+def _columns(fields: tuple[Field, ...], data: _Row) -> _Row:
+    """Return printed fields by column; a tagged one that is not there has its default."""
+    missing = [f.json_name for f in fields if f.tag is None and f.json_name not in data]
+    if missing:
+        raise NotPrintedError(f"{missing[0]} is missing")
+    return {
+        field.column: _check_field(field, data.get(field.json_name, field.default))
+        for field in fields
+    }
+
+
+def _check_field(field: Field, value: Any) -> Any:
+    if field.type in INT_SIZES:
+        return number(value, field.json_name, field.type)
+    if value is None and field.nullable:
+        return None
+    if field.type.startswith("[]"):
+        if not isinstance(value, list):
+            raise NotPrintedError(f"{field.json_name} is {_short(value)}: it has to be a list")
+        if field.element:
+            return [_check_field(field.element, item) for item in value]
+        return [_columns(field.fields, _object(item, field.json_name)) for item in value]
+    found = text(value, field.json_name)
+    if field.type == "uuid":
+        try:
+            topic_id_bytes(found)
+        except ValueError as error:
+            raise NotPrintedError(
+                f"{field.json_name} is {_short(value)}: it has to be a topic's id"
+            ) from error
+    return found
+
+
+def _fields_of(value: Any) -> _Row:
+    return _object(_object(value, "its value").get("data"), "the data of its value")
+
+
+def _object(value: Any, what: str) -> _Row:
+    if not isinstance(value, dict):
+        raise NotPrintedError(f"{what} is {_short(value)}: it has to be an object")
+    return value
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:40]}..."
+
+
+# ---- a regular piece at once --------------------------------------------------------------------
+
+
+_ARROW = {
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uuid": pa.string(),
+    "string": pa.string(),
+}
+
+
+def _type_of(field: Field) -> pa.DataType:
+    return pa.list_(_struct_of(field.fields)) if field.fields else _ARROW[field.type]
+
+
+def _struct_of(fields: tuple[Field, ...]) -> pa.StructType:
+    return pa.struct([(field.json_name, _type_of(field)) for field in fields])
+
+
+_KEY = STATE_KINDS[0].key
+#: Every field of either kind once.
+_VALUE = tuple({field.json_name: field for kind in STATE_KINDS for field in kind.value}.values())
+_PRINTED = pa.schema(
+    [
+        ("key", pa.struct([("type", pa.int16()), ("data", _struct_of(_KEY))])),
+        ("value", pa.struct([("version", pa.int16()), ("data", _struct_of(_VALUE))])),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+_OPTIONS = pa.json.ParseOptions(_PRINTED, unexpected_field_behavior="error")
+#: What is before a key, between key and value, and in the place of a value in a line of a dump.
+KEY, VALUE, DELETE = " key: {", "} payload: ", "<DELETE>"
+_PLACE = r"^\| offset: (?P<offset>[0-9]{1,18}) \w+: (?P<time>-?[0-9]{1,18}) "
+_TOMBSTONE = re.compile(r'"value":\s*null')
+#: Longer names are for the careful path to judge.
+_NAME = 1000
+
+
+def regular_records(text: str, first: int) -> pa.RecordBatch | None:
+    """Read a piece of printed records as whole columns.
+
+    ``first`` is the number of the first object, which is its offset where none is printed. The
+    result is what reading the objects one after another gives, as `sharelag.schemas.RAW`. It is
+    None where the piece has anything but whole records of today's state topic, of which nothing is
+    unusual: those take the careful path.
+    """
+    table = _parse_objects(text)
+    if table is None:
+        return None
+    key, value = table.column("key"), table.column("value")
+    record_type, data = key.field("type"), value.field("data")
+    kinds = {kind.type: kind for kind in STATE_KINDS}
+    indices = np.full(len(table), -1)
+    values: list[pa.Array] = []
+    for number, kind in kinds.items():
+        which = pc.and_(pc.equal(record_type, number), value.is_valid()).fill_null(False)
+        rows = data.filter(which)
+        if not _is_whole(rows, kind.value):
+            return None
+        indices[which.to_numpy(zero_copy_only=False)] = sum(map(len, values)) + np.arange(len(rows))
+        values.append(encode_values(kind, rows, attrgetter("json_name")))
+    keys = _keys(key)
+    if keys is None:
+        return None
+    written = pa.concat_arrays(values).take(pa.array(indices, mask=indices < 0))
+    numbers = pa.array(np.arange(first, first + len(table)))
+    zeros = pa.array(np.zeros(len(table), np.int32))
+    columns = {
+        "key": keys,
+        "value": written,
+        "topic": pc.coalesce(table.column("topic"), STATE_TOPIC),
+        "partition": pc.coalesce(table.column("partition"), zeros),
+        "offset": pc.coalesce(table.column("offset"), numbers),
+        "timestamp": pa.nulls(len(table), schemas.TIMESTAMP),
+        "timestampType": zeros,
+    }
+    return pa.RecordBatch.from_arrays(
+        [columns[name] for name in schemas.RAW.names], schema=schemas.RAW
+    )
+
+
+def regular_lines(lines: list[str], topic: str, partition: int) -> pa.RecordBatch | None:
+    """Read lines of one segment's log dump as whole columns; see `regular_records`."""
+    whole = pc.utf8_rtrim(pa.array(lines, pa.string()), "\r")
+    # A group's id may have both marks, and is between the first of one and the last of the other.
+    begun = _halves(whole, KEY)
+    ended = None if begun is None else _halves(begun[1], VALUE, reverse=True)
+    if begun is None or ended is None:
+        return None
+    places = pc.extract_regex(begun[0], _PLACE)
+    payload = ended[1]
+    is_tombstone = pc.equal(payload, DELETE)
+    is_object = pc.and_(pc.starts_with(payload, "{"), pc.ends_with(payload, "}"))
+    if places.null_count or not pc.all(pc.or_(is_tombstone, is_object)).as_py():
+        return None
+    key = pc.binary_join_element_wise("{", ended[0], "}", "")
+    # A dump prints both numbers as texts.
+    key = pc.replace_substring_regex(key, r'^\{"type":"([0-9]{1,5})"', r'{"type":\1')
+    value = pc.replace_substring_regex(payload, r'^\{"version":"([0-9]{1,5})"', r'{"version":\1')
+    value = pc.if_else(is_tombstone, "null", value)
+    objects = pc.binary_join_element_wise('{"key":', key, ',"value":', value, "}", "")
+    batch = regular_records("\n".join(objects.to_pylist()), 0)
+    if batch is None or len(batch) != len(lines):
+        return None
+    time = pc.struct_field(places, "time").cast(pa.int64())
+    columns = {
+        "topic": pa.repeat(pa.scalar(topic), len(lines)),
+        "partition": pa.repeat(pa.scalar(partition, pa.int32()), len(lines)),
+        "offset": pc.struct_field(places, "offset").cast(pa.int64()),
+        "timestamp": time.cast(schemas.TIMESTAMP),
+    }
+    arrays = [columns.get(name, batch.column(name)) for name in schemas.RAW.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schemas.RAW)
+
+
+def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array, pa.Array] | None:
+    """Return what is before and behind the first mark, or the last; None where one has none."""
+    parts = pc.split_pattern(texts, mark, max_splits=1, reverse=reverse)
+    if not pc.all(pc.equal(pc.list_value_length(parts), 2)).as_py():
+        return None
+    return pc.list_element(parts, 0), pc.list_element(parts, 1)
+
+
+def _parse_objects(text: str) -> pa.RecordBatch | None:
+    """Return a row an object; None where they are not all of the shape."""
+    if not text.startswith("{"):
+        return None
+    octets = text.encode()
+    size = pa.json.ReadOptions(use_threads=False, block_size=max(len(octets) + 1, 1 << 16))
+    try:
+        table = pa.json.read_json(pa.BufferReader(octets), size, _OPTIONS).combine_chunks()
+    except pa.ArrowInvalid:
+        return None
+    # Any other null looks to Arrow like a field that is absent.
+    tombstones = table.column("value").null_count
+    if not tombstones == text.count("null") == len(_TOMBSTONE.findall(text)):
+        return None
+    name = table.column("topic")
+    size_of = pc.binary_length(name).fill_null(1)
+    if not pc.all(pc.and_(pc.greater(size_of, 0), pc.less(size_of, _NAME))).as_py():
+        return None
+    return table.to_batches()[0]
+
+
+def _is_whole(rows: pa.StructArray, fields: tuple[Field, ...]) -> bool:
+    """Whether no row, and no field that is always written, is missing."""
+    if rows.null_count:
+        return False
+    for field in fields:
+        column = rows.field(field.json_name)
+        if field.tag is None and column.null_count:
+            return False
+        if field.fields and not _is_whole(column.flatten(), field.fields):
+            return False
+    return True
+
+
+def _keys(key: pa.StructArray) -> pa.Array | None:
+    """Return the bytes of keys, of which there are few different ones."""
+    data = key.field("data")
+    names = ["type", *(field.json_name for field in _KEY)]
+    parts = [key.field("type"), *(data.field(name) for name in names[1:])]
+    if key.null_count or data.null_count or any(part.null_count for part in parts):
+        return None
+    codes = pa.table([*parts, pa.array(np.arange(len(key)))], [*names, "row"])
+    groups = codes.group_by(names, use_threads=False).aggregate([("row", "list")])
+    encoded = []
+    printed = Printed()
+    try:
+        for row in groups.select(names).to_pylist():
+            topic, octets, _ = printed.encoded({"type": row.pop("type"), "data": row}, None)
+            if topic != STATE_TOPIC:
+                return None
+            encoded.append(octets)
+    except NotPrintedError:
+        return None
+    lists = groups.column("row_list").combine_chunks()
+    order = lists.flatten().to_numpy()
+    which = np.repeat(np.arange(len(encoded)), pc.list_value_length(lists).to_numpy())
+    found = np.empty(len(key), np.int64)
+    found[order] = which
+    return pa.array(encoded, pa.binary()).take(pa.array(found))

@@ -1,0 +1,310 @@
+"""Which Parquet files of a place hold raw records now, and what names of folders add to them.
+
+A folder may be a table, of which only some files are current: one of Delta is read at its current
+version, what a stream of Spark writes by the stream's own log, and others are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.errors import InputError, SetupError, first_line
+from sharelag.inputs.files.listing import entries, refuse_unreadable
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+#: Name of a hive-style folder of rows without a value.
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_DELTA, _CAPTURE = "Delta", "capture"
+#: What is in a folder that is more than the Parquet files in it, and what kind it then is.
+MARKS = {
+    "_delta_log": _DELTA,
+    ".hoodie": "Hudi",
+    "metadata/*.metadata.json": "Iceberg",
+    "snapshot/LATEST": "Paimon",
+    "capture.json": _CAPTURE,
+}
+#: Sinks name folders and files by topics.
+_TOPICS = (STATE_TOPIC, GROUP_TOPIC)
+#: The folder with the log of a stream that writes files.
+_SINK = "_spark_metadata/"
+
+
+class RawFile(NamedTuple):
+    """A Parquet file with raw records."""
+
+    path: str
+    known: tuple[tuple[str, Any], ...] = ()
+    """Columns that need not be in the file, and their value in all of its rows."""
+
+
+def of_paths(files: Iterable[str | Path | RawFile]) -> list[RawFile]:
+    """Return files that are given by their paths alone, or with what is known of them."""
+    return [one if isinstance(one, RawFile) else RawFile(str(one)) for one in files]
+
+
+def local_path(place: str) -> str | None:
+    """Return the path of a place on this machine; None for another address."""
+    if place.startswith("file:"):
+        return unquote(urlsplit(place).path)
+    return None if "://" in place else place
+
+
+def is_raw(folder: Path) -> bool:
+    """Whether a folder holds Parquet files, or a table."""
+    below = _paths_below(folder)
+    return any(_marked(below)) or any(_parquet_in(folder, below))
+
+
+def list_raw(place: str) -> list[RawFile]:
+    """Return the files with the current raw records of a place, in the order of their paths.
+
+    The place is a Parquet file, a folder of them, or a table of Delta, on this machine.
+
+    Raises
+    ------
+    InputError
+        There are no such files, or they are those of a table that cannot be read here.
+    """
+    local = local_path(place)
+    path = Path(place if local is None else local)
+    if local is None or not path.exists():
+        raise InputError(_nothing(place, "there is no such file or folder on this machine"))
+    _refuse_within_table(path.absolute(), place)
+    if not path.is_dir():
+        if not _begins_as_parquet(path):
+            raise InputError(_nothing(place, "it is not a Parquet file"))
+        return [RawFile(str(path), _known_by_names(path))]
+    below = _paths_below(path)
+    for at, kind in sorted(_marked(below)):
+        if not at and kind == _DELTA:
+            return _current_of_delta(path)
+        raise InputError(refusal(str(path / at), kind, place))
+    files = _keep_committed(path, below, _parquet_in(path, below))
+    if not files:
+        raise InputError(_nothing(place, "it holds no Parquet files"))
+    return [RawFile(str(path / one), _known_by_names(path / one)) for one in files]
+
+
+def _nothing(place: str, why: str) -> str:
+    return (
+        f"cannot read Parquet from {place}: {why}. Give a Parquet file, a folder of them, or the "
+        'name of a Spark table with --engine spark (engine="spark")'
+    )
+
+
+def refusal(place: str, kind: str, given: str) -> str:
+    """Say that a place is not a folder of loose Parquet files, and how to open it.
+
+    ``kind`` is what it is, by its mark; ``given`` what was named, which may be below or above it.
+    """
+    where = "" if place == given else f"{given} is not a folder of loose Parquet files: "
+    if kind == _CAPTURE:
+        return f"{where}{place} is a capture: open it with --capture or sharelag.open({place!r})"
+    if kind == _DELTA and local_path(place) is not None:
+        return f"{where}{place} is a Delta table: give that folder, which is read as it is now"
+    name = kind.lower()
+    return (
+        f"{where}{place} is a table of {kind}, of which not every file is current: register it in "
+        'Spark and give its name with --engine spark (engine="spark"), or open '
+        f'sharelag.open(raw=spark.read.format("{name}").load("{place}"))'
+    )
+
+
+def columns_of(schema: pa.Schema, known: Sequence[tuple[str, Any]]) -> pa.Schema:
+    """Return the columns that a file gives."""
+    more = [schemas.RAW.field(name) for name, _ in known if name not in schema.names]
+    return pa.schema([*schema, *more])
+
+
+def complete_columns(
+    batch: pa.RecordBatch, known: Sequence[tuple[str, Any]], schema: pa.Schema, what: str
+) -> pa.RecordBatch:
+    """Return the columns of a schema; what a file does not have is what is known of it."""
+    for name, value in known:
+        if name in schema.names and name not in batch.schema.names:
+            column = pa.repeat(pa.scalar(value, schema.field(name).type), batch.num_rows)
+            batch = batch.append_column(name, column)
+    return schemas.conform(batch, schema, what)
+
+
+# ---- what is in a folder -------------------------------------------------------------------------
+
+
+def _paths_below(folder: Path) -> list[str]:
+    """Return the paths of all that is below a folder, relative to it; folders end with a slash."""
+    found = []
+    seen = {folder.resolve()}
+    for at, folders, files in os.walk(folder, onerror=refuse_unreadable, followlinks=True):
+        here = Path(at).relative_to(folder)
+        found += [f"{here / name}" for name in files] + [f"{here / name}/" for name in folders]
+        # a link to a folder above would never end
+        new = {name: (Path(at) / name).resolve() for name in folders}
+        folders[:] = [name for name, real in new.items() if real not in seen]
+        seen.update(new.values())
+    return sorted(found)
+
+
+def _marked(below: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield folders that are more than the Parquet files in them, and what they are."""
+    for path in map(PurePosixPath, below):
+        for mark, kind in MARKS.items():
+            if path.match(mark):
+                at = PurePosixPath(*path.parts[: -len(PurePosixPath(mark).parts)])
+                if not _is_hidden(at):
+                    yield str(at).removeprefix("."), kind
+
+
+def _refuse_within_table(place: Path, given: str) -> None:
+    """Refuse a part of a table, which does not tell which of its files are current."""
+    for above in place.parents:
+        for mark, kind in MARKS.items():
+            if kind != _CAPTURE and any(above.glob(mark)):
+                raise InputError(refusal(str(above), kind, given))
+
+
+def _parquet_in(folder: Path, below: Iterable[str]) -> Iterator[str]:
+    """Yield the files that are Parquet, and not hidden as those of unfinished writers are."""
+    for path in below:
+        if path.endswith("/") or _is_hidden(PurePosixPath(path)):
+            continue
+        if path.endswith((".parquet", ".parq")) or _begins_as_parquet(folder / path):
+            yield path
+
+
+def _begins_as_parquet(path: Path) -> bool:
+    """Whether a file without the usual ending is Parquet; Hive, for one, gives it none."""
+    if not path.is_file():  # a pipe would wait
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as error:
+        refuse_unreadable(error)
+
+
+def _is_hidden(path: PurePosixPath) -> bool:
+    """Whether a path is passed over, as by Spark; folders of topics and values may begin with _."""
+    return any(
+        part.startswith(".")
+        or (part.startswith("_") and "=" not in part and not part.startswith(_TOPICS))
+        or part.endswith("._COPYING_")
+        for part in path.parts
+    )
+
+
+def _known_by_names(path: Path) -> tuple[tuple[str, Any], ...]:
+    """Return the columns that folders such as ``topic=__share_group_state`` have in their names."""
+    pairs = (part.partition("=") for part in path.absolute().parent.parts)
+    known = {
+        name: None if text == _NO_VALUE else unquote(text) for name, is_set, text in pairs if is_set
+    }
+    return _with_types(known, str(path))
+
+
+def _with_types(known: Mapping[str, Any], path: str) -> tuple[tuple[str, Any], ...]:
+    """Return values of the columns that records need, each of its column's type."""
+    found = {name: known[name] for name in ("topic", "partition") if name in known}
+    if found.get("partition") is not None:
+        try:
+            found["partition"] = pa.scalar(int(found["partition"]), pa.int32()).as_py()
+        except (ValueError, pa.ArrowInvalid) as error:
+            raise InputError(
+                f"{path} is in a folder for partition {found['partition']!r}, which is not a "
+                "number: name the folder after a partition of the topic, or otherwise"
+            ) from error
+    return tuple(found.items())
+
+
+# ---- logs that tell which files count ------------------------------------------------------------
+
+
+def _keep_committed(folder: Path, below: Sequence[str], files: Iterable[str]) -> list[str]:
+    """Leave out files that a stream of Spark did not commit, where it writes such a log."""
+    kept = list(files)
+    for path in below:
+        if not f"/{path}".endswith(f"/{_SINK}"):
+            continue
+        # Names, which are unique: the whole paths are those on the machine that wrote them.
+        names = _names_in_log(folder / path)
+        within = path.removesuffix(_SINK)
+        there = {PurePosixPath(one).name for one in kept if one.startswith(within)}
+        if names - there:
+            raise InputError(
+                f"{len(names - there):,} of {len(names):,} files that the log {folder / path} "
+                "names are not there: copy the whole folder, or remove the log to read what is left"
+            )
+        kept = [
+            one for one in kept if not one.startswith(within) or PurePosixPath(one).name in names
+        ]
+    return kept
+
+
+def _names_in_log(log: Path) -> set[str]:
+    batches = [path for path in entries(log) if path.name.removesuffix(".compact").isdecimal()]
+    # A compacted one has all that came before it.
+    order = sorted(batches, key=lambda path: (int(path.stem), path.suffix != ""))
+    last = max((n for n, path in enumerate(order) if path.suffix), default=0)
+    try:
+        lines = [line for path in order[last:] for line in path.read_text().splitlines()[1:]]
+        actions = [json.loads(line) for line in lines]
+        paths = [urlsplit(one["path"]).path for one in actions if one["action"] == "add"]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(
+            f"{log} is not a log of a stream that writes files, or damaged ({first_line(error)}): "
+            "restore it from a copy, or remove it to read every file that is there"
+        ) from error
+    return {PurePosixPath(unquote(path)).name for path in paths}
+
+
+def _current_of_delta(place: Path) -> list[RawFile]:
+    with_spark = f'sharelag.open(raw=spark.read.format("delta").load("{place}"))'
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            f"{place} is a Delta table, and deltalake, which reads it, is not installed: "
+            "pip install 'sharelag[lake]'"
+        ) from error
+    try:
+        table = DeltaTable(place)
+        adds = pa.table(table.get_add_actions(flatten=True))
+        features = table.protocol().reader_features or ()
+        mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    except DeltaError as error:
+        raise InputError(
+            f"{place} is a Delta table that cannot be read here ({first_line(error)}): read it by "
+            f"Spark with Delta's package, {with_spark}"
+        ) from error
+    try:
+        deleted = "deletionVectors" in features and len(pa.table(table.deletion_vectors()))
+    except DeltaError:  # one that cannot be loaded is there, too
+        deleted = True
+    if deleted:
+        raise InputError(
+            f"{place} is a Delta table with deletion vectors: its files still have rows that were "
+            "deleted. Run REORG TABLE ... APPLY (PURGE), or read it by Spark with Delta's package, "
+            f"{with_spark}"
+        )
+    if mapping != "none":
+        raise InputError(
+            f"{place} is a Delta table whose files name columns otherwise (delta.columnMapping.mode"
+            f"={mapping}): read it by Spark with Delta's package, {with_spark}"
+        )
+    partitions = [name for name in adds.column_names if name.startswith("partition.")]
+    files = []
+    for row in adds.select(["path", *partitions]).to_pylist():
+        path = unquote(row["path"])
+        known = {name.removeprefix("partition."): row[name] for name in partitions}
+        is_whole = path.startswith(("/", "file:"))
+        where = local_path(path) if is_whole else f"{place}/{path}"
+        files.append(RawFile(where or path, _with_types(known, path)))
+    return sorted(files, key=lambda one: one.path)

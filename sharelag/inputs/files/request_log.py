@@ -1,0 +1,162 @@
+"""A broker's log of requests: a file, or a folder with the files that log4j rolled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.inputs.files.text_pieces import (
+    Piece,
+    TextLog,
+    are_many,
+    line_blocks,
+    tables_of_parts,
+    whole_file,
+)
+from sharelag.schemas import REQUEST_TABLES
+from sharelag.tables.words import counted
+from sharelag.wire.requests.lines import MARK, Lines, read_lines, unread
+from sharelag.wire.requests.tables import tables_of
+from sharelag.wire.requests.times import LAYOUT
+
+
+@dataclass(frozen=True)
+class RequestLog(TextLog):
+    """What ``kafka.request.logger`` wrote at DEBUG: `REQUEST_TABLES` by name.
+
+    Of several brokers, ``path`` is a folder with the files of all. ``zone`` is the time zone of the
+    log, such as ``Europe/Berlin``: log4j's ``%d`` does not tell it. Without it, times of collectors
+    tell it; where they do not, times count as UTC.
+    """
+
+    zone: str | None = None
+
+    _MISSING = (
+        "log of requests",
+        "the file that the logger kafka.request.logger writes at DEBUG, or a folder of them",
+    )
+
+    @property
+    def told_by(self) -> frozenset[int]:
+        """What tells the zones of its times: `sharelag.wire.requests.times`."""
+        return self._read_all[1]
+
+    @cached_property
+    def covers(self) -> tuple[int, int] | None:
+        """The first and last moment of the log, in microseconds since 1970; None: it is empty."""
+        requests = self.tables["requests"]
+        if not requests.num_rows:
+            return None
+        first = pc.min(requests.column("began")).cast(pa.int64()).as_py()
+        return first, pc.max(requests.column("timestamp")).cast(pa.int64()).as_py()
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+        return self._read_all[0]
+
+    @cached_property
+    def _read_all(self) -> tuple[tuple[dict[str, pa.Table], tuple[int, int]], frozenset[int]]:
+        told_by = set[int]()
+
+        def parts() -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
+            for file in self.files:
+                for lines in read_piece(whole_file(file, self.path), self.zone):
+                    told_by.update(lines.told_by)
+                    yield lines.total, lines.skipped, tables_of(lines)
+
+        return tables_of_parts(REQUEST_TABLES, parts()), frozenset(told_by)
+
+
+def read_piece(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
+    """Yield the lines of a piece of a file, some megabytes at a time."""
+    for lines, positions, damage in line_blocks(piece):
+        if damage:
+            yield unread(lines, positions, piece.source, damage)
+        else:
+            yield read_lines(lines, positions, zone, piece.source)
+
+
+# ---- lines that could not be read ---------------------------------------------------------------
+
+
+#: Characters of a line that an error shows.
+_SHOWN = 120
+
+
+class LineCounts(NamedTuple):
+    """How many lines there are, how many of them are about something else or could not be read."""
+
+    total: int
+    skipped: int
+    rejects: int
+    first: Mapping[str, Any] | None
+    """The first that could not be read, as a row of the rejects."""
+
+    @classmethod
+    def of(cls, counts: tuple[int, int], rejects: pa.Table | pa.RecordBatch) -> LineCounts:
+        """Return the counts of lines and skipped lines, and of a table of rejects."""
+        first = rejects.slice(0, 1).to_pylist()
+        return cls(*counts, rejects.num_rows, first[0] if first else None)
+
+    @property
+    def read(self) -> int:
+        """How many could be read."""
+        return self.total - self.skipped - self.rejects
+
+
+def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
+    """Return what answers lack by a broker's log of requests, in sentences.
+
+    It is an InputError if no request could be read: nothing is said of a cluster by such a log.
+    """
+    if not counts.read and counts.first is not None:
+        raise InputError(
+            f"none of {counted(counts.rejects, 'request')} in {path} could be read "
+            f"({counts.first['reason']}): {counts.first['text'][:_SHOWN]!r} was not understood; "
+            f"give lines with {LAYOUT} before {MARK}{{...}}"
+        )
+    if not counts.read:
+        raise InputError(
+            f"{_nothing_in(path, counts)} is a request about share groups: give what "
+            "kafka.request.logger writes at DEBUG on brokers that share "
+            f"consumers fetch from, lines with {LAYOUT} before {MARK}{{...}}"
+        )
+    if counts.first is None or not are_many(counts.rejects, counts.read):
+        return ()
+    sentence = (
+        f"{counts.rejects:,} of {counts.rejects + counts.read:,} requests in the log, which could "
+        f"not be read (the first: {counts.first['reason']}); sharelag requests --show rejects "
+        f"shows {'it' if counts.rejects == 1 else 'them'}"
+    )
+    return (sentence,)
+
+
+def _nothing_in(path: Path, counts: LineCounts) -> str:
+    """Return the lines of a file of which nothing could be read, as the subject of a sentence."""
+    every = f"none of {counted(counts.total, 'line')} in {path}"
+    return every if counts.total else f"{path} has no lines, so none of them"
+
+
+def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> tuple[str, ...]:
+    """Return what a table lacks by output of consumers, in sentences.
+
+    It is an InputError if there are lines, and none could be read; of outcomes, which few consumers
+    print, if no line says that it has some.
+    """
+    if counts.total and not counts.read and (counts.rejects or name == "deliveries"):
+        raise InputError(
+            f"{_nothing_in(path, counts)} has a delivery or an outcome: "
+            "let the console consumer print.partition, print.offset and print.delivery, and "
+            "give its --separator"
+        )
+    if not are_many(counts.rejects, counts.read):
+        return ()
+    them = "it" if counts.rejects == 1 else "them"
+    return (f"{counted(counts.rejects, 'line')} that could not be read; --show rejects has {them}",)

@@ -1,0 +1,404 @@
+"""Read a broker's log directory without the broker, for forensics and backups.
+
+Besides the segments it reads the topic id of each partition (``partition.metadata``), log starts
+and high watermarks (``*-checkpoint``, written every few seconds).
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import re
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from kafka.errors import KafkaError
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatch
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.inputs.files.listing import entries, refuse_unreadable
+from sharelag.model import topic_id_text
+from sharelag.wire.generations import topic_id_of
+
+if TYPE_CHECKING:
+    from kafka.record.default_records import DefaultRecordBatch
+
+_PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})")
+_SEGMENT = re.compile(r"0*[0-9]{1,18}")
+_MOST_OFFSET = 1 << 62
+#: Offsets in a segment: its index has 31 bits for each (LogSegment.ensureOffsetInRange in Kafka).
+_MOST_IN_SEGMENT = 1 << 31
+#: Bytes of a batch before what its length counts.
+_BEFORE = 12
+#: Records per batch.
+_BATCH = 50_000
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+
+Place = tuple[str, int]
+
+
+def partitions(folder: Path) -> dict[Place, Path]:
+    """Return the folders of topic partitions in a log directory; InputError if it is not one."""
+    if not folder.is_dir():
+        raise InputError(
+            f"no folder {folder}: give a broker's log directory (log.dirs in its properties)"
+        )
+    found = {
+        (match["topic"], int(match["partition"])): path
+        for path in entries(folder)
+        if path.is_dir() and (match := _PARTITION.fullmatch(path.name))
+    }
+    # All are listed: one that may not be would seem to have no records.
+    files = [file for path in found.values() for file in entries(path)]
+    if not any(file.suffix == ".log" for file in files):
+        raise InputError(f"{folder} has no topic partitions: {_instead(folder)}")
+    return found
+
+
+def _instead(folder: Path) -> str:
+    below = [str(one) for one in sorted(folder.iterdir()) if any(one.glob("*-*/*.log"))]
+    if below:
+        return f"give the log directories below it, {','.join(below)}"
+    if _PARTITION.fullmatch(folder.name) and any(folder.glob("*.log")):
+        return f"it is one itself: give the log directory that has it, {folder.parent}"
+    return "give a broker's log directory, with topic-0/"
+
+
+def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
+    """Read a topic's records from a broker's log directory.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        `sharelag.schemas.RAW`, each partition in log order from its log start offset on, as the
+        broker would return them. Control records are left out. The beginning of a batch that was
+        not written to its end is one row with an empty key, which becomes a reject.
+
+    Raises
+    ------
+    InputError
+        The folder is not a log directory, or a batch is corrupt.
+    """
+    starts = _checkpoint(folder / LOG_STARTS)
+    for (name, partition), path in partitions(folder).items():
+        if name == topic:
+            yield from _partition(path, topic, partition, starts.get((topic, partition), 0))
+
+
+def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.RecordBatch]:
+    """Read one partition, which the folder must have, as `read_segments` does."""
+    found = partitions(folder)
+    if (topic, partition) not in found:
+        raise InputError(
+            f"{folder} has no {topic}-{partition}: all Spark workers need access to the folder"
+        )
+    start = _checkpoint(folder / LOG_STARTS).get((topic, partition), 0)
+    yield from _partition(found[topic, partition], topic, partition, start)
+
+
+def sample_partitions(folder: Path, topic: str, most: int = 300) -> Iterator[pa.RecordBatch]:
+    """Read at most so many first records of each partition's last segment that has records."""
+    for (name, partition), path in partitions(folder).items():
+        if name != topic:
+            continue
+        for segment in sorted(path.glob("*.log"), reverse=True):
+            found = islice(_records(segment, 0, range(_MOST_OFFSET)), most)
+            if columns := list(zip(*found, strict=True)):
+                yield _columns(columns, topic, partition)
+                break
+
+
+def segment_offsets(folder: Path) -> pa.Table:
+    """Return `sharelag.schemas.OFFSETS` by the broker's checkpoint files.
+
+    ``end_offset`` is the high watermark of the checkpoint, which a broker writes every five seconds
+    and at shutdown; ``as_of`` is the time of that file.
+    """
+    starts, ends = _checkpoint(folder / LOG_STARTS), _checkpoint(folder / HIGH_WATERMARKS)
+    noted = folder / HIGH_WATERMARKS
+    as_of = datetime.fromtimestamp(noted.stat().st_mtime, UTC) if noted.exists() else None
+    rows = [
+        {
+            "topic": topic,
+            "topic_id": topic_id(path, topic),
+            "partition": partition,
+            # The checkpoint has only log starts that differ from the first segment's offset.
+            "log_start_offset": starts.get((topic, partition), _first_offset(path)),
+            "end_offset": ends.get((topic, partition)),
+            "as_of": as_of,
+        }
+        for (topic, partition), path in partitions(folder).items()
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
+
+
+def _partition(path: Path, topic: str, partition: int, start: int) -> Iterator[pa.RecordBatch]:
+    columns: list[list[Any]] = [[], [], [], [], []]
+    segments = sorted(path.glob("*.log"))
+    bases = base_offsets(segments)
+    for segment in segments:
+        for record in _records(segment, start, offsets_of(segment, bases)):
+            for column, value in zip(columns, record, strict=True):
+                column.append(value)
+            if len(columns[0]) == _BATCH:
+                yield _columns(columns, topic, partition)
+                columns = [[], [], [], [], []]
+    if columns[0]:
+        yield _columns(columns, topic, partition)
+
+
+def _records(segment: Path, start: int, possible: range) -> Iterator[tuple[Any, ...]]:
+    octets = segment.read_bytes()
+    records = MemoryRecords(octets)
+    at, begin = start, 0
+    while not is_allocated_ahead(octets, begin):
+        what = f"{segment}: the batch after offset {at}"
+        if (batch := next_batch(records, what)) is None:
+            break
+        check_offset(what, batch.base_offset, possible)
+        possible = range(batch.next_offset, possible.stop)
+        end = begin + _BEFORE + int.from_bytes(octets[begin + 8 : begin + _BEFORE], "big")
+        at = batch.next_offset
+        wanted = not batch.is_control_batch and at > start
+        for record in records_in(batch, octets[begin:end], what, unpack=wanted):
+            if record.offset >= start:
+                yield (
+                    record.key,
+                    record.value,
+                    record.offset,
+                    record.timestamp,
+                    record.timestamp_type,
+                )
+        begin = end
+    if begin < len(octets) and not is_allocated_ahead(octets, begin):
+        yield b"", octets[begin:], at, None, None
+
+
+def base_offsets(segments: Iterable[Path]) -> list[int]:
+    """Return the base offsets of segments in order: their names. Other files have none."""
+    return sorted(int(path.stem) for path in segments if _SEGMENT.fullmatch(path.stem))
+
+
+def offsets_of(segment: Path, bases: Sequence[int]) -> range:
+    """Return the offsets that a segment can have: from that of its name to that of the next one.
+
+    ``bases`` are the `base_offsets` of all segments of its partition.
+    """
+    if not _SEGMENT.fullmatch(segment.stem):
+        return range(_MOST_OFFSET)
+    first = int(segment.stem)
+    after = bisect_right(bases, first)
+    return range(first, min([first + _MOST_IN_SEGMENT, *bases[after : after + 1]]))
+
+
+def check_offset(what: str, offset: int, possible: range) -> None:
+    """Refuse a batch whose offset cannot follow the batch before it: no checksum covers it."""
+    if offset not in possible:
+        raise InputError(
+            f"{what} is corrupt (it begins at offset {offset}, where only offsets from "
+            f"{possible.start} to {possible.stop - 1} can be)"
+        )
+
+
+def is_allocated_ahead(octets: bytes | mmap.mmap, begin: int) -> bool:
+    """Whether all that follows is zeros, as brokers with ``log.preallocate`` leave them."""
+    return not any(octets[begin : begin + _BEFORE]) and not octets[begin:].strip(b"\0")
+
+
+def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
+    """Return the next batch; None after the last whole one.
+
+    A batch that cannot be read, or of brokers that knew no share groups, is an InputError.
+    """
+    try:
+        batch = records.next_batch() if records.has_next() else None
+    except (KafkaError, struct.error) as error:
+        raise InputError(f"{what} cannot be read ({error})") from error
+    if batch is not None and not isinstance(batch, DefaultRecordBatch):
+        raise InputError(f"{what} cannot be read (a format of before Kafka 0.11)")
+    return batch
+
+
+def _columns(columns: Sequence[Sequence[Any]], topic: str, partition: int) -> pa.RecordBatch:
+    keys, values, offsets, timestamps, kinds = columns
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            pa.repeat(pa.scalar(topic), len(keys)),
+            pa.repeat(pa.scalar(partition, pa.int32()), len(keys)),
+            pa.array(offsets, pa.int64()),
+            pa.array(timestamps, pa.int64()).view(schemas.TIMESTAMP),
+            pa.array(kinds, pa.int32()),
+        ],
+        schema=schemas.RAW,
+    )
+
+
+def _checkpoint(path: Path) -> dict[Place, int]:
+    """Parse a checkpoint file: a version, a count, and lines of topic, partition and offset."""
+    if not path.exists():
+        return {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()[2:]
+        parts = [line.rsplit(" ", 2) for line in lines if line.strip()]
+        found = {(topic, int(partition)): int(offset) for topic, partition, offset in parts}
+    except ValueError as error:
+        raise InputError(
+            f"{path} is damaged ({error}): remove it, and offsets are unknown, or restore it"
+        ) from error
+    if wrong := [offset for offset in found.values() if not 0 <= offset < _MOST_OFFSET]:
+        raise InputError(
+            f"{path} has the offset {wrong[0]}, which no log has: remove it, and offsets are "
+            "unknown, or restore it"
+        )
+    return found
+
+
+def log_start(folder: Path, place: Place) -> int:
+    """Return the offset of the first record that the broker would return."""
+    return _checkpoint(folder / LOG_STARTS).get(place, 0)
+
+
+def topic_id(path: Path, topic: str) -> str:
+    """Return the id of the topic whose partition is in a folder.
+
+    Brokers before Kafka 2.8 know no ids: there a text stands for it that the topic's name gives.
+    """
+    file = path / "partition.metadata"
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return topic_id_text(topic_id_of(topic))
+    except OSError as error:
+        refuse_unreadable(error)
+    found = re.search(r"^topic_id: (\S+)$", text, re.MULTILINE)
+    if found is None:
+        raise InputError(f"{file} is damaged (it has no topic_id): restore it from a copy")
+    return found[1]
+
+
+def _first_offset(path: Path) -> int | None:
+    return next(iter(base_offsets(path.glob("*.log"))), None)
+
+
+# ---- records of a batch -------------------------------------------------------------------------
+
+
+#: Bytes of the records of a batch without compression. A coordinator writes batches of at most
+#: ``max.message.bytes``, a megabyte by default, before they are compressed.
+MOST_BYTES = 64 << 20
+#: Bytes of the header of a batch, which is never compressed.
+_HEADER = 61
+_AT_ONCE = 1 << 20
+_XERIAL = b"\x82SNAPPY\x00"
+
+
+def records_in(
+    batch: DefaultRecordBatch, octets: bytes, what: str, unpack: bool = True
+) -> list[Any]:
+    """Return the records of a batch, of which ``octets`` are all bytes.
+
+    Without ``unpack`` only the checksum is looked at, and there are no records. ``what`` is what
+    messages call the batch.
+
+    Raises
+    ------
+    InputError
+        Its checksum is wrong, its bytes are not records, or there are more than `MOST_BYTES` of
+        them without compression.
+    """
+    try:
+        if not batch.validate_crc():
+            raise InputError(f"{what} is corrupt (wrong checksum)")
+        if not unpack:
+            return []
+        if batch.compression_type and _is_too_large(batch, octets):
+            raise InputError(
+                f"{what} has more than {MOST_BYTES >> 20} MiB without compression: no coordinator "
+                "writes that, so it is not read"
+            )
+        return list(batch)
+    except InputError:
+        raise
+    except Exception as error:  # each codec has its own, and not all have a class in common
+        raise InputError(f"{what} cannot be read ({error or type(error).__name__})") from error
+
+
+def _is_too_large(batch: DefaultRecordBatch, octets: bytes) -> bool:
+    sizes = _SIZES.get(batch.compression_type)
+    total = 0
+    # Of a codec that there is not, the batch itself says so.
+    for size in sizes(octets[_HEADER:]) if sizes else ():
+        total += size
+        if total > MOST_BYTES:
+            return True
+    return False
+
+
+# ---- sizes of what is packed, some at a time, without keeping it ---------------------------------
+
+
+def _gzip(packed: bytes) -> Iterator[int]:
+    while packed:
+        reader = zlib.decompressobj(wbits=31)
+        while packed and not reader.eof:
+            yield len(reader.decompress(packed, _AT_ONCE))
+            packed = reader.unconsumed_tail
+        packed = reader.unused_data.lstrip(b"\0")
+
+
+def _lz4(packed: bytes) -> Iterator[int]:
+    from lz4.frame import LZ4FrameDecompressor
+
+    reader = LZ4FrameDecompressor()
+    yield len(reader.decompress(packed, _AT_ONCE))
+    while not reader.eof and not reader.needs_input:
+        yield len(reader.decompress(b"", _AT_ONCE))
+
+
+def _zstd(packed: bytes) -> Iterator[int]:
+    from zstandard import ZstdDecompressor
+
+    with ZstdDecompressor(max_window_size=MOST_BYTES).stream_reader(
+        io.BytesIO(packed), read_across_frames=True
+    ) as reader:
+        while found := reader.read(_AT_ONCE):
+            yield len(found)
+
+
+def _snappy(packed: bytes) -> Iterator[int]:
+    """Yield the sizes that blocks say, which snappy holds them to."""
+    if not packed.startswith(_XERIAL):
+        yield _varint(packed, 0)
+        return
+    at = 16
+    while at < len(packed):
+        (size,) = struct.unpack_from(">i", packed, at)
+        if size <= 0:
+            raise ValueError("a block of snappy without bytes")
+        yield _varint(packed, at + 4)
+        at += 4 + size
+
+
+def _varint(octets: bytes, at: int) -> int:
+    value = 0
+    for n, octet in enumerate(octets[at : at + 5]):
+        value |= (octet & 0x7F) << 7 * n
+        if octet < 0x80:
+            return value
+    raise ValueError("a block of snappy without a size")
+
+
+#: By the number that Kafka has for the codec.
+_SIZES: dict[int, Callable[[bytes], Iterator[int]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

@@ -1,0 +1,404 @@
+"""Lines of text files, whole files or pieces of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.errors import InputError
+from sharelag.inputs.files.listing import files_below
+from sharelag.inputs.texts import (
+    MARK,
+    SAMPLE,
+    UTF_8,
+    Octets,
+    PackedText,
+    Recoded,
+    encoding_of,
+)
+from sharelag.tables.words import shell_word
+from sharelag.wire.json_rows import json_rows
+
+_MARK = MARK.encode()
+#: Bytes that are read at once.
+_AT_ONCE = 8 << 20
+#: How packed files begin, whatever their names are.
+_GZIP = b"\x1f\x8b"
+_OTHERWISE_PACKED = (b"BZh", b"\x04\x22\x4d\x18", b"\xfd7zXZ", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
+#: Bytes of a line: a request about ten thousand share partitions has a hundredth of it.
+MOST_LINE = 64 << 20
+#: Of a hundred things, those that may be unreadable in an answer that is called whole.
+MOST_REJECTS = 1
+#: Bytes that a packed file may become; a large one may become so many times its size. Requests that
+#: hardly differ become 60 times as large.
+_MOST_PACKED, _MOST_BYTES_A_BYTE = 256 << 20, 250
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Lines of a file that begin from one byte on, before another; None: to its end.
+
+    ``source`` is what tables call the file: names alone do not tell files of one folder apart.
+    """
+
+    file: str
+    begin: int = 0
+    end: int | None = None
+    source: str = ""
+
+
+class Block(NamedTuple):
+    """Some lines, and the bytes at which they begin; with ``damage`` one that is not whole."""
+
+    lines: pa.Array
+    positions: pa.Array
+    damage: str = ""
+
+
+@dataclass(frozen=True)
+class TextLog:
+    """Lines of a file, or of the files of a folder; names that end with ``.gz`` are unpacked."""
+
+    path: Path
+
+    #: What there is none of at a path, and what to give.
+    _MISSING: ClassVar[tuple[str, str]]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files, sorted; InputError where there are none."""
+        found = [self.path] if self.path.is_file() else files_below(self.path)
+        if not found:
+            what, advice = self._MISSING
+            raise InputError(f"no {what} at {self.path}: give {advice}")
+        return found
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """Tables by name, in the order of the files and their lines."""
+        return self._read[0]
+
+    @cached_property
+    def counted(self) -> tuple[int, int]:
+        """How many lines there are, and how many of them are about something else."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+        raise NotImplementedError
+
+
+def whole_file(path: Path, given: Path) -> Piece:
+    """Return a file as one piece, called by its path within the folder that was given."""
+    source = path.name if path == given else path.relative_to(given).as_posix()
+    return Piece(str(path), source=source)
+
+
+def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
+    """Yield a file of what was given in pieces of so many bytes.
+
+    A packed one, one in UTF-16 and one of a container runtime are one piece: their lines are only
+    known from the beginning on.
+    """
+    whole = whole_file(path, given)
+    with path.open("rb") as file:
+        start = file.read(SAMPLE)
+    if start.startswith(_GZIP) or encoding_of(start) != UTF_8 or is_wrapped(start):
+        yield whole
+        return
+    length = path.stat().st_size
+    for begin in range(0, max(length, 1), size):
+        yield replace(whole, begin=begin, end=min(begin + size, length))
+
+
+def line_blocks(piece: Piece) -> Iterator[Block]:
+    """Yield lines of a piece of a file, and the bytes at which they begin, some megabytes at once.
+
+    What a container runtime has cut is put together. Of UTF-16 the bytes are those of the same text
+    in UTF-8. A line belongs to the piece in which it begins; what follows the last newline is one,
+    too. Where a packed file is cut off or damaged, the last block is what was unpacked behind the
+    last newline, with the reason.
+
+    Raises
+    ------
+    InputError
+        Nothing of a packed file can be unpacked, it is packed otherwise than by gzip, or becomes
+        more than 250 times as large; or a line is longer than `MOST_LINE`.
+    """
+    parts, damaged = Rejoined(), None
+    for block in _blocks(piece):
+        if block.damage:
+            damaged = block
+        else:
+            yield Block(*parts.add(block.lines, block.positions))
+    if len((rest := Block(*parts.rest())).lines):
+        yield rest
+    if damaged:
+        yield damaged
+
+
+def _blocks(piece: Piece) -> Iterator[Block]:
+    with Path(piece.file).open("rb") as opened:
+        start = opened.read(SAMPLE)
+        opened.seek(0)
+        if start.startswith(_OTHERWISE_PACKED):
+            raise InputError(f"{piece.file} is packed: unpack it, or pack it with gzip")
+        is_packed, encoding = start.startswith(_GZIP), UTF_8
+        if piece.end is None and not piece.begin:
+            encoding = encoding_of(PackedText(opened).read(SAMPLE) if is_packed else start)
+            opened.seek(0)
+        packed = PackedText(opened) if is_packed else None
+        file: Octets = packed or opened
+        if encoding != UTF_8:
+            file = Recoded(file, encoding)
+        at, rest, read = piece.begin, b"", 0
+        most = _most_bytes(piece.file) if packed else None
+        if piece.begin:
+            # The line that goes on here belongs to the piece before.
+            at -= 1
+            opened.seek(at)
+        is_first = bool(piece.begin)
+        while piece.end is None or at < piece.end:
+            block = file.read(_AT_ONCE)
+            read += len(block)
+            if packed and packed.damage and not block:
+                yield _damaged(piece.file, read, rest, at, packed.damage)
+                return
+            if not block and not rest:
+                return
+            if most is not None and read > most:
+                raise InputError(
+                    f"{piece.file} becomes more than {most >> 20:,} MiB: nobody writes such a log, "
+                    "so it is not read; unpack it and give the file, if you trust it"
+                )
+            data = rest + block
+            if len(rest) > MOST_LINE:
+                raise InputError(
+                    f"{piece.file} has a line of more than {MOST_LINE >> 20} MiB: give a log with "
+                    "a line for each request"
+                )
+            if is_first:
+                cut = data.find(b"\n") + 1
+                if not cut and block:
+                    rest = data
+                    continue
+                at, data, is_first = at + (cut or len(data)), data[cut or len(data) :], False
+                if piece.end is not None and at >= piece.end:
+                    return
+            whole = data.rfind(b"\n") + 1 if block else len(data)
+            if whole:
+                lines, positions = _lines(data[:whole], at)
+                if piece.end is not None:
+                    mine = pc.less(positions, piece.end)
+                    lines, positions = lines.filter(mine), positions.filter(mine)
+                yield Block(lines, positions)
+            at, rest = at + whole, data[whole:]
+
+
+def are_many(rejects: int, read: int) -> bool:
+    """Whether an answer is partial without what could not be read: too much was rejected."""
+    return 100 * rejects > MOST_REJECTS * (rejects + read)
+
+
+def tables_of_parts(
+    schemas: Mapping[str, pa.Schema], parts: Iterable[tuple[int, int, Mapping[str, pa.RecordBatch]]]
+) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+    """Put together what was read of parts: their tables, and how many lines there are, and skipped.
+
+    Each part is its lines, those that were skipped, and a batch for each schema.
+    """
+    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas}
+    count = skipped = 0
+    for lines, others, batches in parts:
+        count, skipped = count + lines, skipped + others
+        for name, batch in batches.items():
+            found[name].append(batch)
+    tables = {name: pa.Table.from_batches(found[name], each) for name, each in schemas.items()}
+    return tables, (count, skipped)
+
+
+def _most_bytes(name: str) -> int:
+    return max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(name).stat().st_size)
+
+
+def _damaged(name: str, read: int, rest: bytes, at: int, why: str) -> Block:
+    if not read:
+        raise InputError(
+            f"cannot unpack {name}: {why}: copy it again, or give what "
+            f"`gzip -dc {shell_word(name)}` unpacks of it"
+        )
+    text = pa.array([rest.decode("utf-8", "replace")])
+    return Block(text, pa.array([at]), f"{why}, and what is behind this was not read")
+
+
+def _lines(data: bytes, at: int) -> tuple[pa.Array, pa.Array]:
+    """Split bytes at newlines; bytes that are not UTF-8 become U+FFFD."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(octets == ord("\n"))
+    if not len(ends) or ends[-1] != len(octets) - 1:
+        ends = np.append(ends, len(octets))
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    # The offsets of Arrow end a text where the next begins, with its newline, which no text needs.
+    offsets = np.append(begins, min(int(ends[-1]) + 1, len(octets))).astype(np.int32)
+    lines = pa.StringArray.from_buffers(len(begins), pa.py_buffer(offsets), pa.py_buffer(data))
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:
+        lines = pa.array(
+            [text.decode("utf-8", "replace") for text in data.split(b"\n")[: len(begins)]]
+        )
+    if _MARK in data:
+        lines = pc.replace_substring_regex(lines, f"^{MARK}", "")
+    return lines, pa.array(begins + at)
+
+
+# ---- lines of container runtimes ----------------------------------------------------------------
+# CRI marks a part with P and the last one with F; in Docker's json-file a line without a line feed
+# goes on in the next object. Both cut at 16 KiB, and streams may alternate. Docker Compose, stern
+# and syslog write names of containers and hosts before what a program printed.
+
+
+_CRI = r"(?s)^(?P<head>\S+ (?P<stream>stdout|stderr) )(?P<tag>[PF])(?::\S*)? (?P<text>[^\r\n]*)"
+_DOCKER = (
+    r'(?s)^(?P<head>\{"log":\s?")(?P<text>(?:[^"\\]|\\.)*)'
+    r'(?P<rest>",\s?"stream":\s?"(?P<stream>\w+)".*)'
+)
+#: Costs less to look for than to take lines apart.
+_MAY_BE = r"^\S+ std(?:out|err) P"
+_IS_WRAPPED = re.compile(rb'^(?:\S+ std(?:out|err) [PF][ :]|\{"log":)', re.MULTILINE)
+_ENDS = r"(?:^|[^\\])(?:\\\\)*\\n$"
+#: What runtimes and ``kubectl logs --timestamps`` write before a line.
+_BEFORE = r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [PF](?::\S*)? )?"
+#: How begins what Kafka's tools print: records, their places, segments, and the end.
+_PRINTED = (
+    r'\{\s*"(?:key|reject|timestamp|name)"\s*:|(?:CreateTime|LogAppendTime|Partition|Offset):-?\d'
+    r"|NO_TIMESTAMP\t|Dumping |\| offset: \d|Processed a total of "
+)
+#: Text that is nothing of a record or its place, which have brackets or tabs, and a blank.
+_LED = rf'^(?:[^{{}}"\r\n\t]*? )??({_PRINTED})'
+#: A logger wrote a line that has such a word before any bracket, whatever else is in it.
+LEVEL = r'^[^{}"\r\n]*\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b'
+_WRAPPINGS = {name: re.compile(name, re.MULTILINE) for name in (_BEFORE, _LED, LEVEL)}
+_LOG = pa.schema([("log", pa.string())])
+#: Bytes that may wait for the end of a line.
+_MOST_WAITING = 64 << 20
+
+
+def is_wrapped(begin: bytes) -> bool:
+    """Whether a container runtime wrote a file, by its beginning."""
+    return _IS_WRAPPED.search(begin) is not None
+
+
+def unwrap_text(text: str) -> str:
+    """Return the text of a program, without what others put before its lines; see `written`."""
+    text = _WRAPPINGS[_BEFORE].sub("", text)
+    return _WRAPPINGS[_LED].sub(lambda led: led[0 if _WRAPPINGS[LEVEL].match(led[0]) else 1], text)
+
+
+def unwrap_lines(lines: pa.Array) -> pa.Array:
+    """Return the lines of a program, without what its runtime or others put around them."""
+    lines = pc.replace_substring_regex(lines, _BEFORE, "")
+    is_logged = pc.match_substring_regex(lines, LEVEL)
+    lines = pc.if_else(is_logged, lines, pc.replace_substring_regex(lines, _LED, r"\1"))
+    is_docker = pc.starts_with(lines, '{"log":')
+    if not pc.any(is_docker).as_py():
+        return lines
+    rows, good = json_rows(lines.filter(is_docker), _LOG)
+    which = np.flatnonzero(is_docker)[good.to_numpy(zero_copy_only=False)]
+    is_read = np.zeros(len(lines), bool)
+    is_read[which] = True
+    said = rows.column("log").combine_chunks()
+    return pc.replace_with_mask(lines, pa.array(is_read), said)
+
+
+class Rejoined:
+    """Lines whose parts are put together again, block by block of a file."""
+
+    def __init__(self) -> None:
+        self._lines = pa.array([], pa.string())
+        self._positions = pa.array([], pa.int64())
+
+    def add(self, lines: pa.Array, positions: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Return the lines that are whole, and the bytes at which they begin."""
+        lines = pa.concat_arrays([self._lines, lines])
+        positions = pa.concat_arrays([self._positions, positions])
+        wrapped = _Wrapped.of(lines)
+        cut = wrapped.waiting_from() if wrapped else len(lines)
+        if lines[cut:].nbytes > _MOST_WAITING:  # their end is not in this file
+            cut = len(lines)
+        self._lines, self._positions = lines[cut:], positions[cut:]
+        if wrapped is None:
+            return lines, positions
+        return wrapped.before(cut, positions)
+
+    def rest(self) -> tuple[pa.Array, pa.Array]:
+        """Return what waits for an end that never came, each beginning as a line."""
+        lines, positions = self._lines, self._positions
+        wrapped = _Wrapped.of(lines)
+        return wrapped.before(len(lines), positions) if wrapped else (lines, positions)
+
+
+@dataclass(frozen=True)
+class _Wrapped:
+    """Lines of which some are parts, put together by the streams that they are of."""
+
+    firsts: NDArray[np.int64]  # of each whole line its first part, and its last one
+    lasts: NDArray[np.int64]
+    is_open: NDArray[np.bool_]  # it has no end yet
+    whole: pa.Array
+
+    @classmethod
+    def of(cls, lines: pa.Array) -> _Wrapped | None:
+        may_be = pc.or_(pc.match_substring_regex(lines, _MAY_BE), pc.starts_with(lines, '{"log":'))
+        if not pc.any(may_be).as_py():
+            return None
+        cri, docker = (pc.extract_regex(lines, one) for one in (_CRI, _DOCKER))
+        has_end = pc.match_substring_regex(pc.struct_field(docker, "text"), _ENDS)
+        is_part = pc.or_(
+            pc.equal(pc.struct_field(cri, "tag"), "P").fill_null(False),
+            pc.invert(has_end).fill_null(False),
+        ).to_numpy(zero_copy_only=False)
+        if not is_part.any():
+            return None
+        names = [pc.struct_field(one, "stream").fill_null("") for one in (cri, docker)]
+        named = pc.binary_join_element_wise(*names, "/").dictionary_encode()
+        stream = named.indices.to_numpy()
+        order = np.argsort(stream, kind="stable")
+        is_new = np.ones(len(order), bool)
+        is_new[1:] = ~is_part[order[:-1]] | (np.diff(stream[order]) != 0)
+        begins = np.append(np.flatnonzero(is_new), len(order))
+        firsts, lasts = order[begins[:-1]], order[begins[1:] - 1]
+        texts = pc.coalesce(pc.struct_field(cri, "text"), pc.struct_field(docker, "text"), lines)
+        parts = pa.ListArray.from_arrays(pa.array(begins, pa.int32()), texts.take(pa.array(order)))
+        heads = pc.binary_join_element_wise(pc.struct_field(cri, "head"), "F ", "")
+        around = [
+            pc.coalesce(*column, "").take(pa.array(firsts))
+            for column in (
+                (heads, pc.struct_field(docker, "head")),
+                (pc.struct_field(docker, "rest"),),
+            )
+        ]
+        whole = pc.binary_join_element_wise(around[0], pc.binary_join(parts, ""), around[1], "")
+        return cls(firsts, lasts, is_part[lasts], whole)
+
+    def waiting_from(self) -> int:
+        """Return the first line that has to wait for others; how many there are if none has."""
+        cut = int(self.firsts[self.is_open].min(initial=len(self.lasts) and self.lasts.max() + 1))
+        while (across := self.firsts[(self.firsts < cut) & (self.lasts >= cut)]).size:
+            cut = int(across.min())
+        return cut
+
+    def before(self, cut: int, positions: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Return the whole lines that begin before a line, and the bytes at which they do."""
+        rows = np.argsort(self.firsts)
+        rows = pa.array(rows[self.firsts[rows] < cut])
+        return self.whole.take(rows), positions.take(pa.array(self.firsts).take(rows))

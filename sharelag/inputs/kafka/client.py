@@ -1,0 +1,411 @@
+"""Connections to brokers, with errors that say what to do."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from sharelag.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerUnreachableError,
+    ClusterError,
+    ConfigError,
+    NoLeaderError,
+    TopicMissingError,
+)
+from sharelag.inputs.kafka.config import LEAST, ClientConfig
+from sharelag.inputs.kafka.failures import (
+    UNREACHABLE,
+    explain_distrust,
+    first_refusal,
+    is_refusal,
+    latest_reason,
+    translate_error,
+    unanswered_error,
+    unreachable_error,
+)
+
+# Receives what librdkafka would print to standard error; add a handler to see it.
+_LOG = logging.getLogger("sharelag.librdkafka")
+_LOG.addHandler(logging.NullHandler())
+_LOG.propagate = False
+
+# Five times as fast as the client's defaults, which wait a second whenever 100,000 records are
+# queued. The user's settings take precedence.
+_PACE = {
+    "fetch.message.max.bytes": 4 << 20,
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 50,
+    "queued.min.messages": 200_000,
+}
+#: How long a connection may take until the client says that it failed.
+_SETUP = "socket.connection.setup.timeout.ms"
+
+
+class _Log:
+    """A logger that also notes whose silence is an error, which the client library only logs."""
+
+    def __init__(self, heard: list[KafkaError]) -> None:
+        self._heard = heard
+
+    def log(self, level: int, text: str, *args: object) -> None:
+        """Log a line; its last part begins with the thread that says it."""
+        said = str(args[-1]).partition("]: ")[2] if args else ""
+        if "Connection setup timed out" in said:
+            self._heard.append(KafkaError(KafkaError._TRANSPORT, said))
+        _LOG.log(level, text, *args)
+
+
+class Asked:
+    """An admin client with what it has heard from the background, and whether anybody answered."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.heard: list[KafkaError] = []
+        self.is_answered = False
+        settings: dict[str, Any] = {"error_cb": self.heard.append, "logger": _Log(self.heard)}
+        if _SETUP not in config.settings:
+            # So that what is silent, as behind a firewall, is heard of within the timeout.
+            settings[_SETUP] = int(min(max(config.timeout * 600, 1_000), 30_000))
+        self.admin: AdminClient = _make(AdminClient, config, settings)
+
+
+def consumer(config: ClientConfig, **settings: Any) -> Consumer:
+    """Make a consumer for assigned partitions that leaves no trace on the cluster."""
+    return _make(Consumer, config, consumer_settings(config) | settings)
+
+
+def consumer_settings(config: ClientConfig) -> dict[str, Any]:
+    """Return the settings of that consumer, with secrets."""
+    reading: dict[str, Any] = {
+        # Required by the client but never sent: partitions are assigned manually and nothing is
+        # committed.
+        "group.id": "sharelag",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        # A position that was pruned must not move silently.
+        "auto.offset.reset": "error",
+        "isolation.level": "read_uncommitted",
+    }
+    pace: dict[str, Any] = {
+        name: value for name, value in _PACE.items() if name not in config.settings
+    }
+    return config.librdkafka() | pace | reading
+
+
+def is_logged() -> bool:
+    """Whether somebody wants to see what the client library would print."""
+    return _LOG.propagate or len(_LOG.handlers) > 1
+
+
+def is_of_group(error: KafkaError) -> bool:
+    """Whether an error in place of a record is about the client's group alone.
+
+    The client looks for the coordinator of its group although it never joins it, again and again,
+    and needs no permission for what we do. So this says nothing of the partitions that it reads.
+    """
+    return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+
+def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:
+    try:
+        return kind({"logger": _LOG, **config.librdkafka(), **settings})
+    except KafkaException as error:
+        raise ConfigError(
+            f"the Kafka client rejected the settings: {error.args[0].str()}"
+        ) from error
+
+
+T = TypeVar("T")
+
+#: Seconds that the first of several attempts lasts; each further one lasts twice as long.
+_FIRST_ATTEMPT = 2.0
+#: Seconds that an attempt lasts at least.
+_LEAST = 0.5
+#: Seconds after which a client that waits for an answer looks again at who may give it; each time
+#: the pause grows, up to the most.
+_LOOK_AGAIN, _SLOWER, _MOST_PAUSE = 0.1, 1.25, 1.0
+#: How often metadata is requested until it names another controller: each answer names any broker.
+_TRIES = 5
+#: After these errors another attempt may find the new leader.
+_MOVING = (NoLeaderError, BrokerUnreachableError)
+
+
+class Connection:
+    """An admin client that records errors from the background.
+
+    librdkafka retries a refused password or a dead address forever and reports it only to a
+    callback, so requests merely time out. This class polls the callback while it waits and stops at
+    the first permanent error.
+
+    ``within`` are the seconds until all answers must be there, by default what is left of the
+    timeout; without it, a client that some brokers have answered is used again while others are
+    silent. ``asked`` is the client to use, by default a new one.
+    """
+
+    def __init__(
+        self, config: ClientConfig, within: float | None = None, asked: Asked | None = None
+    ) -> None:
+        self.config = config
+        self._ends = None if within is None else time.monotonic() + within
+        self._looked_at: KafkaError | None = None
+        self._together: float | None = None
+        self._controller: int | None = None
+        known = config.patience.known if within is None else asked
+        self.asked: Asked = known or Asked(config)
+        self._heard, self.admin = self.asked.heard, self.asked.admin
+
+    @property
+    def within(self) -> float:
+        """Seconds that an answer may take from now on."""
+        left = self.config.patience.left()
+        return left if self._ends is None else max(min(left, self._ends - time.monotonic()), LEAST)
+
+    def asked_together(self) -> None:
+        """Note that many answers were just requested, which the client gives all at once.
+
+        One leader that is silent holds them all up, and whose answer is looked at first may be that
+        of another one: what was waited for it was waited in vain, too.
+        """
+        self._together = time.monotonic()
+
+    def _lose(self, begun: float) -> None:
+        since = begun if self._together is None else min(begun, self._together)
+        self._together = None  # the others that are silent were waited for at the same time
+        self.config.patience.lose(time.monotonic() - since)
+        if self.asked.is_answered:
+            self.config.patience.known = self.asked
+
+    def _unanswered(self, what: str, why: KafkaError | None = None) -> ClusterError:
+        why = latest_reason(self._heard) or why
+        # A broker that is dead is not all of them.
+        if self.asked.is_answered:
+            return unanswered_error(self.config, what, why)
+        return unreachable_error(self.config, why)
+
+    def result(self, future: Future[T], what: str) -> T:
+        """Wait for one answer of the admin client, or raise a ClusterError.
+
+        ``what`` was requested, for error messages: usually a topic.
+        """
+        # The client itself gives up in time, and then knows who of several brokers answered.
+        begun = time.monotonic()
+        deadline = begun + self.within + _LEAST
+        pause = _LOOK_AGAIN
+        looks_again = begun + pause
+        while not future.done():
+            # Not poll(0.05): it would sleep although the answer has arrived.
+            wait([future], timeout=0.05)
+            self.admin.poll(0)
+            self._raise_if_refused(what)
+            if looks_again < time.monotonic() < deadline and not future.done():
+                self._look_again()
+                pause = min(pause * _SLOWER, _MOST_PAUSE)
+                looks_again = time.monotonic() + pause
+            if time.monotonic() > deadline:
+                self._lose(begun)
+                raise self._unanswered(what)
+        try:
+            answer = future.result()
+            # So the client answers for a leader that was silent.
+            if getattr(answer, "offset", None) == OFFSET_INVALID:
+                self._lose(begun)
+            else:
+                self.asked.is_answered = True
+                self.config.patience.answered(time.monotonic() - begun)
+            return answer
+        except KafkaException as error:
+            found = error.args[0]
+            if found.code() in UNREACHABLE:
+                self._lose(begun)
+            heard = [e for e in self._heard if is_refusal(e) or e.code() == KafkaError._RESOLVE]
+            if not heard and found.code() in UNREACHABLE:  # what was heard says why
+                raise self._unanswered(what, found) from error
+            why = first_refusal(heard) or latest_reason(heard) or found
+            raise translate_error(why, what, self.config) from error
+
+    def describe_cluster(self, with_rights: bool = False) -> Any:
+        """Return confluent-kafka's description of the cluster."""
+        asked = self.admin.describe_cluster(
+            include_authorized_operations=with_rights, request_timeout=self.within
+        )
+        return self.result(asked, "the cluster")
+
+    def describe_configs(
+        self, kind: ResourceType, names: Sequence[str], what: str = "{}", at_once: int = 100
+    ) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """Yield names with their settings: None where they may not be read.
+
+        What does not exist is left out; ``what`` is for messages. Of brokers librdkafka accepts
+        one per request.
+        """
+        for begin in range(0, len(names), at_once):
+            some = [ConfigResource(kind, name) for name in names[begin : begin + at_once]]
+            answers = self.admin.describe_configs(some, request_timeout=self.within)
+            for resource, future in answers.items():
+                try:
+                    yield resource.name, self.result(future, what.format(resource.name))
+                except AuthorizationError:
+                    yield resource.name, None
+                except TopicMissingError:  # deleted since it was listed
+                    continue
+
+    def topic_names(self) -> list[str]:
+        """Return all topics that we are authorized to describe, sorted.
+
+        Only a metadata request without names can never create a topic.
+        """
+        # The client looks only every 50 ms for a connection to ask for metadata, but gives a
+        # request the connection at once. So this one, which anybody may send, opens it. It is for
+        # the broker that is named as controller, and metadata come from any.
+        if not self.asked.is_answered:
+            opened = self.admin.describe_cluster(request_timeout=self.within / 2)
+            with suppress(*_MOVING):
+                self.result(opened, "the list of topics")
+        return sorted(self._metadata().topics)
+
+    def _metadata(self) -> Any:
+        """Return what any broker knows of topics and brokers; the request names no topic."""
+        begun = time.monotonic()
+        deadline = begun + self.within
+        while True:
+            try:
+                # In slices: a refused password is reported only to a callback.
+                found = self.admin.list_topics(
+                    timeout=max(0.1, min(1.0, deadline - time.monotonic()))
+                )
+                self.asked.is_answered = True
+                self._controller = found.controller_id
+                return found
+            except KafkaException as error:
+                self.admin.poll(0.05)  # what failed at once is not asked again at once
+                self._raise_if_refused("the list of topics")
+                if error.args[0].code() not in UNREACHABLE:
+                    raise translate_error(
+                        error.args[0], "the list of topics", self.config
+                    ) from error
+                if time.monotonic() > deadline:
+                    self._lose(begun)
+                    raise self._unanswered("the list of topics", error.args[0]) from error
+
+    def leaders(self, topic: str) -> dict[int, Any]:
+        """Return the leader of each partition as any broker knows it, None: there is none.
+
+        The description of a topic comes from the broker that is named as controller alone; this
+        comes from whichever answers, and does not say why a topic is missing.
+
+        Raises
+        ------
+        BrokerUnreachableError
+            No broker answers, or the topic is not among those that we may see.
+        """
+        found = self._metadata()
+        if topic not in found.topics:
+            raise unreachable_error(self.config, latest_reason(self._heard))
+        if (error := found.topics[topic].error) is not None:
+            raise translate_error(error, topic, self.config)
+        partitions = found.topics[topic].partitions.values()
+        return {one.id: found.brokers.get(one.leader) for one in partitions}
+
+    def _look_again(self) -> None:
+        """Let the client learn again who may be asked.
+
+        It sends descriptions to the broker that metadata name as the controller, and waits for that
+        one alone. Brokers in KRaft name any broker of theirs, in each answer another one: one that
+        is silent, too, until its session ends.
+        """
+        # The answer that is waited for says what is wrong with the brokers.
+        with suppress(KafkaException):
+            self._controller = self.admin.list_topics(timeout=LEAST).controller_id
+            self.asked.is_answered = True
+
+    def leave_controller(self) -> None:
+        """Let the client learn of another controller when the one it asked is silent.
+
+        A request that the silent one received is not repeated elsewhere.
+        """
+        before = self._controller
+        for _ in range(_TRIES):
+            self._look_again()
+            if before is None or self._controller != before:
+                return
+
+    def _raise_if_refused(self, what: str) -> None:
+        if wrong := first_refusal(self._heard):
+            raise translate_error(wrong, what, self.config)
+        # Where another broker can be asked, a certificate that is refused is that broker's matter.
+        if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in self._heard):
+            why = latest_reason(self._heard)
+            # The client library has no way to say that it will not get better; once is enough.
+            if why and why is not self._looked_at:
+                self._looked_at = why
+                if reason := explain_distrust(self.config, why):
+                    raise AuthenticationError(reason)
+
+
+def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
+    """Ask again while leaders move, until the timeout.
+
+    A broker that was killed leads its partitions until its session ends, and a request to it would
+    wait in vain until then. So the first attempts are short, and each opens a connection, which
+    learns who leads now, unless nobody has answered the one before yet.
+
+    Raises
+    ------
+    ClusterError
+        What the last attempt raised; if that reached nobody and an earlier one did, the earlier.
+    """
+    ends = time.monotonic() + config.patience.left()
+    reached: list[NoLeaderError] = []
+    connecting: Asked | None = None
+
+    def attempt(number: int) -> T:
+        nonlocal connecting
+        connection = Connection(config, _attempt(ends, number), connecting)
+        try:
+            return ask(connection)
+        except NoLeaderError as error:
+            reached.append(error)
+            raise
+        except BrokerUnreachableError:
+            if time.monotonic() + _LEAST < ends:
+                raise
+            if reached:
+                raise reached[-1] from None
+            if (known := config.patience.known) is not None:
+                why = latest_reason(known.heard)
+                raise unanswered_error(config, "the offsets of a topic", why) from None
+            raise
+        finally:
+            # Logging in may take longer than an attempt, where brokers or this machine are busy.
+            connecting = None if connection.asked.is_answered else connection.asked
+
+    try:
+        return attempt(0)
+    except _MOVING:
+        import tenacity
+
+        again = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_MOVING),
+            stop=lambda _: time.monotonic() + _LEAST >= ends,
+            wait=tenacity.wait_fixed(0.1),
+            reraise=True,
+        )
+        for one in again:
+            with one:
+                return attempt(one.retry_state.attempt_number)
+        raise
+
+
+def _attempt(ends: float, number: int) -> float:
+    left = ends - time.monotonic()
+    first = _FIRST_ATTEMPT * 2**number
+    return max(left if left < first + _LEAST else first, _LEAST)

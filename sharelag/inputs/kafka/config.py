@@ -1,0 +1,301 @@
+"""Client settings: Java-style properties, as for Kafka's own commands, for librdkafka."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sharelag.errors import ConfigError, listed
+from sharelag.inputs.kafka.java_settings import as_written, to_librdkafka
+from sharelag.inputs.kafka.providers import resolved
+from sharelag.inputs.texts import read_text
+from sharelag.tables.words import counted
+
+#: Seconds that a request has at least: brokers that are well answer within it.
+LEAST = 0.25
+#: Seconds that requests have together once the timeout is lost: opening a connection with TLS and a
+#: login to a broker that is well may take longer than `LEAST`.
+GRACE = 0.75
+#: Seconds that a client has at least that reads records: it is a new one each time, which begins
+#: with connections to all leaders.
+READING = 1.5
+
+
+@dataclass
+class Patience:
+    """Time that was lost on brokers that did not answer, over all requests of a client's settings.
+
+    A command asks many things of the same brokers. If each of them waited for the whole timeout, a
+    silent broker would cost a multiple of it. So what was waited in vain is taken from what the
+    following requests have. Requests that are answered cost nothing, however long they take, unless
+    others were waited for in vain before: then brokers are in trouble, and late answers, such as
+    those that come when leaders have moved, would add up.
+
+    ``timeout`` are the seconds to lose at most, beside `GRACE`; they are there again when none was
+    lost for that long.
+    """
+
+    timeout: float
+    clock: Callable[[], float] = time.monotonic
+    #: The client that some brokers answered while others did not; see `known`.
+    _known: Any = field(default=None, init=False, repr=False)
+    _lost: float = field(default=0.0, init=False)
+    _last: float = field(default=0.0, init=False)
+
+    def left(self) -> float:
+        """Return how long the next request may wait, in seconds."""
+        if self._lost and self.clock() - self._last > self.timeout:
+            self._lost = 0.0
+        return max(min(self.timeout, self.timeout + GRACE - self._lost), LEAST)
+
+    def lose(self, seconds: float) -> None:
+        """Note that so long was waited for a broker that did not answer."""
+        self.left()  # what was lost long ago counts no more
+        self._lost += seconds
+        self._last = self.clock()
+
+    def answered(self, seconds: float) -> None:
+        """Note that an answer came after so long."""
+        if seconds > LEAST and self.left() < self.timeout:
+            self.lose(seconds)
+
+    @property
+    def known(self) -> Any:
+        """The client that has connections to brokers that answer; None while no time is lost.
+
+        When little time is left, a new client may not have logged in within it.
+        """
+        if self.left() == self.timeout:
+            self._known = None
+        return self._known
+
+    @known.setter
+    def known(self, client: Any) -> None:
+        self._known = client
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Patience, (self.timeout,)  # clients stay in their process
+
+
+_LOG = logging.getLogger(__name__)
+#: Settings that are safe to print; all others are masked, so that unknown secrets do not leak.
+_PUBLIC = {
+    *("bootstrap.servers", "client.id", "client.rack", "sasl.mechanism"),
+    *("sasl.oauthbearer.method", "security.protocol"),
+    "ssl.endpoint.identification.algorithm",
+}
+#: How the names of Java's settings begin that say how to reach brokers.
+_CONNECTING = ("client.", "security.", "sasl.", "ssl.")
+MASK = "********"
+#: What a setting's name looks like; anything else may be the rest of a broken line.
+_NAME = re.compile(r"[a-z_]+|[a-z0-9_]+([.-][a-z0-9_-]+)+")
+_BROKEN = "part of a password, on a line that is broken in two"
+_ADDRESS = re.compile(r"\s*(?:\w+://)?(?:\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):([0-9]{1,5})\s*")
+_UNKNOWN = re.compile('No such configuration property: "(.+)"')
+#: Java's request timeout, which librdkafka does not have.
+_TIMEOUT = "default.api.timeout.ms"
+
+
+@dataclass(frozen=True)
+class ClientConfig:
+    """Settings of our Kafka client; its repr shows no secrets."""
+
+    settings: Mapping[str, Any] = field(repr=False)  # by librdkafka's names
+    timeout: float = 10.0  # seconds to wait for brokers
+    #: Where they were read from, for the commands of Kafka that we print.
+    command_config: Path | None = field(default=None, compare=False)
+    #: By Java's names, for Spark's Kafka source; empty where only librdkafka's are known.
+    java: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def patience(self) -> Patience:
+        """What is left of the timeout after waiting in vain, and who answered meanwhile."""
+        return Patience(self.timeout)
+
+    def renewed(self) -> ClientConfig:
+        """Return the same settings with the whole timeout, for another question of a long run."""
+        return replace(self)
+
+    def librdkafka(self) -> dict[str, Any]:
+        """Return the settings with secrets, only for the client."""
+        return dict(self.settings)
+
+    def public(self) -> dict[str, Any]:
+        """Return the settings for captures and messages, with possible secrets masked."""
+        return {name: value if name in _PUBLIC else MASK for name, value in self.settings.items()}
+
+    @property
+    def is_public(self) -> bool:
+        """Whether none of the settings may be a secret."""
+        return self.settings.keys() <= _PUBLIC
+
+    def spark_options(self) -> dict[str, str]:
+        """Return the settings, with secrets, as options for `from_spark_options`."""
+        options = {f"kafka.{name}": str(value) for name, value in self.settings.items()}
+        return options | {f"kafka.{_TIMEOUT}": str(int(self.timeout * 1000))}
+
+    def connector_options(self) -> dict[str, str]:
+        """Return what connects a Java client, with secrets, as options of Spark's Kafka source."""
+        found = {name: text for name, text in self.java.items() if name.startswith(_CONNECTING)}
+        found |= {"bootstrap.servers": self.bootstrap_servers, "allow.auto.create.topics": "false"}
+        return {f"kafka.{name}": text for name, text in found.items()}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The bootstrap addresses."""
+        return str(self.settings["bootstrap.servers"])
+
+    def __repr__(self) -> str:
+        return f"ClientConfig({self.public()}, timeout={self.timeout})"
+
+
+def client_config(
+    bootstrap_servers: str | None = None,
+    command_config: Path | None = None,
+    command_properties: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+) -> ClientConfig:
+    """Collect the client's settings.
+
+    Parameters
+    ----------
+    bootstrap_servers : str, optional
+        ``host:port[,...]``; overrides the file, which overrides ``$KAFKA_BOOTSTRAP_SERVERS``.
+    command_config : pathlib.Path, optional
+        A Java properties file, as Kafka's commands take it: SASL PLAIN, SCRAM or OAUTHBEARER, SSL
+        with PEM, and values by ``config.providers``.
+    command_properties : mapping, optional
+        Single properties; they override the file.
+    timeout : float
+        Seconds to wait for brokers.
+
+    Raises
+    ------
+    ConfigError
+        When the file cannot be read, a setting has a wrong value, or decides how to connect in a
+        form that our client cannot use (JKS); the message says what to write instead. Settings that
+        no Kafka client knows are ignored with a warning, as Kafka's commands do.
+    """
+    properties = read_properties(command_config) if command_config else {}
+    properties = resolved(properties | dict(command_properties or {}))
+    named_otherwise = properties.pop("metadata.broker.list", None)  # librdkafka's alias
+    servers = (
+        bootstrap_servers
+        or properties.get("bootstrap.servers")
+        or named_otherwise
+        or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    )
+    if not servers:
+        raise ConfigError("no cluster given: use --bootstrap-server HOST:PORT")
+    for address in servers.split(","):
+        found = _ADDRESS.fullmatch(address)
+        if not found or not 0 < int(found[1]) < 1 << 16:
+            raise ConfigError(
+                f"invalid broker address {address!r}: give HOST:PORT, such as localhost:9092"
+            )
+    named = {name: value for name, value in properties.items() if _NAME.fullmatch(name)}
+    _require_texts(named)
+    odd = len(properties) - len(named)
+    try:
+        settings, unknown = _known({"client.id": "sharelag"} | to_librdkafka(named))
+    except ConfigError as error:
+        said = as_written(str(error), named)
+        raise ConfigError(f"{said}; look for {_BROKEN}" if odd else said) from None
+    _note_ignored([as_written(name, named) for name in unknown], odd)
+    java = properties | {"bootstrap.servers": servers}
+    return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, command_config, java)
+
+
+def from_spark_options(options: Mapping[str, str], timeout: float = 30.0) -> ClientConfig:
+    """Return the settings among the options of a Spark source: those starting with ``kafka.``."""
+    properties = {
+        name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")
+    }
+    if properties.get("isolation.level", "read_uncommitted") != "read_uncommitted":
+        raise ConfigError(
+            "kafka.isolation.level is always read_uncommitted here: remove the option"
+        )
+    if _TIMEOUT in properties:
+        timeout = _seconds(properties[_TIMEOUT])
+    return client_config(None, None, properties, timeout)
+
+
+def _seconds(milliseconds: str) -> float:
+    if not milliseconds.isdecimal() or len(milliseconds) > 15:
+        raise ConfigError(f"kafka.{_TIMEOUT} is {milliseconds!r}: give milliseconds, such as 30000")
+    return int(milliseconds) / 1000
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Return a file of Java properties, which is ISO 8859-1 unless it shows another encoding."""
+    import javaproperties
+
+    try:
+        return dict(javaproperties.loads(read_text(path, otherwise="iso-8859-1")))
+    except OSError as error:
+        raise ConfigError(f"cannot read the client properties {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is not a Java properties file: {error}") from error
+
+
+def _require_texts(properties: Mapping[str, str]) -> None:
+    """Refuse values that librdkafka's C would crash on."""
+    for name, value in properties.items():
+        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise ConfigError(
+                rf"{name} has a character that is not text: remove \u0000 and \uD800 to \uDFFF"
+            )
+
+
+def _known(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the settings that librdkafka knows, checked by it, and the names of the others.
+
+    It has more than 150, and more with each version.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    known, unknown = dict(settings), list[str]()
+    while True:
+        # Without address and credentials: TLS files are opened, but no token is fetched.
+        requested = {
+            name: value
+            for name, value in known.items()
+            if name not in ("sasl.mechanism", "bootstrap.servers")
+        }
+        if "security.protocol" in requested:
+            requested["security.protocol"] = requested["security.protocol"].removeprefix("SASL_")
+        try:
+            AdminClient(requested | {"log_level": 0})
+            return known, unknown
+        except KafkaException as error:
+            why = re.sub(r"^Failed to create [a-z ]+: ", "", error.args[0].str().strip())
+        if (found := _UNKNOWN.fullmatch(why)) and found[1] in known:
+            unknown.append(found[1])
+            del known[found[1]]
+            continue
+        # A value may be a password that somebody wrote into the wrong line.
+        why = re.sub('^Invalid value ".*" for', "Invalid value for", why, flags=re.DOTALL)
+        why = why.replace("configuration property", "client setting")
+        raise ConfigError(f"{why}: check its spelling and value in --command-config, or remove it")
+
+
+def _note_ignored(unknown: Sequence[str], hidden: int) -> None:
+    """Warn of settings that are ignored; what may be part of a password is not shown."""
+    shown = sorted(name for name in unknown if "." in name)
+    hidden += len(unknown) - len(shown)
+    parts = [listed(shown)] if shown else []
+    if hidden:
+        parts.append(f"{counted(hidden, 'line')} not shown here, which may be {_BROKEN}")
+    if parts:
+        _LOG.warning(
+            "client settings that no Kafka client knows are ignored, as Kafka's commands do: %s",
+            " and ".join(parts),
+        )

@@ -1,0 +1,387 @@
+"""Parse what Kafka's commands print of groups and members.
+
+``kafka-share-groups.sh --list``, ``--list --state`` and ``--describe`` with ``--state``,
+``--members`` or ``--offsets``, and ``kafka-groups.sh --list``, alone or one after another. Each
+table has a header, and its rows are aligned with it (``ShareGroupCommand`` pads with blanks to the
+longest value), so that names may have blanks in them. Java counts the length of a name in UTF-16.
+A name with line feeds is several lines: rows of a table show where it ends, and those of
+``kafka-share-groups.sh --list`` do not.
+
+``ShareGroupCommand`` prints a header and aligned columns for each group: LEADER-EPOCH only with
+``--verbose``, LAG since Kafka 4.2 (KIP-1226), a dash for unknown values. Topic names have no
+blanks but group ids can, so lines are split from the right.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.inputs.texts import OTHERS
+from sharelag.model.group_state import GroupState
+from sharelag.schemas import DESCRIBED, GROUP_STATES, MEMBER_ROWS, SHARE
+
+_OFFSET_COLUMNS = {
+    "GROUP": "group_id",
+    "TOPIC": "topic",
+    "PARTITION": "partition",
+    "LEADER-EPOCH": "leader_epoch",
+    "START-OFFSET": "start_offset",
+    "LAG": "lag",
+}
+_TEXTS = {"GROUP", "TOPIC"}
+_INT32 = {"PARTITION", "LEADER-EPOCH"}
+_LAST_INT32, _LAST_INT64 = (1 << 31) - 1, (1 << 63) - 1
+#: Of its tables.
+HEADERS = [
+    ["GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", *lag]
+    for epoch in ([], ["LEADER-EPOCH"])
+    for lag in ([], ["LAG"])
+]
+#: A name of a column.
+HEADING = re.compile(r"\S+(?: \(ID\))?")
+#: What may stand between the cells of a table that was pasted from a sheet or a page.
+_DELIMITERS = ("\t", "|", ",", ";")
+_NO_OFFSETS = re.compile(r"Share group '(?P<group>.*)' has no offset information\.")
+
+
+@dataclass
+class Table:
+    """The lines of a text as a command prints them, whatever was done to it since.
+
+    A header tells how its rows are indented, and what stands between their cells.
+    """
+
+    headers: Sequence[Sequence[str]]
+    indent: str = ""
+    delimiter: str = ""
+
+    def plain(self, line: str) -> str:
+        """Return a line without what the header before it is indented by; note how a header is."""
+        if line.lstrip(' "|').startswith("GROUP"):
+            delimiters = [one for one in _DELIMITERS if _split(line, one) in self.headers]
+            if delimiters or HEADING.findall(line) in self.headers:
+                self.delimiter = "".join(delimiters)
+                self.indent = "" if delimiters else line[: len(line) - len(line.lstrip())]
+        return line.removeprefix(self.indent)
+
+    def cells(self, line: str) -> list[str] | None:
+        """Return the cells of a line of a pasted table; None where there is none."""
+        found = self.delimiter and self.delimiter in line
+        return _split(line, self.delimiter) if found else None
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    if delimiter == "|":
+        line = line.strip().removeprefix("|").removesuffix("|")
+    try:
+        return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
+    except csv.Error:
+        return []
+
+
+def described_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
+    """Return `sharelag.schemas.DESCRIBED` of complete output, in its order.
+
+    ``as_of`` is when it was printed, which it does not say. Blanks at the end of a group id are
+    lost, since the command pads with blanks. A line that is neither a header nor a row under one,
+    such as an error message of the command, is an InputError.
+    """
+    return pa.Table.from_pylist(
+        [row | {"as_of": as_of} for row in _rows(text.splitlines())], schema=DESCRIBED
+    )
+
+
+def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:
+    header: Sequence[str] | None = None
+    table = Table(HEADERS)
+    for number, found in enumerate(lines, 1):
+        line = table.plain(found)
+        if not line.strip() or OTHERS.match(line) or _NO_OFFSETS.fullmatch(line.strip()):
+            continue
+        cells = table.cells(line)
+        if (cells or line.split()) in HEADERS:
+            header = cells or line.split()
+            continue
+        words = cells or (line.rsplit(None, len(header) - 1) if header else [])
+        if not header or len(words) != len(header) or not all(map(_is_number, header, words)):
+            raise InputError(
+                f"line {number} has no share group offset: {line[:200]!r}. Give the complete "
+                "output of kafka-share-groups.sh --describe --offsets, with its headers"
+            )
+        yield {
+            _OFFSET_COLUMNS[name]: _offset_value(name, word)
+            for name, word in zip(header, words, strict=True)
+        }
+
+
+def _is_number(name: str, word: str) -> bool:
+    """Whether a word of a column is a number that Kafka has there, or the dash for none."""
+    if name in _TEXTS or word == "-":
+        return True
+    is_number = re.fullmatch(r"\d{1,19}", word, re.ASCII) is not None
+    return is_number and int(word) <= (_LAST_INT32 if name in _INT32 else _LAST_INT64)
+
+
+def _offset_value(name: str, word: str) -> str | int | None:
+    if name in _TEXTS:
+        return word.rstrip(" ")
+    return None if word == "-" else int(word)
+
+
+_COLUMNS = {
+    "GROUP": "group_id",
+    "TYPE": "type",
+    "STATE": "state",
+    "COORDINATOR (ID)": "coordinator",
+    "GROUP-EPOCH": "group_epoch",
+    "ASSIGNMENT-EPOCH": "assignment_epoch",
+    "#MEMBERS": "members",
+    "CONSUMER-ID": "member_id",
+    "HOST": "client_host",
+    "CLIENT-ID": "client_id",
+    "#PARTITIONS": "assigned",
+    "MEMBER-EPOCH": "member_epoch",
+    "ASSIGNMENT": "assignment",
+}
+_OF_MEMBERS = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+_OF_STATE = ["GROUP", "COORDINATOR (ID)", "STATE"]
+_HEADERS = [
+    ["GROUP", "STATE"],
+    ["GROUP", "TYPE", "PROTOCOL"],
+    [*_OF_STATE, "#MEMBERS"],
+    [*_OF_STATE, "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS"],
+    [*_OF_MEMBERS, "ASSIGNMENT"],
+    [*_OF_MEMBERS, "MEMBER-EPOCH", "ASSIGNMENT"],
+]
+#: Two of these in a line make it a header, whatever stands between them.
+_HEADINGS = {word for one in (*_HEADERS, *HEADERS) for name in one for word in name.split()}
+_NUMBERS = {"GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS", "#PARTITIONS", "MEMBER-EPOCH"}
+_MAY_BE_EMPTY = {"COORDINATOR (ID)", "CLIENT-ID", "ASSIGNMENT", "PROTOCOL"}
+_NO_MEMBERS = re.compile(r"Share group '(?P<group>.*)' has no active members\.")
+_ASSIGNMENT = re.compile(r"(?:[\w.-]+:\d+(?:,\d+)*(?:;(?=.)|$))*", re.ASCII)
+#: Blanks within a line without a header: a row whose header is missing, or no group's name.
+_IS_ROW = re.compile(r"\S\s{2,}\S|\t")
+#: How JSON, markup and quotations begin, and what sentences end with: unlike names of groups.
+_NO_NAME, _SENTENCE = ("{", "[", "<", '"', "'"), (".", ":", "!", "?")
+#: What no name has: controls, letters that nobody sees, and what was no text.
+_NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060\ufeff\ufffd]| \| |^\|")
+#: Lines that a row may have more than one.
+_MOST_LINES = 4
+_NEEDED = (
+    "give the complete output of kafka-share-groups.sh --list or --describe, or of kafka-groups.sh "
+    "--list, with its headers"
+)
+
+_Row = dict[str, Any]
+
+
+class Described(NamedTuple):
+    """What was printed, as tables."""
+
+    groups: pa.Table  # GROUP_STATES
+    members: pa.Table  # MEMBER_ROWS
+    others: tuple[str, ...] = ()  # lines that the command does not print
+
+
+def described_groups(text: str) -> Described:
+    """Parse the complete output of one or more commands, with headers; ``--list`` has none.
+
+    Returns
+    -------
+    Described
+        ``groups`` has every group of the text in one row, sorted: `GROUP_STATES`, null where the
+        text does not tell. A state that share groups do not have is ``Unknown``. ``members`` is
+        `MEMBER_ROWS` sorted by group and member; topic ids, subscriptions and racks are not
+        printed. Of a group that is described twice the later description counts. ``others`` are
+        lines that loggers and shells write, and texts that cannot be the name of a group.
+
+    Raises
+    ------
+    InputError
+        A line is neither a header nor a row under one, such as an error message of the command, or
+        there is no line.
+    """
+    read = _Read()
+    for number, line in enumerate(text.split("\n"), 1):
+        read.line(number, line.removesuffix("\r"))
+    return read.tables()
+
+
+@dataclass
+class _Read:
+    groups: dict[str, _Row] = field(default_factory=dict)
+    members: dict[tuple[str, str], _Row] = field(default_factory=dict)
+    offsets: list[str] = field(default_factory=list)
+    header: Mapping[str, slice] = field(default_factory=dict)  # where its columns are
+    is_offsets: bool = False
+    begun: list[str] = field(default_factory=list)  # of a row whose name has line feeds
+    error: InputError | None = None  # of the first of these lines
+    others: list[str] = field(default_factory=list)
+    table: Table = field(default_factory=lambda: Table([*_HEADERS, *HEADERS]))
+
+    def line(self, number: int, line: str) -> None:
+        line = self.table.plain(line)
+        if self.error is not None:
+            self._row(number, line)
+            return
+        if not line.strip():
+            return
+        if OTHERS.match(line):
+            self.others.append(line)
+            return
+        names = self.table.cells(line) or HEADING.findall(line)
+        if names in _HEADERS:
+            self.header, self.is_offsets = _places(line, names), False
+        elif names[:3] == ["GROUP", "TOPIC", "PARTITION"]:
+            self.header, self.is_offsets = {}, True
+            self.offsets.append(line)
+        elif said := _NO_MEMBERS.fullmatch(line.strip()):
+            self._group(said["group"], {"type": SHARE, "members": 0})
+        elif said := _NO_OFFSETS.fullmatch(line.strip()):
+            nothing = {"topics": 0, "partitions": 0, "unknown_lags": 0}
+            self._group(said["group"], {"type": SHARE, **nothing})
+        elif self.is_offsets:
+            self.offsets.append(line)
+        elif self.header:
+            self._row(number, line)
+        else:
+            self._listed(number, line)
+
+    def tables(self) -> Described:
+        if self.error is not None:
+            raise self.error
+        lags = described_offsets("\n".join(self.offsets))
+        sums = lags.group_by("group_id").aggregate(
+            [("topic", "count_distinct"), ("partition", "count"), ("lag", "sum"), ("lag", "count")]
+        )
+        for group, topics, partitions, lag, known in zip(*sums.columns, strict=True):
+            counts = {"topics": topics.as_py(), "partitions": partitions.as_py()}
+            unknown = {"unknown_lags": partitions.as_py() - known.as_py(), "lag": lag.as_py()}
+            self._group(group.as_py(), {"type": SHARE} | counts | unknown)
+        for name, count in Counter(name for name, _ in self.members).items():
+            self.groups[name].setdefault("members", count)
+        if not self.groups:
+            first = f"; another line is {self.others[0][:200]!r}" if self.others else ""
+            raise InputError(f"Kafka's command printed no group{first}: {_NEEDED}")
+        members = [self.members[key] for key in sorted(self.members)]
+        groups = [self.groups[name] for name in sorted(self.groups)]
+        return Described(
+            pa.Table.from_pylist(groups, schema=GROUP_STATES),
+            pa.Table.from_pylist(members, schema=MEMBER_ROWS),
+            tuple(self.others),
+        )
+
+    def _group(self, group: str, row: _Row) -> None:
+        self.groups[group] = self.groups.get(group, {"group_id": group}) | row
+
+    def _listed(self, number: int, line: str) -> None:
+        """Take a line of ``--list``, which has names and nothing else."""
+        is_header = len(_HEADINGS.intersection(re.split(r"[^\w#()-]+", line))) > 1
+        is_error = line.startswith(("Error", "Exception", "Caused by", "Option"))
+        if _IS_ROW.search(line) or is_header or is_error:
+            raise _wrong(number, line)
+        name = line.rstrip(" ")
+        is_sentence = ": " in name or (" " in name and name.endswith(_SENTENCE))
+        if is_sentence or name.startswith(_NO_NAME) or _NO_TEXT.search(name):
+            self.others.append(line)
+        else:
+            self._group(name, {"type": SHARE})
+
+    def _row(self, number: int, line: str) -> None:
+        """Take a row, which is printed in several lines where its name has line feeds."""
+        self.begun.append(line)
+        try:
+            self._whole_row(number, "\n".join(self.begun))
+        except InputError as error:
+            self.error = self.error or error
+            if len(self.begun) > _MOST_LINES:
+                raise self.error from error
+            return
+        self.begun, self.error = [], None
+
+    def _whole_row(self, number: int, line: str) -> None:
+        row: _Row = {
+            _COLUMNS[name]: _value(name, cell, number, line)
+            for name, cell in self._cells(number, line).items()
+            if name in _COLUMNS
+        }
+        if "member_id" not in row:
+            self._group(row["group_id"], {"type": SHARE} | row)
+            return
+        count = len(re.findall(r"[:,]", row["assignment"]))
+        if not _ASSIGNMENT.fullmatch(row["assignment"]) or count != row["assigned"]:
+            raise _wrong(number, line)
+        self.members[row["group_id"], row["member_id"]] = row
+        self._group(row["group_id"], {"type": SHARE})
+
+    def _cells(self, number: int, line: str) -> Mapping[str, str]:
+        cells = self.table.cells(line)
+        if cells is None:
+            return _cells(line, self.header, number)
+        if len(cells) != len(self.header):
+            raise _wrong(number, line)
+        return dict(zip(self.header, cells, strict=True))
+
+
+def _places(header: str, names: Sequence[str]) -> dict[str, slice]:
+    """Return where the columns of a header are, in UTF-16 units; no places in a pasted table."""
+    found = list(HEADING.finditer(header))
+    if [one[0] for one in found] != names:
+        return dict.fromkeys(names, slice(0))
+    ends = [*(one.start() for one in found[1:]), None]
+    return {one[0]: slice(one.start(), end) for one, end in zip(found, ends, strict=True)}
+
+
+def _cells(line: str, places: Mapping[str, slice], number: int) -> dict[str, str]:
+    octets = line.encode("utf-16-le", "surrogatepass")
+    cells = {}
+    for name, place in places.items():
+        end = None if place.stop is None else 2 * place.stop
+        cell = octets[2 * place.start : end].decode("utf-16-le", "replace")
+        # A blank is before the next column, unless the line ends earlier.
+        if place.stop is not None and len(octets) >= 2 * place.stop and not cell.endswith(" "):
+            raise _wrong(number, line)
+        cells[name] = cell.rstrip(" ")
+        if not cells[name] and name not in _MAY_BE_EMPTY:
+            raise _wrong(number, line)
+    return cells
+
+
+def _value(name: str, cell: str, number: int, line: str) -> str | int | None:
+    if name == "STATE":
+        return str(GroupState.parse(cell))
+    if name == "COORDINATOR (ID)":
+        return re.sub(r" {2,}\(", " (", cell) or None
+    if name not in _NUMBERS:
+        return cell
+    if cell == "-":
+        return None
+    if not re.fullmatch(r"-?\d{1,10}", cell, re.ASCII) or abs(int(cell)) > _LAST_INT32:
+        raise _wrong(number, line)
+    return int(cell)
+
+
+def _wrong(number: int, line: str) -> InputError:
+    return InputError(f"line {number} has no group or member: {line[:200]!r}; {_NEEDED}")
+
+
+def of_groups(described: Described, groups: Iterable[str]) -> Described:
+    """The same of some groups; of all where none is named."""
+    wanted = pa.array(sorted(groups), pa.string())
+    if not len(wanted):
+        return described
+    groups, members = (
+        table.filter(pc.is_in(table.column("group_id"), wanted))
+        for table in (described.groups, described.members)
+    )
+    return Described(groups, members, described.others)

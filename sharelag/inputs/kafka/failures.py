@@ -1,0 +1,316 @@
+"""Errors of the client library as ours, which say what to do."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from sharelag.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerUnreachableError,
+    ClusterError,
+    NoLeaderError,
+    TopicMissingError,
+)
+from sharelag.inputs.kafka.config import MASK, ClientConfig
+from sharelag.model.kafka_errors import ERRORS, Kind, of_kind
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+#: Codes of brokers that cannot be reached, and of credentials that are refused.
+UNREACHABLE, LOGIN = of_kind(Kind.REACH), of_kind(Kind.LOGIN)
+_NO_LEADER = of_kind(Kind.LEADERS)
+_NO_TOPIC = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
+#: How the client library begins what it says of a broker that metadata name, with its id.
+_NAMED = re.compile(r"(?:\w+://)?(\S+:\d+)/(\d+): ")
+#: What the client library takes the beginning of another protocol's answer for.
+_SIZE = re.compile(r"Invalid response size (\d{1,10}) ")
+#: How it begins what an endpoint of tokens said, not a broker.
+_UNFETCHED = "Failed to acquire SASL OAUTHBEARER token: "
+_SILENT = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
+
+
+def latest_reason(heard: Sequence[KafkaError]) -> KafkaError | None:
+    """Return the last error that says why, which "all brokers are down" does not.
+
+    That a broker cannot be reached which another one named says more than that one is silent.
+    """
+    why = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    named = [error for error in why if _NAMED.match(error.str())]
+    return (named or why or [*heard] or [None])[-1]
+
+
+def first_refusal(heard: Iterable[KafkaError]) -> KafkaError | None:
+    """Return the first permanent error: our credentials were refused."""
+    return next((error for error in heard if is_refusal(error)), None)
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """Whether a broker refused to log us in, not whether it went away meanwhile.
+
+    The client library has one code for both.
+    """
+    went_away = KafkaError(KafkaError._TRANSPORT).str()
+    return error.code() in LOGIN and f"handshake failed: {went_away}" not in error.str()
+
+
+def translate_error(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
+    """Convert a client error into a `ClusterError` that says what to do.
+
+    The words are those of `sharelag.model.kafka_errors`.
+    """
+    code = error.code()
+    known = ERRORS.get(code)
+    if known is None:
+        return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
+    advice = known.what_to_do(what)
+    if is_refusal(error) and error.str().startswith(_UNFETCHED):
+        return tokenless_error(config, error.str().removeprefix(_UNFETCHED))
+    if is_refusal(error):
+        return AuthenticationError(
+            f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"
+        )
+    if known.kind is Kind.RIGHTS:
+        asked = "ask the cluster for" if "CLUSTER" in known.name else "read"
+        return AuthorizationError(f"not authorized to {asked} {what}: {advice}")
+    if code in _NO_TOPIC:
+        return missing_topic(what)
+    if code in _NO_LEADER:
+        return NoLeaderError(f"{what} has a partition without a leader ({known.name}): {advice}")
+    if code in UNREACHABLE | LOGIN:
+        return unreachable_error(config, error)
+    return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
+
+
+def tokenless_error(config: ClientConfig, why: str) -> AuthenticationError:
+    """Return the error for a token that was not fetched; why may say what the endpoint answered."""
+    if secret := str(config.settings.get("sasl.oauthbearer.client.secret", "")):
+        why = why.replace(secret, MASK)
+    return AuthenticationError(
+        f"no token came from sasl.oauthbearer.token.endpoint.url ({why}), so no broker was "
+        "contacted: check that address, and the client's id and secret, in --command-config"
+    )
+
+
+def missing_topic(topic: str) -> TopicMissingError:
+    """Return the error for a missing topic, with what that means."""
+    if topic == STATE_TOPIC:
+        return TopicMissingError(
+            f"the cluster has no topic {STATE_TOPIC}: no share group was ever used on it. "
+            "Consume with one (kafka-console-share-consumer.sh), or check that this is the "
+            "right cluster"
+        )
+    if topic == GROUP_TOPIC:
+        return TopicMissingError(
+            f"the cluster has no topic {GROUP_TOPIC}: no group of any type was ever used on it"
+        )
+    advice = ERRORS[KafkaError.UNKNOWN_TOPIC_OR_PART].advice
+    return TopicMissingError(f"the cluster has no topic {topic!r}: {advice}")
+
+
+#: TLS alerts of a broker about the certificate of its client.
+_WANTS_CERTIFICATE = (
+    *("alert bad certificate", "alert certificate required", "alert certificate unknown"),
+    *("alert certificate expired", "alert unknown ca"),
+)
+
+
+def explain_distrust(config: ClientConfig, error: KafkaError) -> str | None:
+    """Say whose certificate is refused and what to do, where an error is about that."""
+    if "certificate verify failed" in error.str():
+        return distrust(config)
+    if any(alert in error.str() for alert in _WANTS_CERTIFICATE):
+        return (
+            f"{config.bootstrap_servers} refused our certificate, or wants one: set "
+            "ssl.keystore.location to a certificate that the broker trusts, with its key"
+        )
+    return None
+
+
+def unreachable_error(
+    config: ClientConfig, error: KafkaError | None = None
+) -> BrokerUnreachableError:
+    """Return the error for brokers that do not answer, or whose certificate is not trusted."""
+    if error and (reason := explain_distrust(config, error)):
+        return BrokerUnreachableError(reason)
+    if advertised := _advertised(config, error):
+        return BrokerUnreachableError(advertised)
+    if other := _other_protocol(config, error):
+        return BrokerUnreachableError(other)
+    # How many brokers the library counts as down says nothing of why.
+    is_why = error and error.code() != KafkaError._ALL_BROKERS_DOWN
+    why = f" ({error.str()})" if error and is_why else ""
+    code = error.code() if error and error.code() in UNREACHABLE else KafkaError._TIMED_OUT
+    advice = ERRORS[code].advice
+    return BrokerUnreachableError(
+        f"no broker answered at {config.bootstrap_servers} within {config.timeout:g} s{why}: "
+        f"{advice}"
+    )
+
+
+def _other_protocol(config: ClientConfig, error: KafkaError | None) -> str | None:
+    """Say that who answers speaks TLS, or something that is not Kafka's protocol."""
+    if error and (size := _SIZE.search(error.str())):
+        begin = int(size[1]).to_bytes(4, "big")
+        if begin.isascii() and begin.decode().isprintable():
+            return (
+                f"{config.bootstrap_servers} answers {begin.decode()!r}..., which no Kafka broker "
+                "does: give the host and port of a broker's listener"
+            )
+    has_no_answer = error is None or error.code() in _SILENT or size
+    return needs_tls(config) if has_no_answer else None
+
+
+def _advertised(config: ClientConfig, error: KafkaError | None) -> str | None:
+    """Say which broker was named by one that answered, where an error is about its address."""
+    found = _NAMED.match(error.str()) if error else None
+    asked = {address.strip().rpartition("//")[2] for address in config.bootstrap_servers.split(",")}
+    if error is None or found is None or found[1] in asked:
+        return None
+    return (
+        f"{config.bootstrap_servers} answered and named broker {found[2]} at {found[1]}, which was "
+        f"not reached from here within {config.timeout:g} s ({error.str()}): let "
+        "advertised.listeners of that broker name an address that this machine reaches, or start "
+        "the broker if it is down; --timeout waits longer"
+    )
+
+
+def unanswered_error(
+    config: ClientConfig, what: str, error: KafkaError | None = None
+) -> NoLeaderError:
+    """Return the error for a request that was not answered, while other ones were."""
+    if advertised := _advertised(config, error):
+        return NoLeaderError(advertised)
+    why = f" ({error.str()})" if error else ""
+    return NoLeaderError(
+        f"the request for {what} was not answered at {config.bootstrap_servers} within "
+        f"{config.timeout:g} s{why}, though other requests were: a broker is down, or leaders "
+        "move. Try again; --timeout waits longer"
+    )
+
+
+def silent_leaders(
+    config: ClientConfig, topic: str, silent: Mapping[int, Any] | Iterable[int]
+) -> NoLeaderError:
+    """Return the error for partitions whose leaders do not answer, while other brokers do.
+
+    ``silent`` may map partitions to confluent-kafka's nodes; None where there is no leader.
+    """
+    brokers = sorted(
+        {f"broker {n.id} at {n.host}:{n.port}" for n in _nodes(silent) if n is not None}
+    )
+    led = f" (led by {', '.join(brokers)})" if brokers else ""
+    numbers = ", ".join(map(str, sorted(silent)))
+    error = NoLeaderError(
+        f"partition {numbers} of {topic}{led} did not answer within {config.timeout:g} s, though "
+        "other brokers did: its leader is down or moves. Try again, or see "
+        "kafka-topics.sh --describe --unavailable-partitions; --timeout waits longer"
+    )
+    error.topic, error.silent = topic, frozenset(silent)
+    return error
+
+
+def _nodes(silent: Mapping[int, Any] | Iterable[int]) -> Iterable[Any]:
+    return silent.values() if isinstance(silent, Mapping) else ()
+
+
+# ---- by our own sockets -------------------------------------------------------------------------
+# The client library says of every such certificate that it could not be verified, and of a listener
+# that wants TLS no more than that it hung up.
+
+
+#: What to do about a certificate, by OpenSSL's ``X509_V_ERR_...``.
+_EXPIRED, _HOST, _ADDRESS = 10, 62, 64
+_ADVICE = {
+    _EXPIRED: "the broker needs a new one",
+    _HOST: "use a host name that it names, or have it issued for this one",
+    _ADDRESS: "use an address that it names, or have it issued for this one",
+}
+_UNKNOWN = "set ssl.truststore.location to the certificate of the authority that issued it"
+_WITHIN = 1.0  # seconds; the command's timeout has passed already
+
+
+def connect(config: ClientConfig, host: str, port: int, within: float) -> socket.socket:
+    """Open a connection to a broker, with TLS where the settings say so.
+
+    It is an OSError if nobody answers, or one of the sides does not trust the other.
+    """
+    plain = socket.create_connection((host, port), timeout=within)
+    if not _wants_tls(config):
+        return plain
+    settings = config.librdkafka()
+    context = ssl.create_default_context(
+        cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem")
+    )
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
+        context.check_hostname = False
+    if certificate := settings.get("ssl.certificate.location"):
+        context.load_cert_chain(
+            certificate, settings.get("ssl.key.location"), settings.get("ssl.key.password")
+        )
+    return context.wrap_socket(plain, server_hostname=host)
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Split a bootstrap server's address, which may have a protocol before it."""
+    host, _, port = address.rpartition("://")[2].strip().rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def distrust(config: ClientConfig) -> str | None:
+    """Say why a bootstrap server's certificate is not trusted, and what to do; None if it is."""
+    for address in config.bootstrap_servers.split(","):
+        try:
+            connect(config, *host_and_port(address), _WITHIN).close()
+        except ssl.SSLCertVerificationError as error:
+            why = error.verify_message.rstrip(".")
+            advice = _ADVICE.get(error.verify_code, _UNKNOWN)
+            return f"the certificate of {address.strip()} is not trusted ({why}): {advice}"
+        except (OSError, ValueError):
+            continue  # the client library's own error says what is wrong there
+    return None
+
+
+def needs_tls(config: ClientConfig) -> str | None:
+    """Say which bootstrap server speaks TLS, where the settings have it spoken to without.
+
+    None: the settings have TLS, or none of the servers answers with it.
+    """
+    if _wants_tls(config):
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    until = time.monotonic() + _WITHIN
+    for address in config.bootstrap_servers.split(","):
+        host, port = host_and_port(address)
+        try:
+            left = max(until - time.monotonic(), 0.01)
+            with socket.create_connection((host, port), timeout=left) as plain:
+                context.wrap_socket(plain, server_hostname=host).close()
+        except (OSError, ValueError):
+            continue
+        protocol = _protocol(config)
+        return (
+            f"{address.strip()} speaks TLS, and security.protocol is {protocol}: set it to "
+            f"{'SASL_SSL' if protocol.startswith('SASL') else 'SSL or SASL_SSL'} in "
+            "--command-config, as the broker's listener has it"
+        )
+    return None
+
+
+def _protocol(config: ClientConfig) -> str:
+    return str(config.librdkafka().get("security.protocol", "PLAINTEXT")).upper()
+
+
+def _wants_tls(config: ClientConfig) -> bool:
+    return "SSL" in _protocol(config).split("_")

@@ -1,0 +1,324 @@
+"""Single records of topics and their timestamps, read with minimal fetches."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, Message
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import OffsetSpec
+
+from sharelag import schemas
+from sharelag.errors import ClusterError, InputError, NoLeaderError, listed
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.client import Connection, consumer, is_of_group
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.failures import (
+    first_refusal,
+    latest_reason,
+    missing_topic,
+    translate_error,
+    unreachable_error,
+)
+
+#: Topic, partition, offset.
+_Position = tuple[str, int, int]
+#: Offset and milliseconds of a record.
+_First = tuple[int | None, int | None]
+
+_LOG = logging.getLogger(__name__)
+_PARTITIONS_A_ROUND = 300
+_AT_ONCE = 100  # messages
+_WAIT = 0.1  # seconds
+_HIDDEN = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+}
+
+#: Settings to read one record per partition: what the broker sends beyond it is discarded.
+FRUGAL = {
+    "fetch.message.max.bytes": 32 << 10,  # per partition; a larger record batch comes alone
+    "fetch.max.bytes": 4 << 20,  # per response
+    "queued.min.messages": 1,
+    "fetch.queue.backoff.ms": 0,  # otherwise the client pauses after every record batch
+    "fetch.wait.max.ms": 50,
+    "auto.offset.reset": "earliest",  # positions below the log start
+}
+
+
+def record_times(
+    config: ClientConfig, positions: pa.Table, read_committed: bool = False
+) -> pa.Table:
+    """Return the timestamp of the first record at or after each position.
+
+    Parameters
+    ----------
+    config : ClientConfig
+    positions : pyarrow.Table
+        Columns ``topic``, ``topic_id``, ``partition``, ``asked_offset``. A partition may have
+        several; rows with a null are ignored.
+    read_committed : bool
+        Only records that a read_committed group receives: none of aborted transactions, none after
+        the first open one starts.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.TIMES`, one row per position, in their order. Below the log start it is
+        the first record; without a record at or after the position (end of the log, only
+        transaction markers) the offset is null. A position that could not be read (topic deleted or
+        not authorized, no leader) has no row.
+
+    Notes
+    -----
+    One fetch of 32 KiB per partition, or one record batch if that is larger.
+    """
+    requested = (
+        positions.select(["topic", "topic_id", "partition", "asked_offset"]).drop_null().to_pylist()
+    )
+    wanted = sorted({(row["topic"], row["partition"], row["asked_offset"]) for row in requested})
+    found = _first_records(config, wanted, read_committed) if wanted else {}
+    rows = []
+    for row in requested:
+        place = (row["topic"], row["partition"], row["asked_offset"])
+        if place in found:
+            offset, time = found[place]
+            rows.append({**row, "offset": offset, "timestamp": time})
+    return pa.Table.from_pylist(rows, schema=schemas.TIMES)
+
+
+def _first_records(
+    config: ClientConfig, wanted: Sequence[_Position], read_committed: bool
+) -> dict[_Position, _First]:
+    connection = Connection(config)
+    partitions = kafka.partitions_of(connection, sorted({topic for topic, _, _ in wanted}))
+    answers = kafka.answers(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
+    ends = {(p.topic, p.partition): answer.offset for p, answer in answers.items() if answer}
+    found: dict[_Position, _First] = {}
+    left = [at for at in wanted if at[:2] in ends]
+    heard: list[KafkaError] = []
+    silent: dict[str, ClusterError] = {}
+    isolation = {"isolation.level": "read_committed"} if read_committed else {}
+    client = consumer(config, error_cb=heard.append, **FRUGAL, **isolation)
+    try:
+        while left:
+            pending: dict[tuple[str, int], int] = {}
+            later = []
+            for topic, partition, offset in left:
+                if offset >= ends[topic, partition]:
+                    found[topic, partition, offset] = (None, None)
+                elif len(pending) < _PARTITIONS_A_ROUND and (topic, partition) not in pending:
+                    pending[topic, partition] = offset
+                else:
+                    later.append((topic, partition, offset))
+            found |= _one_round(client, config, heard, pending, silent)
+            left = later
+    finally:
+        client.close()
+    _warn(silent)
+    return found
+
+
+def _warn(silent: Mapping[str, ClusterError]) -> None:
+    """Say once for each kind of error which topics cannot be read."""
+    for kind in {type(error): None for error in silent.values()}:
+        topics = [topic for topic, error in silent.items() if type(error) is kind]
+        more = f" (and {listed(topics[1:])} likewise)" if len(topics) > 1 else ""
+        its = "their" if len(topics) > 1 else "its"
+        _LOG.warning("%s%s; continuing without %s timestamps", silent[topics[0]], more, its)
+
+
+def _one_round(
+    client: Any,
+    config: ClientConfig,
+    heard: Sequence[KafkaError],
+    pending: dict[tuple[str, int], int],
+    silent: dict[str, ClusterError],
+) -> dict[_Position, _First]:
+    """Return the first record of each partition from its position on; empties ``pending``.
+
+    Adds to ``silent`` the topics that cannot be read, and why.
+    """
+    found: dict[_Position, _First] = {}
+    client.assign([Partition(*place, offset) for place, offset in pending.items()])
+    for messages in until_done(client, config, heard, lambda: not pending, _AT_ONCE):
+        for message in messages:
+            place, error = (message.topic(), message.partition()), message.error()
+            if error and error.code() != KafkaError._PARTITION_EOF:
+                for hidden in _hidden(error, place, pending, config, silent):
+                    del pending[hidden]
+            elif place in pending and message.offset() >= pending[place]:
+                kind, time = message.timestamp()
+                first = (None, None) if error else (message.offset(), time if kind else None)
+                found[(*place, pending.pop(place))] = first
+                client.incremental_unassign([Partition(*place)])
+    return found
+
+
+def _hidden(
+    error: KafkaError,
+    place: tuple[str, int],
+    pending: Mapping[tuple[str, int], int],
+    config: ClientConfig,
+    silent: dict[str, ClusterError],
+) -> list[tuple[str, int]]:
+    if is_of_group(error):
+        return []
+    if error.code() not in _HIDDEN:
+        raise translate_error(error, place[0], config)
+    silent.setdefault(place[0], translate_error(error, place[0], config))
+    # An error of a whole topic has no partition.
+    return [p for p in pending if p[0] == place[0] and place[1] in (p[1], -1)]
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def until_done(
+    client: Any,
+    config: ClientConfig,
+    heard: Sequence[KafkaError],
+    is_done: Callable[[], bool | int],
+    at_once: int,
+) -> Iterator[list[Message]]:
+    """Yield what an assigned consumer delivers until the caller has enough.
+
+    It is a ClusterError if the credentials are refused, or nothing arrives within the timeout.
+    """
+    waited = 0.0
+    while not is_done():
+        begun = time.monotonic()
+        messages = client.consume(at_once, timeout=_WAIT)
+        errors = (message.error() for message in messages)
+        is_of_leaders = any(error is None or not is_of_group(error) for error in errors)
+        waited = 0.0 if is_of_leaders else waited + time.monotonic() - begun
+        yield messages
+        if wrong := first_refusal(heard):
+            raise translate_error(wrong, "records", config)
+        if waited > config.patience.left():
+            config.patience.lose(waited)
+            raise unreachable_error(config, latest_reason(heard))
+
+
+# ---- one record ---------------------------------------------------------------------------------
+
+
+_TIMESTAMPS = {1: "CreateTime", 2: "LogAppendTime"}
+
+
+@dataclass(frozen=True)
+class TopicRecord:
+    """A record as Kafka stores it; its repr shows no payload."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | None
+    timestamp_type: str | None  # CreateTime or LogAppendTime
+    key: bytes | None = field(repr=False)
+    value: bytes | None = field(repr=False)
+    headers: tuple[tuple[str, bytes | None], ...] = field(repr=False)
+
+
+def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> TopicRecord:
+    """Read the record at an offset.
+
+    One fetch of 32 KiB, or one record batch if that is larger. Records of aborted transactions are
+    read, too: share groups that read uncommitted records receive them.
+
+    Raises
+    ------
+    InputError
+        There is no record at that offset; the message says why, as far as Kafka tells.
+    ClusterError
+        The topic may not be read, the partition has no leader, or no broker answers.
+    """
+    connection = Connection(config)
+    place = Partition(topic, partition)
+    described = kafka.descriptions(connection, [topic]).get(topic)
+    known = {one.id: one for one in described.partitions} if described else {}
+    if partition not in known:
+        raise InputError(f"topic {topic!r} has no partition {partition}: check the number")
+    if known[partition].leader is None:
+        raise NoLeaderError(_leaderless(topic, partition, known[partition].replicas))
+    first, end = (
+        kafka.offset_of(
+            connection, kafka.ask_offsets(connection, {place: spec})[place], f"offsets of {topic}"
+        )
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    at = f"{topic}:{partition}:{offset}"
+    if offset >= end:
+        raise InputError(f"no record at {at} yet: the log ends at {end}")
+    if offset < first:
+        raise InputError(
+            f"the record at {at} is gone: the log begins at {first}; retention or a deletion of "
+            "records removed it"
+        )
+    found = _first(config, topic, partition, offset)
+    if found is None or found.offset() != offset:
+        following = "" if found is None else f"; the next record is at {found.offset()}"
+        raise InputError(
+            f"no record at {at}: it is the marker of a transaction, or the topic is compacted and "
+            f"a later record has the same key{following}"
+        )
+    return _record(found)
+
+
+def _leaderless(topic: str, partition: int, replicas: Sequence[Any]) -> str:
+    brokers = ", ".join(str(node.id) for node in replicas)
+    where, which = ("brokers", "one of them") if len(replicas) > 1 else ("broker", "it")
+    return (
+        f"partition {partition} of {topic} has no leader: its replicas are on {where} {brokers}; "
+        f"start {which}, and ask again"
+    )
+
+
+def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Message | None:
+    """Return the first record at an offset or later; None where there are only markers."""
+    heard: list[KafkaError] = []
+    found: list[Message | None] = []
+    client = consumer(config, error_cb=heard.append, **FRUGAL)
+    try:
+        client.assign([Partition(topic, partition, offset)])
+        for messages in until_done(client, config, heard, found.__len__, 1):
+            found.extend(_among(messages, config))
+    finally:
+        client.close()
+    return found[0]
+
+
+def _among(messages: Sequence[Message], config: ClientConfig) -> list[Message | None]:
+    taken: list[Message | None] = []
+    for message in messages:
+        error = message.error()
+        if error is None:
+            taken.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            taken.append(None)
+        elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            raise missing_topic(str(message.topic()))
+        elif not is_of_group(error):
+            raise translate_error(error, str(message.topic()), config)
+    return taken
+
+
+def _record(message: Any) -> TopicRecord:
+    kind, milliseconds = message.timestamp()
+    return TopicRecord(
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp=datetime.fromtimestamp(milliseconds / 1000, UTC) if kind in _TIMESTAMPS else None,
+        timestamp_type=_TIMESTAMPS.get(kind),
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
+    )

@@ -1,0 +1,309 @@
+"""Read the offsets that count as lag, and count their records, aborted records and empty offsets.
+
+Kafka's lag counts offsets. Some have no record to deliver: transaction markers, records that
+compaction removed, and, for a read_committed group, records of aborted transactions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import IsolationLevel, KafkaError, Message
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import OffsetSpec
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.client import Connection, consumer, is_of_group
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.failures import translate_error
+from sharelag.inputs.kafka.records import until_done
+from sharelag.model import TERMINAL_STATES
+from sharelag.schemas import SCANNED
+from sharelag.tables.arrow import flat
+
+_LOG = logging.getLogger(__name__)
+#: Topic and partition.
+_Place = tuple[str, int]
+
+_AT_ONCE = 2_000  # messages
+_TERMINAL = tuple(map(int, TERMINAL_STATES))
+
+
+def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -> pa.Table:
+    """Read all unfinished offsets of `WINDOWS` by `OFFSETS`, and count their records.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.SCANNED`, one row per window, in their order. ``unfinished``
+        is the effective lag of the same windows and offsets.
+
+    Raises
+    ------
+    ClusterError
+        One of its children: no broker, no permission to read a topic.
+
+    Notes
+    -----
+    Reads the backlog once, however many groups share it, and a second time if offsets without a
+    record show that transactions may have ended in it, or if much was written since. Memory does
+    not grow with the backlog. Records deleted during the scan count as missing.
+    """
+    schemas.require(windows, schemas.WINDOWS, "windows")
+    schemas.require(offsets, schemas.OFFSETS, "offsets")
+    shares = _shares(windows, offsets)
+    logs: dict[_Place, _Log] = {}
+    for share in shares:
+        if share.size:
+            logs.setdefault(
+                (share.columns["topic"], share.columns["partition"]), _Log()
+            ).shares.append(share)
+    answering = _ask_bounds(config, logs)
+    hidden = _read(config, answering, "read_uncommitted")
+    answering = {place: log for place, log in answering.items() if place[0] not in hidden}
+    doubtful = {place: log for place, log in answering.items() if log.may_have_aborted}
+    for share in (share for log in doubtful.values() for share in log.shares):
+        share.committed = 0
+    _read(config, doubtful, "read_committed")
+    rows = []
+    for share in shares:
+        log = answering.get((share.columns["topic"], share.columns["partition"]))
+        rows.append(
+            share.columns | (share.counts(log) if share.known and (log or not share.size) else {})
+        )
+    return pa.Table.from_pylist(rows, schema=SCANNED)
+
+
+# ---- what is to be counted -----------------------------------------------------------------------
+
+
+@dataclass
+class _Share:
+    """The unfinished offsets of one share partition, as ranges, and the records found there."""
+
+    columns: dict[str, Any]  # known before anything is read
+    known: bool  # whether the ranges are known
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    seen: int = 0  # records below the last stable offset
+    undecided: int = 0  # records beyond it
+    committed: int | None = None  # of those seen; None: not read a second time, so all of them
+
+    @property
+    def size(self) -> int:
+        return int((self.ends - self.starts).sum())
+
+    def among(self, offsets: NDArray[np.int64]) -> int:
+        if not offsets.size:
+            return 0
+        near = slice(
+            self.ends.searchsorted(offsets[0], "right"),
+            self.starts.searchsorted(offsets[-1], "right"),
+        )
+        inside = offsets.searchsorted(self.ends[near]) - offsets.searchsorted(self.starts[near])
+        return int(inside.sum())
+
+    def counts(self, log: _Log | None) -> dict[str, Any]:
+        records = self.seen if self.committed is None else self.committed
+        deleted = (
+            int(np.maximum(np.minimum(self.ends, log.start) - self.starts, 0).sum()) if log else 0
+        )
+        return {
+            "records": records,
+            "undecided": self.undecided,
+            "aborted": self.seen - records,
+            "no_record": self.size - deleted - self.seen - self.undecided,
+            "deleted": deleted,
+            "last_stable_offset": log.stable if log else None,
+        }
+
+
+@dataclass
+class _Log:
+    shares: list[_Share] = field(default_factory=list)
+    start: int = 0
+    stable: int = 0
+    end: int = 0
+    is_cut: bool = False  # whether reading stops before the end of the log
+    records: int = 0  # read without isolation, at any offset
+
+    @property
+    def first(self) -> int:
+        """The first offset that some group has not finished."""
+        return max(self.start, min(int(share.starts[0]) for share in self.shares))
+
+    def bound(self, start: int, stable: int, end: int) -> None:
+        """Set log start, last stable offset and end, and choose where reading ends.
+
+        Read to the end of the log, which shows whether there are markers of the transactions that
+        wrote our records, unless reading our records twice is shorter.
+        """
+        self.start, self.stable, self.end = start, stable, end
+        wanted = max(int(share.ends[-1]) for share in self.shares)
+        if end - wanted > wanted - self.first:
+            self.end, self.is_cut = wanted, True
+
+    @property
+    def may_have_aborted(self) -> bool:
+        """Whether some offsets have no record or are unknown: they may be transaction markers."""
+        return self.is_cut or self.records < self.end - self.first
+
+    def until(self, isolation: str) -> int:
+        """Return where reading ends: read_committed consumers stop at the last stable offset."""
+        return min(self.stable, self.end) if isolation == "read_committed" else self.end
+
+    def take(self, offsets: NDArray[np.int64], isolation: str) -> None:
+        stable = int(offsets.searchsorted(self.stable))
+        if isolation == "read_uncommitted":
+            self.records += offsets.size
+        for share in self.shares:
+            if isolation == "read_committed":
+                share.committed = (share.committed or 0) + share.among(offsets[:stable])
+            else:
+                share.seen += share.among(offsets[:stable])
+                share.undecided += share.among(offsets[stable:])
+
+
+def _shares(windows: schemas.Arrow, offsets: schemas.Arrow) -> list[_Share]:
+    logs = {
+        (row["topic_id"], row["partition"]): row
+        for row in offsets.select(schemas.OFFSETS.names).to_pylist()
+    }
+    runs = flat(windows.column("runs"))
+    counts = pc.list_value_length(runs).fill_null(0).to_numpy(zero_copy_only=False)
+    at = np.concatenate([[0], np.cumsum(counts)])
+    first, last, state = (
+        pc.struct_field(pc.list_flatten(runs), i).to_numpy(zero_copy_only=False) for i in range(3)
+    )
+    done = np.isin(state, _TERMINAL)
+    names = ["group_id", "topic_id", "partition", "effective_start_offset", "window_end_offset"]
+    shares = []
+    for i, row in enumerate(windows.select(names).to_pylist()):
+        own = slice(at[i], at[i + 1])
+        finished = first[own][done[own]], last[own][done[own]] + 1
+        shares.append(_share(row, logs.get((row["topic_id"], row["partition"]), {}), *finished))
+    return shares
+
+
+def _share(
+    window: dict[str, Any],
+    log: Mapping[str, Any],
+    firsts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> _Share:
+    known = window["effective_start_offset"] is not None and log.get("end_offset") is not None
+    low = max(window["effective_start_offset"] or 0, log.get("log_start_offset") or 0)
+    end = max(log.get("end_offset") or 0, window["window_end_offset"] or 0, low)
+    left = (
+        np.concatenate([[low], ends]).clip(low, end),
+        np.concatenate([firsts, [end]]).clip(low, end),
+    )
+    some = (left[0] < left[1]) & known
+    share = _Share(
+        {name: window[name] for name in ("group_id", "topic_id", "partition")},
+        known,
+        left[0][some],
+        left[1][some],
+    )
+    share.columns |= {"topic": log.get("topic"), "as_of": log.get("as_of")}
+    share.columns |= {"unfinished": share.size if known else None}
+    return share
+
+
+def _ask_bounds(config: ClientConfig, logs: Mapping[_Place, _Log]) -> dict[_Place, _Log]:
+    """Fetch log starts, last stable offsets and ends; return logs whose leaders answer."""
+    connection = Connection(config)
+    there = kafka.partitions_of(connection, sorted({topic for topic, _ in logs}))
+    wanted = [p for p in there if (p.topic, p.partition) in logs]
+    latest = dict.fromkeys(wanted, OffsetSpec.latest())
+    stable = kafka.answers(connection, latest, IsolationLevel.READ_COMMITTED)
+    end = kafka.ask_offsets(connection, latest)  # after the stable ones, which it is never below
+    start = kafka.ask_offsets(connection, dict.fromkeys(wanted, OffsetSpec.earliest()))
+    answering = {}
+    for p in wanted:
+        bounds = [
+            kafka.answer_of(connection, start[p]),
+            stable[p],
+            kafka.answer_of(connection, end[p]),
+        ]
+        if all(bounds):
+            log = answering[p.topic, p.partition] = logs[p.topic, p.partition]
+            log.bound(*(bound.offset for bound in bounds))
+    return answering
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def _read(config: ClientConfig, logs: Mapping[_Place, _Log], isolation: str) -> set[str]:
+    """Read every log with this isolation level; return the topics that may not be read."""
+    hidden: set[str] = set()
+    ends = {
+        place: log.until(isolation)
+        for place, log in logs.items()
+        if log.first < log.until(isolation)
+    }
+    if not ends:
+        return hidden
+    heard: list[KafkaError] = []
+    settings = {
+        "isolation.level": isolation,
+        "auto.offset.reset": "earliest",
+        "error_cb": heard.append,
+    }
+    client = consumer(config, **settings)
+    try:
+        client.assign([Partition(*place, logs[place].first) for place in ends])
+        for messages in until_done(client, config, heard, lambda: not ends, _AT_ONCE):
+            upto = _take(config, messages, logs, ends, isolation, hidden)
+            for place in [
+                place for place in ends if place[0] in hidden or upto.get(place, -1) >= ends[place]
+            ]:
+                del ends[place]
+                client.incremental_unassign([Partition(*place)])
+    finally:
+        client.close()
+    return hidden
+
+
+def _take(
+    config: ClientConfig,
+    messages: Sequence[Message],
+    logs: Mapping[_Place, _Log],
+    ends: Mapping[_Place, int],
+    isolation: str,
+    hidden: set[str],
+) -> dict[_Place, int]:
+    """Count a batch of records and return the new position of each log.
+
+    Topics that may not be read are added to ``hidden``.
+    """
+    upto: dict[_Place, int] = {}
+    found: dict[_Place, list[int]] = {}
+    for message in messages:
+        place, error = (message.topic(), message.partition()), message.error()
+        if error is None:
+            found.setdefault(place, []).append(message.offset())
+        elif error.code() == KafkaError._PARTITION_EOF:
+            upto[place] = message.offset()
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            if place[0] not in hidden:
+                said = translate_error(error, place[0], config)
+                _LOG.warning("%s; continuing without the records of its backlog", said)
+            hidden.add(place[0])
+        elif not is_of_group(error):
+            raise translate_error(error, place[0], config)
+    for place, numbers in found.items():
+        if place in ends:
+            offsets = np.array(numbers, np.int64)
+            logs[place].take(offsets[: offsets.searchsorted(ends[place])], isolation)
+            upto[place] = max(upto.get(place, 0), numbers[-1] + 1)
+    return upto

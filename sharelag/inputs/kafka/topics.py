@@ -1,0 +1,329 @@
+"""Records and offsets of a cluster, read with confluent-kafka in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from confluent_kafka import OFFSET_INVALID, ConsumerGroupType, IsolationLevel, TopicCollection
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import OffsetSpec
+
+from sharelag import schemas
+from sharelag.errors import (
+    AuthenticationError,
+    BrokerUnreachableError,
+    ClusterError,
+    ConfigError,
+    NoLeaderError,
+    TopicMissingError,
+)
+from sharelag.inputs.kafka.client import Connection, until_answered
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.failures import silent_leaders
+from sharelag.inputs.kafka.fetch import Ranges, read_ranges
+from sharelag.model import milliseconds, topic_id_text
+
+Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None
+
+_TOPICS_A_REQUEST = 500
+#: Seconds that topics are waited for at least: no answer can do without them.
+_DESCRIPTIONS = 0.5
+
+
+def read_topic(
+    config: ClientConfig, topic: str, ranges: Ranges | None = None, fail_on_data_loss: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Read a topic from its beginning to its current end, or some ranges of it.
+
+    ``fail_on_data_loss`` says whether to fail when records of the ranges are pruned before they are
+    read. The share group state is pruned continuously, and pruned records are superseded.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        `sharelag.schemas.RAW`; the records of a partition are in log order, without transaction
+        markers and compacted offsets.
+
+    Raises
+    ------
+    ClusterError
+        One of its children: no broker, wrong password, no permission, no such topic, records
+        pruned, or a log that ends before a range, which a new leader's may.
+    """
+    yield from read_ranges(
+        config, topic, offset_ranges(config, topic) if ranges is None else ranges, fail_on_data_loss
+    )
+
+
+def offset_ranges(
+    config: ClientConfig, topic: str, only: Collection[int] | None = None
+) -> dict[int, tuple[int, int]]:
+    """Return the current first and end offset of every partition of a topic, or of some.
+
+    Partitions whose leader moves or does not answer are queried again until the timeout.
+
+    Raises
+    ------
+    NoLeaderError
+        Some partitions did not answer in time: the others' ranges alone would seem complete. They
+        are its ``answered``.
+    ConfigError
+        The topic lacks one of ``only``.
+    """
+    return until_answered(config, lambda connection: _offset_ranges(connection, topic, only))
+
+
+def _offset_ranges(
+    connection: Connection, topic: str, only: Collection[int] | None
+) -> dict[int, tuple[int, int]]:
+    there = _leaders(connection, topic)
+    leaders = {Partition(topic, p): there[p] for p in choose_partitions(topic, there, only)}
+    first = ask_offsets(connection, dict.fromkeys(leaders, OffsetSpec.earliest()))
+    end = ask_offsets(connection, dict.fromkeys(leaders, OffsetSpec.latest()))
+    ranges: dict[int, tuple[int, int]] = {}
+    silent = {}
+    for p, leader in leaders.items():
+        try:
+            found = tuple(offset_of(connection, of[p], topic) for of in (first, end))
+            if min(found) < 0:  # no log has such an end: its leader does not know it
+                raise NoLeaderError(topic)
+            ranges[p.partition] = found[0], found[1]
+        except (NoLeaderError, BrokerUnreachableError):
+            silent[p.partition] = leader
+    if silent:
+        error = silent_leaders(connection.config, topic, silent)
+        error.answered = ranges
+        raise error
+    return ranges
+
+
+def _leaders(connection: Connection, topic: str) -> dict[int, Any]:
+    """Return the leader of each partition; None where there is none.
+
+    Half of the time is for the description, which says what is wrong with a topic.
+    """
+    try:
+        described = _describe(connection, [topic], connection.within / 2)[topic]
+        return {p.id: p.leader for p in connection.result(described, topic).partitions}
+    except (BrokerUnreachableError, NoLeaderError):
+        return connection.leaders(topic)
+
+
+def choose_partitions(
+    topic: str, there: Collection[int], only: Collection[int] | None
+) -> list[int]:
+    """Return those partitions of a topic, or all of them, sorted; ConfigError if it lacks one."""
+    if unknown := set(there if only is None else only) - set(there):
+        raise ConfigError(f"{topic} has no partition {min(unknown)}: it has 0 to {max(there)}")
+    return sorted(there if only is None else only)
+
+
+def cluster_id(config: ClientConfig) -> str:
+    """Return the cluster id."""
+    return str(Connection(config).describe_cluster().cluster_id)
+
+
+def topic_names(config: ClientConfig) -> list[str]:
+    """Return all topics that we are authorized to describe, sorted."""
+    return Connection(config).topic_names()
+
+
+def topic_ids(config: ClientConfig) -> dict[str, str]:
+    """Return topic ids by name, without internal topics and topics we may not describe."""
+    connection = Connection(config)
+    described = descriptions(connection, connection.topic_names())
+    return {
+        name: id_text(found.topic_id) for name, found in described.items() if not found.is_internal
+    }
+
+
+def consumer_groups(config: ClientConfig) -> dict[str, str]:
+    """Return the type of each consumer group that we may describe: ``Classic`` or ``Consumer``.
+
+    Groups of all types have one namespace. The client library lists no share groups.
+    """
+    connection = Connection(config)
+    asked = connection.admin.list_consumer_groups(request_timeout=connection.within)
+    found = connection.result(asked, "the list of groups")
+    return {
+        one.group_id: "Consumer" if one.type == ConsumerGroupType.CONSUMER else "Classic"
+        for one in found.valid
+    }
+
+
+def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]) -> dict[int, int]:
+    """Return each partition's first offset at or after a time in ms, else its end offset."""
+    connection = Connection(config)
+    at = {
+        Partition(topic, partition): OffsetSpec.for_timestamp(moment)
+        for partition, moment in times.items()
+    }
+    found = ask_offsets(connection, at)
+    end = ask_offsets(connection, dict.fromkeys(at, OffsetSpec.latest()))
+    offsets = {}
+    for p in at:
+        later, last = (offset_of(connection, of[p], topic) for of in (found, end))
+        offsets[p.partition] = later if later >= 0 else last
+    return offsets
+
+
+def list_offsets(
+    config: ClientConfig, topics: Mapping[str, str], at: datetime | None = None
+) -> pa.Table:
+    """Return log start and end offsets of topics, given with their ids, now or at a past moment.
+
+    Kafka finds the first record at or after a time, so a past end offset is that of the records
+    written before; past log starts are unknown. The result is `sharelag.schemas.OFFSETS`, one row
+    per partition. Ends are high watermarks (read_uncommitted). A partition whose leader does not
+    answer has null offsets.
+    """
+    connection = Connection(config)
+    partitions = partitions_of(connection, list(topics))
+    later = OffsetSpec.for_timestamp(milliseconds(at) + 1) if at else None
+    then = ask_offsets(connection, dict.fromkeys(partitions, later)) if later else {}
+    first = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.earliest()))
+    requested = datetime.now(UTC)
+    latest = ask_offsets(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
+    is_past = at is not None and milliseconds(at) < milliseconds(requested)
+    rows = []
+    for p in partitions:
+        start, end = answer_of(connection, first[p]), answer_of(connection, latest[p])
+        end_offset = (
+            end_then(start, end, answer_of(connection, then[p]), is_past)
+            if at
+            else end and end.offset
+        )
+        rows.append(
+            {
+                "topic": p.topic,
+                "topic_id": topics[p.topic],
+                "partition": p.partition,
+                "log_start_offset": start.offset if start and not at else None,
+                "end_offset": end_offset,
+                "leader_epoch": end and end.leader_epoch,
+                "as_of": at or requested,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
+
+
+def end_then(start: Answer, end: Answer, then: Answer, is_past: bool = True) -> int | None:
+    """Return a past end offset from the first later record; None if that may have been deleted."""
+    if start is None or end is None or then is None:
+        return None
+    # no later record: everything was written before
+    found = end.offset if then.offset < 0 else then.offset
+    # The current log start says nothing about the past end: older records may have been deleted.
+    return None if found <= start.offset and start.offset > 0 and is_past else int(found)
+
+
+# ---- asking --------------------------------------------------------------------------------------
+
+
+def descriptions(
+    connection: Connection,
+    topics: Sequence[str],
+    without: tuple[type[ClusterError], ...] = (TopicMissingError,),
+) -> dict[str, Any]:
+    """Return the descriptions of the topics that still exist.
+
+    Topics whose description fails with an error of ``without`` are left out.
+    """
+    found: dict[str, Any] = {}
+    for begin in range(0, len(topics), _TOPICS_A_REQUEST):
+        some = topics[begin : begin + _TOPICS_A_REQUEST]
+        try:
+            found |= _descriptions(connection, some, without, connection.within / 2)
+        except (NoLeaderError, BrokerUnreachableError):
+            connection.leave_controller()
+            found |= _descriptions(connection, some, without, connection.within)
+    return found
+
+
+def _descriptions(
+    connection: Connection,
+    topics: Sequence[str],
+    without: tuple[type[ClusterError], ...],
+    within: float,
+) -> dict[str, Any]:
+    found = {}
+    for name, future in _describe(connection, topics, max(within, _DESCRIPTIONS)).items():
+        try:
+            found[name] = connection.result(future, name)
+        except without:
+            continue  # such as deleted since it was listed
+    return found
+
+
+def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partition]:
+    """Return all partitions of the topics that still exist."""
+    described = descriptions(connection, topics)
+    return [Partition(name, p.id) for name, found in described.items() for p in found.partitions]
+
+
+def _describe(connection: Connection, topics: Sequence[str], within: float) -> dict[str, Any]:
+    collection = TopicCollection(list(topics))
+    answers: dict[str, Any] = connection.admin.describe_topics(collection, request_timeout=within)
+    connection.asked_together()
+    return answers
+
+
+def ask_offsets(
+    connection: Connection,
+    specs: Mapping[Partition, OffsetSpec],
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> dict[Partition, Any]:
+    """Request one offset per partition, as futures; READ_COMMITTED gives the last stable offset."""
+    if not specs:
+        return {}
+    answers: dict[Partition, Any] = connection.admin.list_offsets(
+        dict(specs), isolation_level=isolation, request_timeout=connection.within
+    )
+    connection.asked_together()
+    return answers
+
+
+def offset_of(connection: Connection, future: Any, what: str) -> int:
+    """Wait for the answer of one partition's leader, and return its offset; -1 where it has none.
+
+    It is a NoLeaderError also where the client gave up without an error: it then answers
+    `OFFSET_INVALID`.
+    """
+    return int(_require_known(connection.result(future, what), what).offset)
+
+
+def answer_of(connection: Connection, future: Any) -> Answer:
+    """Return one partition's answer; None if its leader has none or does not answer."""
+    try:
+        return _require_known(connection.result(future, "offsets"), "offsets")
+    except AuthenticationError:
+        raise
+    except ClusterError:
+        return None
+
+
+def answers(
+    connection: Connection,
+    specs: Mapping[Partition, OffsetSpec],
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> dict[Partition, Answer]:
+    """Ask for one offset per partition and wait; None where a leader does not answer."""
+    futures = ask_offsets(connection, specs, isolation)
+    return {p: answer_of(connection, future) for p, future in futures.items()}
+
+
+def _require_known(answer: Answer, what: str) -> Answer:
+    if answer.offset == OFFSET_INVALID:
+        raise NoLeaderError(f"the leader of a partition did not answer: {what}")
+    return answer
+
+
+def id_text(found: Any) -> str:
+    """Return a topic id of the client as Kafka prints it."""
+    halves = (found.get_most_significant_bits(), found.get_least_significant_bits())
+    return topic_id_text(
+        b"".join((half & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big") for half in halves)
+    )

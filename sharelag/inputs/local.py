@@ -1,0 +1,409 @@
+"""Inputs of this machine: a capture, files with raw records and no more, and tables."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag import schemas
+from sharelag.errors import InputError, NoLeaderError
+from sharelag.inputs.contract import RecordsOnly, version_of
+from sharelag.inputs.files.parquet import count_rows
+from sharelag.inputs.files.pieces import parquet_batches, rows_at_once
+from sharelag.inputs.files.raw_files import RawFile, list_raw, local_path
+from sharelag.inputs.offsets import (
+    ends_as_of,
+    ends_between,
+    is_noted,
+    latest_until,
+    of_moment,
+    of_topics,
+)
+from sharelag.model import iso
+from sharelag.tables.words import in_runs
+from sharelag.wire.fields import STATE_TOPIC
+from sharelag.wire.generations import TODAY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sharelag.inputs.files.captures import Capture
+
+
+@dataclass(frozen=True)
+class CaptureInput(RecordsOnly):
+    """A folder that ``sharelag capture`` wrote."""
+
+    folder: Path
+
+    @property
+    def holds_both(self) -> bool:
+        return True
+
+    @property
+    def patience(self) -> timedelta | None:
+        return self._capture.info.patience
+
+    @cached_property
+    def _capture(self) -> Capture:
+        from sharelag.inputs.files.captures import read_capture
+
+        return read_capture(self.folder)
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        return parquet_batches(self._capture.records_paths, topic)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.inputs.spark.files import raw_frame
+
+        return raw_frame(spark, self._capture.records_paths)
+
+    def parquet_files(self, topic: str) -> list[str]:
+        """Files with the raw records of a topic, which tasks may read themselves."""
+        return self._capture.records_paths
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        if isinstance(as_of, datetime) and as_of > self.as_of():
+            raise InputError(
+                f"the capture {self.folder} ends at {iso(self.as_of())}, before {iso(as_of)}: "
+                "name that moment or an earlier one"
+            )
+        offsets = of_moment(self._capture.offsets, topic_ids, self.as_of(), as_of)
+        past = of_topics(self._capture.extras["past_offsets"], topic_ids)
+        return (
+            latest_until(offsets, past, as_of)
+            if isinstance(as_of, datetime) and as_of < self.as_of()
+            else offsets
+        )
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        past = of_topics(self._capture.extras["past_offsets"], topic_ids)
+        times = past.column("as_of")
+        if not moments:
+            return past.slice(0, 0)
+        # From the last known end before the first moment on: between two known ends it lies.
+        begin = pc.max(times.filter(pc.less_equal(times, min(moments)))).as_py() or min(moments)
+        return past.filter(
+            pc.and_(pc.greater_equal(times, begin), pc.less_equal(times, max(moments)))
+        )
+
+    def logs(self, topic_ids: Sequence[str]) -> pa.Table:
+        return of_topics(self._capture.extras["logs"], topic_ids)
+
+    def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        return self._known("leaders", as_of)
+
+    def nodes(self, as_of: object = None) -> pa.Table:
+        return self._known("nodes", as_of)
+
+    def _known(self, name: str, as_of: object) -> pa.Table:
+        """Return a table of the moment of the capture, without rows for an earlier one."""
+        table = self._capture.extras[name]
+        return table if is_noted(self.as_of(), as_of) else table.slice(0, 0)
+
+    def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
+        noted = self._capture.extras["committed_times" if read_committed else "times"]
+        return of_topics(noted, positions.column("topic_id").to_pylist())
+
+    def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
+        return self._capture.extras["settings"]
+
+    def partitions(self, topic: str) -> int | None:
+        return self._capture.info.topics.get(topic)
+
+    def size(self) -> int:
+        # Only footers: what brings pandas along waits until the engine is chosen.
+        from sharelag.inputs.files.captures import count_records
+
+        return count_records(self.folder)
+
+    def version(self) -> Hashable:
+        return version_of(self.folder.rglob("*"))
+
+    def as_of(self) -> datetime:
+        """When the end offsets were read."""
+        return self._capture.info.as_of
+
+    @property
+    def kafka_version(self) -> str | None:
+        return self._capture.info.kafka_version
+
+    def describe(self) -> str:
+        info = self._capture.info
+        return f"capture of {info.cluster_id} at {info.as_of.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+# ---- raw records and nothing else ---------------------------------------------------------------
+
+
+#: How the names of Spark's tables look.
+SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
+
+
+@dataclass(frozen=True)
+class RawInput(RecordsOnly):
+    """Parquet files with the columns of Spark's Kafka source; on Spark also the name of any table.
+
+    ``not_there`` is what to say of a name that is neither; without it, what reading it as Parquet
+    says.
+    """
+
+    path: str
+    not_there: str = field(default="", repr=False, compare=False)
+
+    @property
+    def holds_both(self) -> bool:
+        return True
+
+    @property
+    def only_spark_knows(self) -> bool:
+        """Whether this may be the name of a table or an address, which only Spark can look up."""
+        return self._is_elsewhere or SPARK_TABLE.fullmatch(self.path) is not None
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        return parquet_batches(self._files(), topic)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.inputs.spark.files import address, is_table_of, raw_frame
+        from sharelag.inputs.spark.frames import as_frame
+
+        if self._is_there:
+            return raw_frame(spark, self._files())
+        if self._is_elsewhere:
+            frame = address(spark, self.path)
+        elif "/" not in self.path and is_table_of(spark, self.path):
+            frame = spark.read.table(self.path)
+        elif self.not_there:
+            raise InputError(self.not_there)
+        else:
+            return raw_frame(spark, self._files())  # tells what is wrong with the path
+        return as_frame(frame, schemas.RAW, self.path)
+
+    def parquet_files(self, topic: str) -> list[RawFile] | None:
+        """Files with the raw records, which tasks may read themselves; None: Spark knows them."""
+        return self._files() if self._is_there else None
+
+    def size(self) -> int:
+        if self._is_elsewhere:
+            return sys.maxsize  # Spark reads it
+        return sum(count_rows(file.path) for file in self._files())
+
+    def version(self) -> Hashable:
+        path = self._local
+        return version_of([path, *path.rglob("*")]) if self._is_there else None
+
+    def describe(self) -> str:
+        return (
+            f"raw records of {self.path}, without topic names and end offsets; nothing tells "
+            "whether they are all"
+        )
+
+    @property
+    def _local(self) -> Path:
+        return Path(local_path(self.path) or self.path)
+
+    @property
+    def _is_there(self) -> bool:
+        return not self._is_elsewhere and self._local.exists()
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        return local_path(self.path) is None
+
+    def _files(self) -> list[RawFile]:
+        return list_raw(self.path)
+
+
+@dataclass(frozen=True)
+class PrintedInput(RecordsOnly):
+    """A file of what Kafka's tools print of records, which must be on this machine."""
+
+    path: Path
+
+    @property
+    def holds_both(self) -> bool:
+        return True
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        from sharelag.inputs.files.printed import read_printed
+
+        yield read_printed(self.path)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.inputs.files.printed import read_printed
+        from sharelag.inputs.spark.files import sent
+
+        return sent(spark, [read_printed(self.path)])
+
+    def size(self) -> int:
+        # read in this process whatever the engine
+        return 0
+
+    def version(self) -> Hashable:
+        return version_of([self.path])
+
+    def describe(self) -> str:
+        return (
+            f"records that Kafka's tools printed to {self.path}, without end offsets; nothing "
+            "tells whether they are all"
+        )
+
+
+@dataclass(frozen=True)
+class SegmentsInput(RecordsOnly):
+    """A broker's log directories, which must be on this machine.
+
+    ``control``: control records in users' topics count although there is a ``__share_group_state``.
+    ``unread``: what state partitions are not there, and do without.
+    """
+
+    folders: tuple[Path, ...]
+    control: bool = False
+    unread: NoLeaderError | None = None
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        from sharelag.inputs.files.control import read_control
+        from sharelag.inputs.files.segments import read_segments
+
+        has_control = self._require_whole(topic)
+        for folder in self.folders:
+            yield from read_segments(folder, topic)
+            if has_control:
+                yield from read_control(folder)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.inputs.spark.files import segments
+
+        has_control = self._require_whole(topic)
+        frames = (segments(spark, folder, topic, has_control) for folder in self.folders)
+        return reduce(lambda some, more: some.unionByName(more), frames)
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        from sharelag.inputs.files.segments import segment_offsets
+
+        offsets = pa.concat_tables([segment_offsets(folder) for folder in self.folders])
+        noted = pc.max(offsets.column("as_of")).as_py() or datetime.now(UTC)
+        return of_moment(offsets, topic_ids, noted, as_of)
+
+    def size(self) -> int:
+        # its files are read in this process whatever the engine, so that `auto` had better stay
+        # here
+        return 0
+
+    def describe(self) -> str:
+        return f"log directory {self._named()}"
+
+    def _named(self) -> str:
+        return ", ".join(map(str, self.folders))
+
+    def without(self, error: NoLeaderError) -> SegmentsInput | None:
+        """Return the same without the state partitions that an error is about, as a cluster's."""
+        is_mine = error.topic == STATE_TOPIC and error.silent and self.unread is None
+        return replace(self, unread=error) if is_mine else None
+
+    def places(self) -> set[tuple[str, int]]:
+        """Return the topics' partitions of all folders.
+
+        It is an InputError if one is not a log directory, or two have the same partition: they are
+        replicas.
+        """
+        from sharelag.inputs.files.segments import partitions
+
+        found: dict[tuple[str, int], Path] = {}
+        for folder in self.folders:
+            there = partitions(folder)
+            if twice := sorted(found.keys() & there):
+                (topic, number), *_ = twice
+                raise InputError(
+                    f"{found[twice[0]].parent} and {folder} both have {topic}-{number}: give the "
+                    "log directories of one broker (log.dirs), since others have replicas"
+                )
+            found |= there
+        return set(found)
+
+    def _require_whole(self, topic: str) -> bool:
+        """Refuse a state topic that lacks partitions; return whether control records count."""
+        if topic != STATE_TOPIC:
+            return False
+        there = {number for name, number in self.places() if name == topic}
+        if there and self.unread is None:
+            self._require_all(there)
+        return self.control or not there
+
+    def _require_all(self, there: set[int]) -> None:
+        from sharelag.inputs.files.segments import sample_partitions
+        from sharelag.wire.decode import decode_arrow
+        from sharelag.wire.placement import missing_partitions
+
+        raw = [rows for folder in self.folders for rows in sample_partitions(folder, STATE_TOPIC)]
+        keys = decode_arrow(pa.Table.from_batches(raw, schemas.RAW), generation=TODAY).records
+        told = missing_partitions(keys.rename_columns({"topic": "record_topic"}), there)
+        silent = (told.missing if told else frozenset(range(max(there)))) - there
+        if not silent:
+            return
+        by_keys = f", which has {told.words}, judging by the keys of its records" if told else ""
+        error = NoLeaderError(
+            f"{self._named()} lacks {in_runs(silent, 'partition')} of {STATE_TOPIC}{by_keys}. "
+            "Another of the broker's log directories (log.dirs) or another broker has what is "
+            "missing: give --segments for each directory, capture the cluster, or ask for lag or "
+            "windows of what is there"
+        )
+        error.topic, error.silent = STATE_TOPIC, silent
+        raise error
+
+
+_BATCH_ROWS = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class TableInput(RecordsOnly):
+    """Raw records (`sharelag.schemas.RAW`) and end offsets as Arrow tables.
+
+    Records of both topics may be mixed. The offsets, `sharelag.schemas.OFFSETS`, have one row per
+    topic partition, or several at different moments: then the last one up to the moment is the end,
+    and all of them are past ends.
+    """
+
+    raw: pa.Table
+    given_offsets: pa.Table | None = None
+
+    @property
+    def holds_both(self) -> bool:
+        return True
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        rows = rows_at_once(_BATCH_ROWS, self.raw.num_rows, self.raw.nbytes)
+        yield from self.raw.to_batches(max_chunksize=rows)
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        from sharelag.inputs.spark.frames import as_frame
+
+        return as_frame(self.raw, schemas.RAW, "raw records", spark)
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        return ends_as_of(self._ends(), topic_ids, as_of)
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        return ends_between(self._ends(), topic_ids, moments)
+
+    def size(self) -> int:
+        return int(self.raw.num_rows)
+
+    def version(self) -> Hashable:
+        return id(self.raw)  # which nobody can write to
+
+    def describe(self) -> str:
+        without = "" if self.given_offsets is not None else ", without offsets"
+        return f"a table of raw records{without}"
+
+    def _ends(self) -> pa.Table:
+        return schemas.OFFSETS.empty_table() if self.given_offsets is None else self.given_offsets

@@ -1,0 +1,169 @@
+"""Offsets that an input noted: of some topics, and as of another moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag import schemas
+from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.tables.conform import PLACE
+
+_NO_TIME = -(2**63)
+
+
+def of_moment(
+    offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object
+) -> pa.Table:
+    """The offsets of some topics, known at one moment only."""
+    offsets = of_topics(offsets, topic_ids)
+    return offsets if is_noted(noted, as_of) else without_ends(offsets)
+
+
+def without_ends(offsets: pa.Table) -> pa.Table:
+    """The same topic partitions, at a moment whose offsets are not known."""
+    for name in ("end_offset", "log_start_offset", "as_of"):
+        kind = schemas.OFFSETS.field(name).type
+        offsets = offsets.set_column(
+            offsets.schema.get_field_index(name), name, pa.nulls(len(offsets), kind)
+        )
+    return offsets
+
+
+def is_noted(noted: datetime, as_of: object) -> bool:
+    """Whether what was noted at one moment is known of another: of now, or not before it."""
+    return as_of is None or (isinstance(as_of, datetime) and as_of >= noted)
+
+
+def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:
+    """Where topic partitions ended when last seen before a moment; ``as_of`` says when."""
+    noted = past.filter(
+        pc.and_(pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid())
+    )
+    noted = noted.sort_by([("as_of", "descending")])
+    names = ("topic_id", "partition")
+    then = beside(keys(offsets, names), noted, names)
+    for name in ("end_offset", "as_of"):
+        offsets = offsets.set_column(offsets.schema.get_field_index(name), name, then.column(name))
+    return offsets
+
+
+def latest_ends(offsets: pa.Table) -> pa.Table:
+    """The last row of each topic partition; rows without a time come first."""
+    rows = offsets.cast(schemas.OFFSETS, safe=False)  # Spark has microseconds
+    times = flat(rows.column("as_of")).view(pa.int64()).fill_null(_NO_TIME).to_numpy()
+    order = np.argsort(times, kind="stable")
+    places = keys(rows, PLACE).dictionary_encode().indices.to_numpy()
+    last = np.full(len(rows), -1)
+    last[places[order]] = order
+    return rows.take(pa.array(last[last >= 0]))
+
+
+def fold_ends(batches: Iterable[pa.RecordBatch], find: Callable[[pa.Table], pa.Table]) -> pa.Table:
+    """Reduce offsets batch by batch, each together with what is left of those before."""
+    kept = schemas.OFFSETS.empty_table()
+    for batch in batches:
+        kept = find(pa.concat_tables([kept, as_table(batch).cast(kept.schema, safe=False)]))
+    return kept
+
+
+def ends_as_of(offsets: pa.Table, topic_ids: Sequence[str], as_of: object) -> pa.Table:
+    """The last known end of each partition of some topics, up to a moment."""
+    rows = of_topics(offsets, topic_ids)
+    is_time = isinstance(as_of, datetime)
+    if is_time:
+        rows = rows.filter(pc.less_equal(rows.column("as_of"), as_of))
+    found = latest_ends(rows)
+    # Offsets of the state topic have no time, so no end offsets belong to them.
+    return found if as_of is None or is_time else without_ends(found)
+
+
+def ends_between(
+    offsets: pa.Table, topic_ids: Sequence[str], moments: Sequence[datetime]
+) -> pa.Table:
+    """The first and the last known end of some topics between any two of these moments."""
+    if not moments:
+        return schemas.OFFSETS.empty_table()
+    rows = of_topics(offsets, topic_ids).cast(schemas.OFFSETS, safe=False)
+    times, known = flat(rows.column("as_of")), np.sort(_milliseconds(pa.array(moments)))
+    rows = rows.filter(
+        pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments)))
+    )
+    times = _milliseconds(flat(rows.column("as_of")))
+    places = keys(rows, PLACE).dictionary_encode().indices.to_numpy()
+    step = np.searchsorted(known, times)
+    order = np.lexsort((times, step, places))
+    changed = (np.diff(places[order]) != 0) | (np.diff(step[order]) != 0)
+    is_end = np.append(True, changed) | np.append(changed, True)
+    return rows.take(pa.array(order[is_end[: len(order)]]))
+
+
+def _milliseconds(times: pa.Array) -> NDArray[np.int64]:
+    return np.asarray(times.cast(schemas.TIMESTAMP, safe=False).view(pa.int64()))
+
+
+def of_topics(table: pa.Table, topic_ids: Sequence[str]) -> pa.Table:
+    """The rows of some topics."""
+    return table.filter(pc.is_in(table.column("topic_id"), pa.array(topic_ids, pa.string())))
+
+
+# ---- between two samples ------------------------------------------------------------------------
+
+
+# Milliseconds up to the year 2248, so that a partition number and a time fit into one int64.
+_TIMES = 1 << 43
+
+
+def offsets_at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
+    """Return offsets at some moments by samples of any times, both `sharelag.schemas.OFFSETS`.
+
+    One row per partition and moment, with the moment in ``as_of``. An offset is known if the
+    samples before and after agree, since offsets only grow; it is null if they differ, and before
+    the first and after the last one.
+    """
+    # Ignore samples of leaders that did not answer.
+    samples = samples.filter(samples.column("end_offset").is_valid())
+    samples = samples.sort_by([(name, "ascending") for name in ("topic_id", "partition", "as_of")])
+    if samples.num_rows == 0 or not moments:
+        return schemas.OFFSETS.empty_table()
+    keys = _number_partitions(samples)
+    count = int(keys[-1]) + 1
+    requested = pa.array(moments, schemas.TIMESTAMP)
+    places = keys * _TIMES + samples.column("as_of").cast(pa.int64()).to_numpy()
+    key = np.repeat(np.arange(count), len(moments))
+    wanted = key * _TIMES + np.tile(
+        np.clip(requested.cast(pa.int64()).to_numpy(), 0, _TIMES - 1), count
+    )
+    before = np.searchsorted(places, wanted, "right") - 1
+    after = np.searchsorted(places, wanted, "left")
+    left, right = np.maximum(before, 0), np.minimum(after, len(places) - 1)
+    between = (before >= 0) & (after < len(places)) & (keys[left] == key) & (keys[right] == key)
+    row = pa.array(np.searchsorted(keys, key))
+    columns = {name: samples.column(name).take(row) for name in ("topic", "topic_id", "partition")}
+    for name in ("log_start_offset", "end_offset", "leader_epoch"):
+        one, other = (samples.column(name).take(pa.array(rows)) for rows in (left, right))
+        same = pc.and_(pa.array(between), pc.equal(one, other).fill_null(False))
+        columns[name] = pc.if_else(same, one, pa.scalar(None, one.type))
+    columns["as_of"] = requested.take(pa.array(np.tile(np.arange(len(moments)), count)))
+    return pa.table([columns[name] for name in schemas.OFFSETS.names], schema=schemas.OFFSETS)
+
+
+def without_moments(offsets: pa.Table) -> pa.Table:
+    """Clear ``as_of`` where the end offset is null, so that the lag's reason is the moment."""
+    moments = pc.if_else(
+        offsets.column("end_offset").is_valid(),
+        offsets.column("as_of"),
+        pa.scalar(None, schemas.TIMESTAMP),
+    )
+    return offsets.set_column(offsets.schema.get_field_index("as_of"), "as_of", moments)
+
+
+def _number_partitions(ordered: pa.Table) -> NDArray[np.int64]:
+    topic = ordered.column("topic_id").combine_chunks().dictionary_encode().indices.to_numpy()
+    changed = (np.diff(topic) != 0) | (np.diff(ordered.column("partition").to_numpy()) != 0)
+    return np.concatenate([[0], np.cumsum(changed)]).astype(np.int64)

@@ -1,0 +1,372 @@
+"""The one place that turns what people name into an input.
+
+`named_input` takes an option or parameter each, as the command line and reports do; `open_input`
+finds out itself what a path, an address or a name is, as `sharelag.open` does. Other installed
+packages open addresses with a prefix of theirs:
+
+    [project.entry-points."sharelag.inputs"]
+    s3state = "our_package:open_s3state"                # opens "s3state:...", given as a whole
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sharelag import schemas
+from sharelag.errors import InputError, ShareLagError, meant
+from sharelag.inputs import (
+    CaptureInput,
+    Input,
+    KafkaInput,
+    PrintedInput,
+    RawInput,
+    SegmentsInput,
+    TableInput,
+)
+from sharelag.inputs.files.archive import ArchiveInput, is_archive
+from sharelag.inputs.files.listing import entries
+from sharelag.inputs.files.printed import is_printed
+from sharelag.inputs.files.raw_files import is_raw
+from sharelag.inputs.kafka.config import ClientConfig, client_config
+from sharelag.inputs.local import SPARK_TABLE
+from sharelag.inputs.recorded import DEMO, folder_of, samples
+from sharelag.plugins import Plugin, load_plugin, plugin_names
+from sharelag.schemas import conform_given
+from sharelag.tables.gaps import KAFKA_SOURCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sharelag.inputs.spark.ends import Ends
+    from sharelag.inputs.spark.frames import Tabular
+
+#: A prefix and a colon, followed by more than the port of a HOST:PORT.
+_PREFIXED = re.compile(r"([A-Za-z][\w+.-]+):(?!\d+\s*(,|$))")
+#: Prefixes that mean a cluster or files already.
+_OURS = frozenset(
+    {"plaintext", "ssl", "sasl_plaintext", "sasl_ssl", "file", "http", "https", "hdfs", "viewfs"}
+    | {"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "dbfs"}
+)
+_NEEDED = tuple(name for name in vars(Input) if not name.startswith("_"))
+
+
+def plugged_input(where: str) -> Callable[[], Input] | None:
+    """Find the installed package that opens an address, such as ``s3state:anything``.
+
+    ``HOST:PORT`` is never one. The result opens it; None when no installed package knows the
+    prefix. It is an InputError, which names the package, if two use the same prefix, or one uses
+    ours, or the package cannot be used.
+    """
+    found = _PREFIXED.match(where)
+    if found is None:
+        return None
+    plugin = load_plugin("input", found[1], found[1].lower() in _OURS)
+    if plugin is None:
+        return None
+    return partial(_open_plugged, plugin.function(), plugin, where)
+
+
+def plugged_prefixes() -> list[str]:
+    """The prefixes that installed packages open, each with its colon."""
+    return [f"{name}:" for name in plugin_names("input")]
+
+
+def _open_plugged(factory: Callable[..., Input], plugin: Plugin, where: str) -> Input:
+    try:
+        source = factory(where)
+    except ShareLagError:
+        raise  # what the package has to say about the address
+    except Exception as error:  # whatever else a foreign function raises
+        raise plugin.failed(error, f"cannot open {where!r}") from error
+    if missing := [name for name in _NEEDED if not hasattr(source, name)]:
+        raise plugin.wrong(
+            f"opened {where!r} as a {type(source).__name__} without {', '.join(missing)}: "
+            "inherit sharelag.inputs.RecordsOnly for what it cannot know, and add the rest"
+        )
+    return source
+
+
+_LOG = logging.getLogger(__name__)
+#: Seconds to wait for brokers.
+TIMEOUT = 10.0
+_ADDRESSES = re.compile(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\\]+):\d+\s*(,.*)?")
+#: Generations whose records are control records in users' topics.
+_CONTROL = (0, 1)
+_SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
+
+
+class ChoiceError(InputError):
+    """No input is named, or more than one."""
+
+
+def is_cluster_named(
+    bootstrap_server: str | None,
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> bool:
+    """Whether an option or the environment names a cluster."""
+    return bool(bootstrap_server or command_config or properties or os.environ.get(_SERVERS))
+
+
+def named_input(
+    *,
+    bootstrap_server: str | None = None,
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+    capture: str | Path | None = None,
+    raw: str | None = None,
+    segments: str | Path | None = None,
+    generation: int | None = None,
+    timeout: float = TIMEOUT,
+    spelled: Callable[[str], str] = str,
+) -> Input:
+    """Open the one input that is named.
+
+    Parameters
+    ----------
+    bootstrap_server, command_config, properties : optional
+        A running cluster; the environment names one only where nothing else is named.
+    capture, raw, segments : optional
+        A capture, an archive, or the name of a sample; raw records (also an address that an
+        installed package opens); or a broker's log directories, as ``log.dirs`` names them: with
+        commas between.
+    generation : int, optional
+        As which generation records are tried: 0 and 1 are control records in users' topics.
+    timeout : float
+        Seconds to wait for brokers.
+    spelled : callable
+        How messages write the name of an option.
+
+    Raises
+    ------
+    ChoiceError
+        No input is named, or more than one.
+    ConfigError
+        A client setting is wrong.
+    """
+    places = {"capture": capture, "raw": raw, "segments": segments}
+    given = [name for name, place in places.items() if place]
+    if bootstrap_server or command_config or properties:
+        given.insert(0, "bootstrap_server")
+    if len(given) > 1 or (not given and not os.environ.get(_SERVERS)):
+        *names, last = [spelled(name) for name in ("bootstrap_server", *places)]
+        got = f", not {' and '.join(spelled(name) for name in given)}" if given else ""
+        raise ChoiceError(f"choose one input: {', '.join(names)} or {last}{got}")
+    if capture:
+        folder = capture_folder(capture)
+        if folder != Path(capture) and Path(capture).exists():
+            _tell_of_sample(str(capture), "a capture")
+        return captured(folder)
+    if segments:
+        return SegmentsInput(log_directories(str(segments)), generation in _CONTROL)
+    if raw:
+        plugged = None if Path(raw).exists() else plugged_input(raw)
+        return plugged() if plugged else raw_input(raw)
+    file = Path(command_config) if command_config else None
+    return KafkaInput(client_config(bootstrap_server, file, properties or {}, timeout))
+
+
+def open_input(
+    where: str | Path | Input | ClientConfig | None = None,
+    *,
+    raw: Tabular | None = None,
+    offsets: Ends | Tabular | None = None,
+    engine: str = "spark",
+    spark: SparkSession | None = None,
+    command_config: str | Path | None = None,
+    properties: Mapping[str, str] | None = None,
+    generation: int | None = None,
+    timeout: float = TIMEOUT,
+) -> Input:
+    """Open a cluster, a folder, files, a Spark table, a sample, or DataFrames.
+
+    Other installed packages open addresses with a prefix of theirs; see `sharelag.inputs.open`.
+
+    The parameters are those of `sharelag.open`.
+
+    Raises
+    ------
+    InputError
+        There is nothing of the kind at that place.
+    ConfigError
+        A client setting is wrong.
+    """
+    if raw is not None or offsets is not None:
+        return _of_frames(where, raw, offsets, engine, spark)
+    if isinstance(where, ClientConfig):
+        return KafkaInput(where)
+    if where is not None and not isinstance(where, str | Path):
+        if not hasattr(type(where), "batches"):
+            raise InputError(f"cannot open {_describe(where)}: give {_takes()}")
+        return where
+    has_settings = bool(command_config or properties)
+    is_there = bool(where) and Path(str(where)).exists()
+    called = where if isinstance(where, str) and not is_there else ""
+    plugged = plugged_input(called)
+    is_address = plugged is None and bool(_ADDRESSES.fullmatch(called))
+    if (where is None and has_settings) or is_address:
+        file = Path(command_config) if command_config else None
+        return KafkaInput(
+            client_config(None if where is None else str(where), file, properties or {}, timeout)
+        )
+    if has_settings:
+        raise InputError(
+            f"client settings only apply to a cluster, and {where} is not one: give HOST:PORT, "
+            "or remove the settings"
+        )
+    if plugged:
+        return plugged()
+    if isinstance(where, str) and is_there and where in samples():
+        found = _input_at(Path(where), generation)
+        if found is not None:
+            return found
+        _tell_of_sample(where, "an input")
+        return _called(where, engine, spark)
+    if isinstance(where, Path) or (where and is_there):
+        return at_path(Path(where), generation)
+    if "," in called and all(map(os.path.isdir, log_directories(called))):
+        return SegmentsInput(log_directories(called), generation in _CONTROL)
+    return _called(DEMO if where is None else where, engine, spark)
+
+
+def require_there(source: Input) -> None:
+    """Refuse an input of this machine that is not there; clusters and Spark are not asked."""
+    if isinstance(source, CaptureInput | ArchiveInput):
+        source.as_of()
+    elif isinstance(source, SegmentsInput):
+        source.places()
+    elif isinstance(source, RawInput) and not source.only_spark_knows:
+        source.size()
+
+
+def capture_folder(named: str | Path) -> Path:
+    """Return the folder of a capture that is named by its path or as a sample.
+
+    What lies at the path comes first, unless a sample has that name and it holds no capture.
+    """
+    is_sample = str(named) in samples() and not _is_captured(Path(named))
+    return folder_of(str(named)) if is_sample else Path(named)
+
+
+def captured(folder: Path) -> ArchiveInput | CaptureInput:
+    """Open a folder that ``sharelag capture`` wrote, with or without ``--follow``."""
+    return ArchiveInput(folder) if is_archive(folder) else CaptureInput(folder)
+
+
+def raw_input(path: str) -> RawInput | PrintedInput:
+    """Open raw records: what Kafka's tools printed, else Parquet."""
+    return PrintedInput(Path(path)) if is_printed(Path(path)) else RawInput(path)
+
+
+def at_path(path: Path, generation: int | None = None) -> Input:
+    """Open what lies at a path of this machine; InputError if it is not one of the inputs."""
+    found = _input_at(path, generation)
+    if found is not None:
+        return found
+    raise InputError(
+        f"{path} holds no capture, no archive, no Parquet files and no topic partitions of a "
+        "broker: give the folder that `sharelag capture` wrote, or the one above it that has them"
+    )
+
+
+def _input_at(path: Path, generation: int | None) -> Input | None:
+    """Open what lies at a path; None where it is not one of the inputs."""
+    if _is_captured(path) or not path.exists():
+        return captured(path)
+    if path.is_dir() and any("-" in one.name and any(one.glob("*.log")) for one in entries(path)):
+        return SegmentsInput((path,), generation in _CONTROL)
+    if path.is_file() or is_raw(path):
+        return raw_input(str(path))
+    return None
+
+
+def log_directories(named: str) -> tuple[Path, ...]:
+    """Return the folders that a text names, with commas between as in ``log.dirs``."""
+    is_one = "," not in named or Path(named).exists()
+    return tuple(Path(name.strip()) for name in ([named] if is_one else named.split(",")))
+
+
+def _is_captured(path: Path) -> bool:
+    return is_archive(path) or os.path.lexists(path / "capture.json")
+
+
+def _tell_of_sample(name: str, kind: str) -> None:
+    """Say that a sample is opened where something else here has its name."""
+    _LOG.warning(
+        "%s in this folder is not %s: the sample of that name was opened instead", name, kind
+    )
+
+
+def _called(name: str, engine: str, spark: SparkSession | None) -> Input:
+    """Open what has no path here: a sample, an address that Spark knows, or a table of Spark's."""
+    if name in samples():
+        return CaptureInput(folder_of(name))
+    if "://" in name:
+        return RawInput(name)
+    nothing = f"there is nothing at {name!r}: give {_takes()}{meant(name, list(samples()))}"
+    if engine == "spark" and SPARK_TABLE.fullmatch(name) and _may_be_table(name, spark):
+        return RawInput(name, nothing)
+    raise InputError(nothing)
+
+
+def _may_be_table(name: str, spark: SparkSession | None) -> bool:
+    """Whether the session has such a table; without one, a name with a dot may be of a catalog."""
+    from sharelag.inputs.spark import existing
+
+    session = spark or existing()
+    if session is None:
+        return "." in name
+    from sharelag.inputs.spark.files import is_table_of
+
+    return is_table_of(session, name)
+
+
+def _takes() -> str:
+    prefixes = ", ".join(plugged_prefixes())
+    installed = f"an address of an installed package ({prefixes}), " if prefixes else ""
+    return (
+        "a cluster as HOST:PORT, a folder that `sharelag capture` wrote, Parquet files, the name "
+        'of a Spark table (engine="spark"), a broker\'s log directory, raw=DataFrame, '
+        f"{installed}or one of the samples: {', '.join(samples())}"
+    )
+
+
+def _describe(where: object) -> str:
+    return f"{where!r}" if isinstance(where, int | float | bytes) else f"a {type(where).__name__}"
+
+
+def _of_frames(
+    where: object,
+    raw: Tabular | None,
+    offsets: Ends | Tabular | None,
+    engine: str,
+    spark: SparkSession | None,
+) -> Input:
+    if raw is None or where is not None:
+        raise InputError(
+            "give either what to open or raw=DataFrame; offsets=DataFrame can only be given "
+            "together with raw"
+        )
+    is_here = not any(hasattr(given, "sparkSession") for given in (raw, offsets))
+    if engine != "spark" and is_here:
+        ends = None if offsets is None else conform_given(offsets, schemas.OFFSETS, "offsets")
+        return TableInput(conform_given(raw, schemas.RAW, "raw records"), ends)
+    if engine == "local":
+        raise InputError("a DataFrame of Spark can only be read on Spark: remove engine='local'")
+    from sharelag.inputs.spark.ends import ends_beside_stream
+    from sharelag.inputs.spark.frames import FrameInput, as_frame, leaves_out_internal_topics
+
+    records = as_frame(raw, schemas.RAW, "raw records", spark)
+    if leaves_out_internal_topics(records):  # a DataFrame of no rows could not say so
+        _LOG.warning("the raw records will be none: %s", KAFKA_SOURCE)
+    if offsets is None or records.isStreaming:
+        return FrameInput(records, offsets)
+    found = ends_beside_stream(offsets, records)
+    ends = found() if callable(found) else found
+    return FrameInput(records, as_frame(ends, schemas.OFFSETS, "offsets", records.sparkSession))

@@ -1,0 +1,36 @@
+"""The recorded clusters that come with sharelag, to learn on without a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+#: In a wheel within the package, in a checkout beside it.
+_PLACES = (_PACKAGE / "captures", _PACKAGE.parent / "data" / "captures")
+CAPTURES = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
+DEMO = "demo"
+#: Those that have more than one group, and what happens in each.
+_SHOPS = {
+    DEMO: (
+        "Forty minutes of a shop on three brokers, recorded while its members worked: eight share "
+        "groups, of which seven are in trouble, each in another way."
+    ),
+    "chapters": (
+        "Two minutes of a small shop: releases, rejects, time-outs, a poison record, resets, and a "
+        "deleted group, with what Kafka said at the end of each chapter."
+    ),
+}
+
+
+def samples() -> dict[str, str]:
+    """The recorded clusters by the names that `sharelag.open` takes, with what happens in each."""
+    stories = sorted(CAPTURES.glob("scenarios/*/expected.json"))
+    return _SHOPS | {
+        path.parent.name: json.loads(path.read_text("utf-8"))["story"] for path in stories
+    }
+
+
+def folder_of(name: str) -> Path:
+    """The capture of a sample, which need not be there."""
+    return CAPTURES / name if name in _SHOPS else CAPTURES / "scenarios" / name

@@ -1,0 +1,157 @@
+"""The process that Spark's Python workers are forked from, with all imports done.
+
+Spark starts it instead of ``pyspark.daemon`` if ``spark.python.daemon.module`` names it. A worker
+that imports everything itself takes more than a second of a core, and Spark ends workers that were
+idle for a minute.
+
+Only a process with one thread can be forked safely: locks of other threads stay locked in the copy.
+If there is another thread, or an import fails, this process becomes Spark's own daemon, and workers
+import for themselves. On other systems than Linux, where forking is not known to be safe, workers
+import for themselves, too.
+
+Spark's own daemon prints a traceback whenever a worker finds its connection closed, as it is when
+a query needs no more rows, such as one with a limit, or when a stream is stopped. Here it does not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from sharelag import compiled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Each worker module has its own daemon; workers that only plan a query need few of our modules.
+_WORKER = "pyspark.worker"
+#: Otherwise Arrow would start a thread for an allocator that it does not use.
+_NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+#: Steps that plain kernels take in the time in which compiled ones would be compiled: the demo's
+#: 17 million take 6 s of a core, where the kernels for them take 36 s.
+_WORTH_COMPILING = 100_000_000
+#: Of Linux's prctl.
+_DEATH_SIGNAL = 1
+#: What a new process runs that forks workers without any import done.
+_BARE = "from sharelag.inputs.spark.daemon import serve; serve()"
+#: What a worker finds whose connection Spark has closed: while it writes, or waits for its secret.
+_CLOSED = (BrokenPipeError, ConnectionResetError, EOFError)
+
+
+def main() -> None:
+    """Import and fork; ``sys.argv`` is from Spark and names the module that workers run."""
+    if sys.argv[1:2] == [_WORKER] and sys.platform == "linux":
+        os.environ.update(_NO_THREAD)
+        if not _prepare() or _threads() > 1:
+            os.execv(sys.executable, [sys.executable, "-c", _BARE, *sys.argv[1:]])  # noqa: S606
+    serve()
+
+
+def serve() -> None:
+    """Fork workers as Spark's own daemon does, without the tracebacks of closed connections."""
+    from pyspark import daemon
+
+    # What its workers print when they end by an error, by the name that the module calls it.
+    quiet = SimpleNamespace(print_exc=print_unless_closed, format_exc=traceback.format_exc)
+    daemon.traceback = quiet  # type: ignore[attr-defined,assignment]
+    daemon.manager()
+
+
+def print_unless_closed() -> None:
+    """Print the error that is being handled, unless it is that Spark has closed the connection.
+
+    Nobody waits for the worker's rows then. Errors within a task are not among these: they go to
+    Spark over the connection, which raises them in the driver.
+    """
+    if not isinstance(sys.exc_info()[1], _CLOSED):
+        traceback.print_exc()
+
+
+def _prepare() -> bool:
+    try:
+        # What its tasks run, which lies in a layer above this one.
+        import sharelag.engine.spark  # noqa: F401
+        from sharelag.inputs.spark.workers import set_imports_aside
+
+        _load_kernels()
+        _part_random_numbers()
+        # Otherwise each worker's garbage collector would write to the shared pages and copy them.
+        set_imports_aside()
+    except Exception:  # a worker that needs the module will fail with the same error
+        return False
+    return True
+
+
+def _load_kernels() -> None:
+    """Load the compiled kernels from their cache, a third of a worker's startup time.
+
+    Where they have not been compiled yet, that takes half a minute of a core, most of a first
+    answer: a process of lowest priority does it beside the workers, for later sessions, and ends
+    with this one. Until then workers take the plain ones for what these do in less time.
+    """
+    from sharelag.replay.changes import fill_history
+
+    if compiled.is_cached(fill_history):  # the last one below
+        _use_kernels()
+        return
+    compiled.WORTH_IT = _WORTH_COMPILING
+    if os.fork() == 0:
+        try:
+            os.nice(19)
+            _end_with_parent()
+            _use_kernels()
+        finally:  # whatever happens: it must not become another daemon
+            os._exit(0)
+
+
+def _use_kernels() -> None:
+    import numba  # noqa: F401  # compiled kernels then are used for any amount of work
+
+    from sharelag.replay import replay_arrow
+    from sharelag.replay.history import history_arrow
+    from sharelag.wire import decode_arrow, encode
+
+    records = decode_arrow(encode(_record())).records
+    replay_arrow(records)
+    history_arrow(records)
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process when the one that forked it ends."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _record() -> pa.RecordBatch:
+    """Return a snapshot: kernels are loaded when they are called."""
+    import pyarrow as pa
+
+    from sharelag.schemas import RECORDS
+    from sharelag.wire.fields import STATE_TOPIC
+
+    numbers = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset", "partition")
+    fields: dict[str, Any] = dict.fromkeys((*numbers, "record_type", "record_partition"), 0)
+    fields |= {"topic": STATE_TOPIC, "offset": 0, "tombstone": False, "state_batches": []}
+    fields |= {"group_id": "group", "topic_id": "A" * 22, "unknown_tags": []}
+    return pa.RecordBatch.from_pylist([fields], schema=RECORDS)
+
+
+def _part_random_numbers() -> None:
+    """Give each worker its own random numbers; Python reseeds its own generator."""
+    import numpy as np
+
+    os.register_at_fork(after_in_child=lambda: np.random.seed())  # noqa: NPY002
+
+
+def _threads() -> int:
+    return sum(1 for _ in Path("/proc/self/task").iterdir())
+
+
+if __name__ == "__main__":
+    main()

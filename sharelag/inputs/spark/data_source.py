@@ -1,0 +1,366 @@
+"""A topic as a Spark DataFrame, through our own client: no connector, no jar.
+
+``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source:
+one of ``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and
+their ``...ByTimestamp`` forms, ``minPartitions``, ``failOnDataLoss``, and ``kafka.*`` for the
+client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``includeGaps``; see
+`sharelag.inputs.spark.data_source`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import __version__ as pyspark_version
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from sharelag import schemas
+from sharelag.errors import DataLossError, SetupError
+from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.fetch import Ranges, read_ranges
+from sharelag.inputs.spark.data_source_options import (
+    FORMAT,
+    OffsetRange,
+    ReadOptions,
+    logs,
+    plan,
+    read_options,
+    resolve,
+    split,
+)
+from sharelag.tables.arrow import for_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+#: The same cluster has the same name in this process, and no name tells a password.
+_KEY = os.urandom(16)
+
+
+def read_topic(
+    spark: SparkSession, config: ClientConfig, topic: str, ranges: Ranges | None = None
+) -> DataFrame:
+    """Read all records of a topic up to now; records pruned meanwhile are left out.
+
+    ``ranges`` names the offsets to read, by default everything up to the end when Spark reads. The
+    columns are `sharelag.schemas.RAW`.
+    """
+    options = {"subscribe": topic}
+    if ranges:
+        first, end = ({topic: {str(p): one[n] for p, one in ranges.items()}} for n in (0, 1))
+        options = {
+            "assign": json.dumps({topic: sorted(ranges)}),
+            "startingOffsets": json.dumps(first),
+            "endingOffsets": json.dumps(end),
+        }
+    reader = spark.read.format(register_cluster(spark, config))
+    return reader.options(failOnDataLoss="false", **options).load()
+
+
+def register(spark: SparkSession) -> None:
+    """Register ``format("sharelag_kafka")`` with a session."""
+    spark.dataSource.register(ShareLagKafka)
+
+
+def register_cluster(spark: SparkSession, config: ClientConfig) -> str:
+    """Register the source of one cluster, which needs no ``kafka.*`` options; return its format.
+
+    A server of Spark Connect writes options into its event log and shows them in its UI.
+    """
+    settings = config.spark_options()
+    told = repr(sorted(settings.items())).encode()
+    format_name = f"{FORMAT}_{blake2b(told, key=_KEY, digest_size=4).hexdigest()}"
+
+    class OfCluster(ShareLagKafka):
+        def __init__(self, options: dict[str, str]) -> None:
+            super().__init__({**options, **settings})
+
+        @classmethod
+        def name(cls) -> str:
+            return format_name
+
+    spark.dataSource.register(OfCluster)
+    return format_name
+
+
+class ShareLagKafka(DataSource):
+    """The data source; Spark creates one for each read."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``format(...)``."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the schema of Spark's own Kafka source; ``includeGaps`` adds ``gapEnd``."""
+        has_gaps = self.options.get("includeGaps", "false").lower() == "true"
+        return schemas.spark_schema(RAW_AND_GAPS if has_gaps else schemas.RAW)
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+        """Return the reader of a batch query."""
+        return _Reader(read_options(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        """Return the reader of a stream."""
+        return StreamReader(read_options(self.options, stream=True))
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return split(plan(self.options), self.options.min_partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, OffsetRange):
+            return  # Spark's placeholder for no partitions: there is nothing to read
+        span = {partition.partition: (partition.first, partition.end)}
+        loss = self.options.fail_on_data_loss
+        for batch in kafka.read_topic(self.options.config, partition.topic, span, loss):
+            yield for_spark(batch, schemas.RAW)
+
+
+# ---- streams ------------------------------------------------------------------------------------
+# spark.readStream.format("sharelag_kafka") stores its progress like Spark's own Kafka source, as
+# the next offset to read by topic and partition. maxOffsetsPerTrigger is divided among partitions
+# in proportion to their unread offsets. With failOnDataLoss=false it continues after pruned
+# ranges; with includeGaps=true it also returns one row for each range that it could not read, in
+# the same micro-batch as the records after it, so that a sink with exactly-once records also has
+# exactly-once gaps.
+#
+# A log that ends before the position was created again or truncated. That fails whatever
+# failOnDataLoss says, because its offsets would be read a second time with other records.
+#
+# A query that is killed before its first micro-batch is done determines its start again and repeats
+# that micro-batch. earliest and latest may have changed by then: give offsets if every record
+# matters.
+
+
+#: A row of ``includeGaps`` is a record, or a range of offsets that was pruned unread: then
+#: ``offset`` is its first, ``gapEnd`` its end (exclusive), ``timestamp`` the time of detection, and
+#: key and value are null.
+RAW_AND_GAPS = schemas.RAW.append(pa.field("gapEnd", pa.int64()))
+#: The next offset to read, by topic and partition; the partition is a string for Spark's JSON.
+Progress = dict[str, dict[str, int]]
+#: First and end offset of every partition, by topic.
+Logs = Mapping[str, Mapping[int, tuple[int, int]]]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Gap(InputPartition):
+    """A range that was pruned before its micro-batch was planned; read as one row."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+def require_admission_control() -> None:
+    """Make sure that Spark supports admission control of Python sources (4.2 or later)."""
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        raise SetupError(
+            f"streams of a topic need pyspark 4.2 or newer, and this is {pyspark_version}: "
+            "install a newer one, or use `sharelag capture` without --follow, or spark.read "
+            "instead of spark.readStream"
+        )
+
+
+class StreamReader(DataSourceStreamReader):
+    """The reader of one stream: everything except `read` runs in one process next to the driver."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        require_admission_control()
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+        # Not a base class: this module must be importable with older Sparks.
+        SupportsTriggerAvailableNow.register(StreamReader)
+        self.options = options
+        self._target: Logs | None = None
+        self._newest: Logs = {}
+
+    def initialOffset(self) -> Progress:  # noqa: N802
+        """Return the start of a query without a checkpoint."""
+        options = self.options
+        first = {
+            topic: resolve(options, topic, there, options.starting, options.starting_at)
+            for topic, there in logs(options).items()
+        }
+        return _progress(first)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the limit by ``maxOffsetsPerTrigger``."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+        return (
+            ReadAllAvailable()
+            if self.options.max_offsets is None
+            else ReadMaxRows(self.options.max_offsets)
+        )
+
+    def latestOffset(self, start: Progress, limit: ReadLimit) -> Progress:  # noqa: N802
+        """Return the end of the micro-batch that starts at ``start``."""
+        self._newest = self._target or logs(self.options)
+        return advance(start, self._newest, getattr(limit, "max_rows", None))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end of the query: records written from now on are not part of it."""
+        self._target = logs(self.options)
+
+    def reportLatestOffset(self) -> Progress | None:  # noqa: N802
+        """Return the end offsets of the last request."""
+        ends = {
+            topic: {p: end for p, (_, end) in there.items()}
+            for topic, there in self._newest.items()
+        }
+        return _progress(ends) or None
+
+    def partitions(self, start: Progress, end: Progress) -> Sequence[InputPartition]:
+        """Return the partitions of one micro-batch; called again if it is repeated."""
+        if start == end:
+            return []
+        gaps, ranges = between(start, end, logs(self.options))
+        for gap in gaps:
+            where = (
+                f"{gap.topic} partition {gap.partition}: offsets {gap.first} to {gap.end} "
+                "(exclusive) were pruned"
+            )
+            if self.options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{where} before they were read; set failOnDataLoss to false to skip them, "
+                    "and includeGaps to true to get them as rows"
+                )
+            _LOG.warning("%s; continuing with the remaining records", where)
+        return [
+            *(gaps if self.options.include_gaps else []),
+            *split(ranges, self.options.min_partitions),
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task."""
+        options = self.options
+        if isinstance(partition, Gap):
+            yield _gap_rows([partition])
+        if not isinstance(partition, OffsetRange):
+            return
+        schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
+        span = {partition.partition: (partition.first, partition.end)}
+        lost: list[tuple[int, int, int]] = []
+        for batch in read_ranges(
+            options.config, partition.topic, span, options.fail_on_data_loss, lost
+        ):
+            yield for_spark(batch, schema)
+        if lost and options.include_gaps:  # pruned since the micro-batch was planned
+            yield _gap_rows([Gap(partition.topic, *one) for one in lost])
+
+
+def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
+    """Return the end of a micro-batch of about ``limit`` offsets; None means all.
+
+    As in Spark's own source the limit is divided in proportion, and a partition with any unread
+    offsets gets at least one. Pruned offsets do not count, so that they are skipped at once.
+
+    Raises
+    ------
+    DataLossError
+        When a log ends before the position in it.
+    """
+    spans = {}
+    for topic, partitions in there.items():
+        for partition, (first, end) in partitions.items():
+            # A partition that was added later starts at its first offset, 0.
+            position = start.get(topic, {}).get(str(partition), 0)
+            _require_continuous(topic, partition, position, end)
+            spans[topic, partition] = max(position, first), end
+    total = sum(end - begin for begin, end in spans.values())
+    # A deleted topic keeps its position.
+    reached = {
+        topic: {int(p): offset for p, offset in partitions.items()}
+        for topic, partitions in start.items()
+    }
+    for (topic, partition), (begin, end) in spans.items():
+        size = end - begin
+        share = (
+            size if limit is None or total <= limit else max(limit * size // total, min(size, 1))
+        )
+        reached.setdefault(topic, {})[partition] = begin + share
+    return _progress(reached)
+
+
+def between(start: Progress, end: Progress, there: Logs) -> tuple[list[Gap], list[OffsetRange]]:
+    """Return the pruned and the remaining ranges of a micro-batch."""
+    gaps, ranges = [], []
+    for topic, partitions in end.items():
+        for text, upto in partitions.items():
+            partition, position = int(text), start.get(topic, {}).get(text, 0)
+            if position > upto:
+                _LOG.warning(
+                    "%s partition %d now starts at %d, after %d: records in between may be missing",
+                    topic,
+                    partition,
+                    position,
+                    upto,
+                )
+            if position >= upto:
+                continue
+            first, log_end = there.get(topic, {}).get(partition, (upto, upto))
+            _require_continuous(topic, partition, upto, log_end)
+            begin = min(max(position, first), upto)
+            if begin > position:
+                gaps.append(Gap(topic, partition, position, begin))
+            if upto > begin:
+                ranges.append(OffsetRange(topic, partition, begin, upto))
+    return gaps, ranges
+
+
+def _progress(offsets: Mapping[str, Mapping[int, int]]) -> Progress:
+    # Sorted, since Spark compares the JSON texts.
+    return {
+        topic: {str(p): offsets[topic][p] for p in sorted(offsets[topic])}
+        for topic in sorted(offsets)
+    }
+
+
+def _require_continuous(topic: str, partition: int, position: int, end: int) -> None:
+    if end < position:
+        raise DataLossError(
+            f"{topic} partition {partition} ends at offset {end}, before the read position "
+            f"{position}: it was deleted and created again, or truncated; start again with "
+            "another checkpoint"
+        )
+
+
+def _gap_rows(gaps: Sequence[Gap]) -> pa.RecordBatch:
+    found = datetime.now(UTC)
+    rows = [
+        {
+            "topic": gap.topic,
+            "partition": gap.partition,
+            "offset": gap.first,
+            "timestamp": found,
+            "timestampType": -1,
+            "gapEnd": gap.end,
+        }
+        for gap in gaps
+    ]
+    return for_spark(pa.RecordBatch.from_pylist(rows, schema=RAW_AND_GAPS), RAW_AND_GAPS)

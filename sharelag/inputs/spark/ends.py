@@ -1,0 +1,200 @@
+"""End offsets beside a stream: read anew for each micro-batch, or said to stay as they are."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import logging
+import re
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from sharelag import schemas
+from sharelag.errors import InputError, first_line
+from sharelag.inputs.spark.files import is_table_of
+from sharelag.inputs.spark.frames import as_frame, is_of_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sharelag.inputs.spark.frames import Tabular
+
+#: What is read anew: a folder, the name of a table, or a function that gives the rows.
+Ends: TypeAlias = "str | Path | Callable[[], Tabular]"
+
+_LOG = logging.getLogger(__name__)
+# How often to list a folder again whose files were replaced between listing and reading.
+_ATTEMPTS = 10
+# What the leaves of a plan are: files, which Spark lists once, and rows that came with it. A file
+# index of another kind, such as Delta's, looks again.
+_FILES = re.compile(r"^\W*Relation \S*\[.*\] (parquet|orc|csv|json|text|avro)\s*$", re.MULTILINE)
+_LISTED = re.compile(r"InMemoryFileIndex")
+_ROWS = re.compile(r"^\W*(LocalRelation|LogicalRDD|ExternalRDD)\b", re.MULTILINE)
+_INSTEAD = (
+    "give the path of the folder, the name of a table, or a function that gives the rows (or in "
+    "foreachBatch, sharelag.stream.lag(changes, offsets) with what was read there)"
+)
+
+
+def ends_beside_stream(
+    offsets: Ends | Tabular, windows: DataFrame
+) -> DataFrame | Callable[[], pa.Table]:
+    """Return what Spark reads anew, or a function that a task calls for each micro-batch.
+
+    ``offsets`` as for `sharelag.stream.lag`; ``windows`` is what they are joined with. Offsets that
+    cannot be read anew, or have other columns, are an InputError.
+    """
+    found = _found(offsets, windows.sparkSession)
+    if callable(found):
+        _require_portable(found)
+    elif windows.isStreaming:
+        _require_current(found)
+    return found
+
+
+def read_ends(offsets: Ends | Tabular, spark: SparkSession) -> pa.Table:
+    """Read `sharelag.schemas.OFFSETS` now, in the driver, where a function may use the session.
+
+    ``offsets`` and errors are those of `ends_beside_stream`; a function may give a DataFrame of
+    Spark, too.
+    """
+    found = _found(offsets, spark)
+    if not callable(found):
+        _require_current(found)
+        return _collect(found)
+    return found()
+
+
+def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | Callable[[], pa.Table]:
+    if isinstance(offsets, str | Path):
+        path = str(offsets)
+        if "://" in path:
+            return _Folder(path)
+        if Path(path).exists():
+            return _Folder(str(Path(path).absolute()))
+        if not is_table_of(spark, path):
+            raise InputError(f"there are no offsets at {path}: neither a path nor a table of Spark")
+        folder = _folder_of(spark, path)
+        return spark.read.table(path) if folder is None else _Folder(folder)
+    if callable(offsets):
+        return _Called(offsets)
+    if getattr(offsets, "isStreaming", False):
+        raise InputError(f"offsets cannot be a stream: write them to a table, and {_INSTEAD}")
+    return as_frame(offsets, schemas.OFFSETS, "offsets", spark)
+
+
+def _folder_of(spark: SparkSession, table: str) -> str | None:
+    """Return the folder of a table of Parquet files, which Spark lists once; None for others."""
+    rows = spark.sql(f"describe extended {table}").toArrow().to_pylist()
+    about = {row["col_name"]: row["data_type"] for row in rows}
+    if about.get("Provider", "").lower() != "parquet" or "Location" not in about:
+        return None
+    return str(about["Location"]).removeprefix("file:")
+
+
+def _collect(frame: DataFrame) -> pa.Table:
+    table = frame.select(schemas.OFFSETS.names).toArrow()
+    return table.cast(schemas.OFFSETS, safe=False)
+
+
+@dataclass(frozen=True)
+class _Called:
+    function: Callable[[], Any]
+
+    def __call__(self) -> pa.Table:
+        given = self.function()
+        if is_of_spark(given):
+            schemas.require_conformable(given.schema, schemas.OFFSETS, "offsets")
+            given = given.select(schemas.OFFSETS.names).toArrow()
+        return schemas.conform_given(given, schemas.OFFSETS, "offsets")
+
+
+@dataclass(frozen=True)
+class _Folder:
+    path: str
+
+    def __call__(self) -> pa.Table:
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._read()
+            except FileNotFoundError as error:  # replaced since they were listed
+                gone = error
+        raise InputError(f"cannot read offsets: {first_line(gone)}") from gone
+
+    def _read(self) -> pa.Table:
+        if _is_delta(self.path):
+            dataset = _delta_table(self.path).to_pyarrow_dataset()
+        else:
+            dataset = ds.dataset(self.path, format="parquet", partitioning="hive")
+            if not dataset.files:  # an overwrite has removed them, and the others are to come
+                return schemas.OFFSETS.empty_table()
+        schemas.require_conformable(dataset.schema, schemas.OFFSETS, self.path)
+        rows = dataset.to_table(schemas.OFFSETS.names)
+        return schemas.conform_given(rows, schemas.OFFSETS, self.path)
+
+
+def _is_delta(path: str) -> bool:
+    if "://" not in path:
+        return (Path(path) / "_delta_log").is_dir()
+    return find_spec("deltalake") is not None and bool(
+        import_module("deltalake").DeltaTable.is_deltatable(path)
+    )
+
+
+def _delta_table(path: str) -> Any:
+    if find_spec("deltalake") is None:
+        raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'")
+    return import_module("deltalake").DeltaTable(path)
+
+
+def _require_portable(function: Callable[[], Any]) -> None:
+    from pyspark import cloudpickle
+
+    inner = getattr(function, "function", function)
+    try:
+        cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+        refused = "it uses the session" if _uses_session(inner) else ""
+    except Exception as error:
+        refused = first_line(error)
+    if refused:
+        raise InputError(
+            f"offsets: Spark cannot send {inner!r} to its workers ({refused}). It must give rows "
+            f"of pandas or Arrow without the session; else {_INSTEAD}"
+        )
+
+
+def _uses_session(function: Callable[[], Any]) -> bool:
+    """Whether a function names a session or a DataFrame; on Connect these can be sent."""
+    if not inspect.isfunction(function):
+        return False
+    named = inspect.getclosurevars(function)
+    values = [*named.nonlocals.values(), *named.globals.values()]
+    return any(hasattr(one, "sparkSession") or hasattr(one, "createDataFrame") for one in values)
+
+
+def _require_current(frame: DataFrame) -> None:
+    """Refuse files that Spark has listed once; say of rows in hand that they stay."""
+    plan = io.StringIO()
+    with redirect_stdout(plan):
+        frame.explain("extended")
+    text = plan.getvalue()
+    analyzed = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
+    if _FILES.search(analyzed) and _LISTED.search(text):
+        raise InputError(
+            "the offsets are a DataFrame of files, which Spark lists once: beside a stream they "
+            f"would stay as they are, or be missing. Instead, {_INSTEAD}"
+        )
+    if _ROWS.search(analyzed):
+        _LOG.warning(
+            "the offsets beside this stream are rows in hand, which stay as they are: lag does not "
+            "grow as records arrive. To keep it current, %s",
+            _INSTEAD,
+        )

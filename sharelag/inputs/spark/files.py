@@ -1,0 +1,217 @@
+"""Files as Spark DataFrames: Parquet, also for a remote Spark, and a broker's segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from sharelag import schemas
+from sharelag.errors import InputError, first_line
+from sharelag.inputs.files.control import control_segments, read_control_segment
+from sharelag.inputs.files.parquet import COMPARED_BY_SPARK, TABLE_BYTES
+from sharelag.inputs.files.pieces import parquet_batches, plan, read_pieces
+from sharelag.inputs.files.raw_files import MARKS, RawFile, of_paths, refusal
+from sharelag.inputs.files.segments import partitions, read_partition
+from sharelag.inputs.spark.sessions import is_connect
+from sharelag.inputs.spark.workers import map_in_arrow
+from sharelag.tables.arrow import for_spark
+
+#: Maximum size in bytes of files that are sent to a remote Spark, and of what is in them.
+_MOST_SENT, _MOST_DECODED = 256 << 20, TABLE_BYTES
+#: How Spark's own reader reads files, whatever the session says: no file is passed over silently.
+_READ_BY_SPARK = COMPARED_BY_SPARK | {
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "mergeSchema": "false",
+}
+
+
+def raw_frame(
+    spark: SparkSession, files: Sequence[str | RawFile], schema: pa.Schema = schemas.RAW
+) -> DataFrame:
+    """Read raw records from Parquet files of this machine.
+
+    Spark's tasks read them as one process does, whatever the session says of Parquet: the same
+    files, columns and types, and the same sentences where something is wrong. If Spark cannot
+    access the files of this machine, they are sent to it.
+
+    Raises
+    ------
+    InputError
+        A file lacks a column, or they would have to be sent but are too large.
+    """
+    given = of_paths(files)
+    paths = [file.path for file in given]
+    if not _are_in_reach(spark, given):
+        # A path may lead to another file system, such as that of a service's volumes.
+        is_seen = not any(file.known for file in given) and bool(_seen(spark, paths))
+        return _by_spark(spark, paths, schema) if is_seen else _send(spark, given, schema)
+    tasks = plan(given, None, schema).tasks or [[]]
+
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        return read_pieces(tasks[number], schema.names, schema=schema)
+
+    return _frame_by_number(spark, len(tasks), read, schema)
+
+
+def _frame_by_number(
+    spark: SparkSession,
+    count: int,
+    read: Callable[[int], Iterable[pa.RecordBatch]],
+    schema: pa.Schema = schemas.RAW,
+) -> DataFrame:
+    """Read with one task for each number below a count."""
+
+    def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                for rows in read(number):
+                    yield for_spark(rows, schema)
+
+    return map_in_arrow(spark.range(0, count, 1, max(count, 1)), read_task, schema)
+
+
+def address(spark: SparkSession, place: str) -> DataFrame:
+    """Read raw records from Parquet at an address that only Spark knows.
+
+    What the session says of Parquet, such as ``spark.sql.parquet.binaryAsString``, does not matter.
+    It is an InputError if there are no Parquet files, or those of a table of which not every one is
+    current.
+    """
+    try:
+        for mark, kind in MARKS.items():
+            if _is_at(spark, f"{place}/{mark}"):
+                raise InputError(refusal(place, kind, place))
+        return _by_spark(spark, [place], schemas.RAW)
+    except InputError:
+        raise
+    except Exception as error:  # whatever Java says of the address, wrapped in what Spark raises
+        raise InputError(
+            f"cannot read Parquet from {place}: {_last_words(error)}. Check the address, and that "
+            "Spark has the package that reads such ones"
+        ) from error
+
+
+def _last_words(error: Exception) -> str:
+    """Return what an error of Java says, without the names of its classes."""
+    said = str(error).removeprefix("An error occurred while calling").partition("\n: ")
+    return first_line(Exception(said[2] or said[0])).rpartition("Exception: ")[2].rstrip(".")
+
+
+def _by_spark(spark: SparkSession, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
+    """Read Parquet by Spark's own reader, binary as such."""
+    frame = spark.read.options(**_READ_BY_SPARK).parquet(*paths)
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    for field in schemas.spark_schema(schema).fields:
+        # Where the session takes binary for text, or names of folders for no numbers.
+        is_text = kinds.get(field.name) == "string"
+        if is_text and field.dataType.simpleString() in ("binary", "int"):
+            frame = frame.withColumn(field.name, frame[field.name].cast(field.dataType))
+    return frame
+
+
+def _is_at(spark: SparkSession, pattern: str) -> bool:
+    try:
+        spark.read.format("binaryFile").load(pattern).schema  # noqa: B018  # looks for it
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return False
+        raise
+    return True
+
+
+def files_in_reach(
+    spark: SparkSession, source: object, topic: str
+) -> Sequence[str | RawFile] | None:
+    """Return Parquet files with all records of a topic, if Spark's tasks see the same files.
+
+    An input with ``parquet_files(topic)`` has its records in files of this machine. None where only
+    Spark itself can read the records.
+    """
+    listed = getattr(source, "parquet_files", None)
+    files: Sequence[str | RawFile] | None = None if listed is None else listed(topic)
+    return files if files and _are_in_reach(spark, of_paths(files)) else None
+
+
+def _are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
+    """Whether Spark's tasks see the same files as this process."""
+    paths = [file.path for file in files]
+    if not paths or (not is_connect(spark) and _master(spark).startswith("local")):
+        return True
+    seen = _seen(spark, paths)
+    return bool(seen) and all(path.startswith("file:") for path in seen)
+
+
+def _seen(spark: SparkSession, paths: Sequence[str]) -> Sequence[str]:
+    """Return where Spark finds such files; nowhere, if it does not have all of them."""
+    try:
+        return spark.read.parquet(*paths).inputFiles()
+    except AnalysisException:  # a Connect server elsewhere
+        return []
+
+
+def _master(spark: SparkSession) -> str:
+    return spark.conf.get("spark.master", "") or ""
+
+
+def is_table_of(spark: SparkSession, name: str) -> bool:
+    """Whether Spark has a table or a view of this name."""
+    try:
+        return spark.catalog.tableExists(name)
+    except AnalysisException:  # the name has parts that no catalog of this Spark has
+        return False
+
+
+def segments(spark: SparkSession, folder: Path, topic: str, control: bool = False) -> DataFrame:
+    """Read a topic from a broker's log directory: a task per partition, or control segment.
+
+    All Spark workers must have access to the folder. With ``control``, control records in users'
+    topics count as well.
+    """
+    places = sorted(number for name, number in partitions(folder) if name == topic)
+    found = control_segments(folder) if control else []
+
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        if number < len(places):
+            yield from read_partition(folder, topic, places[number])
+        else:  # a segment of another topic
+            yield read_control_segment(folder, *found[number - len(places)])
+
+    return _frame_by_number(spark, len(places) + len(found), read)
+
+
+def _send(spark: SparkSession, files: Sequence[RawFile], schema: pa.Schema) -> DataFrame:
+    folder = Path(files[0].path).parent
+    size = sum(Path(file.path).stat().st_size for file in files)
+    if size > _MOST_SENT:
+        raise InputError(
+            f"Spark cannot access {folder}, and its {size >> 20:,} MiB are too large to "
+            "send: copy the folder to a place that Spark can read, and give that path"
+        )
+
+    def few() -> Iterator[pa.RecordBatch]:
+        # A repeated value is in each of its rows: files may be much smaller than their records.
+        total = 0
+        for batch in parquet_batches(files, schema=schema):
+            total += batch.nbytes
+            if total > _MOST_DECODED:
+                raise InputError(
+                    f"Spark cannot access {folder}, and its records have more than "
+                    f"{_MOST_DECODED >> 20:,} MiB, too many to send: copy the folder to a "
+                    "place that Spark can read, and give that path"
+                )
+            yield batch
+
+    return sent(spark, [pa.RecordBatch.from_pylist([], schema), *few()], schema)
+
+
+def sent(
+    spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema = schemas.RAW
+) -> DataFrame:
+    """Return raw records of this process as a DataFrame."""
+    rows = [pa.Table.from_batches([for_spark(batch, schema)]) for batch in batches]
+    return spark.createDataFrame(pa.concat_tables(rows))

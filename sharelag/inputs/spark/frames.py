@@ -1,0 +1,327 @@
+"""The user's DataFrames as an input: raw records and offsets from any connector or table."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.inputs.contract import RecordsOnly
+from sharelag.inputs.offsets import ends_as_of, ends_between, fold_ends
+from sharelag.inputs.spark import session
+from sharelag.inputs.spark.data_source_options import FORMAT
+from sharelag.inputs.spark.sessions import is_connect
+from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
+from sharelag.tables.arrow import as_table, for_spark, one_batch
+from sharelag.tables.conform import PLACE, not_whole, without_place
+from sharelag.tables.gaps import KAFKA_SETTING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
+
+if TYPE_CHECKING:
+
+    class ArrowStream(Protocol):
+        """A table of any library that passes tables on as Arrow, such as polars."""
+
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            """Return the rows in a capsule."""
+
+    #: Rows of the user's own.
+    Tabular: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
+
+
+def is_of_spark(given: Any) -> bool:
+    """Whether a table is a DataFrame of Spark, classic or Connect."""
+    return hasattr(given, "sparkSession")
+
+
+def as_frame(
+    given: Tabular, schema: pa.Schema, what: str, spark: SparkSession | None = None
+) -> DataFrame:
+    """Return a DataFrame with the types of a schema: one of Spark, or a table of this process.
+
+    Parameters
+    ----------
+    given : DataFrame of Spark, pandas or polars, pyarrow.Table or pyarrow.RecordBatch
+        What `sharelag.tables.conform.conform` takes; further columns are welcome.
+    schema : pyarrow.Schema
+        The columns it has; times in any unit.
+    what : str
+        How to call the table in messages.
+    spark : pyspark.sql.SparkSession, optional
+        Else the active one, or one for this machine.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        One of Spark that has these types already is returned as it is. In another one, a value
+        that does not fit is found when its row is read.
+
+    Raises
+    ------
+    InputError
+        It is not a table, or a column is missing or of another type.
+    """
+    if is_of_spark(given):
+        return _with_types(cast("DataFrame", given), schema, what)
+    batch = one_batch(schemas.conform_given(given, schema, what))
+    used = spark or session()
+    if not batch.num_rows:  # Spark knows no types of nothing
+        return used.createDataFrame([], schemas.spark_schema(schema))
+    return used.createDataFrame(as_table(for_spark(batch, schema)))
+
+
+def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:
+    schemas.require_conformable(frame.schema, schema, what)
+    there = {field.name: field for field in frame.schema.fields}
+    casts = {
+        wanted.name: made
+        for wanted in schemas.spark_schema(schema).fields
+        if (made := _cast(there.get(wanted.name), wanted, schema, what)) is not None
+    }
+    if not casts:
+        return frame
+    return frame.select([casts.get(name, name) for name in schema.names])
+
+
+def _cast(
+    got: StructField | None, wanted: StructField, schema: pa.Schema, what: str
+) -> Column | None:
+    """Return a column as its type in a schema; None: it is that already."""
+    from pyspark.sql import functions as f
+    from pyspark.sql import types as t
+
+    name, kind = wanted.name, wanted.dataType
+    if got is None:
+        return f.lit(None).cast(kind).alias(name)
+    column = found = f.col(name)
+    is_same = got.dataType.simpleString() == kind.simpleString()
+    if isinstance(got.dataType, t.TimestampNTZType):
+        # A cast would take the zone of the session.
+        column = f.concat(column.cast("string"), f.lit("Z")).cast(kind)
+    elif isinstance(got.dataType, t.NumericType) and not is_same:
+        column = _whole(column, got.dataType, kind, not_whole(what, schema.field(name)))
+    elif not is_same:
+        column = column.cast(kind)
+    if schema is schemas.OFFSETS and name in PLACE and got.nullable:
+        column = f.coalesce(column, _refuse(without_place(what), kind))
+    return None if column is found else column.alias(name)
+
+
+def _whole(column: Column, got: Any, wanted: Any, advice: str) -> Column:
+    """Return numbers as those of another type; what that cannot hold is an error, NaN a null."""
+    from pyspark.sql import functions as f
+    from pyspark.sql import types as t
+
+    if not isinstance(wanted, t.IntegralType):
+        return column.cast(wanted)
+    if isinstance(got, t.FloatType | t.DoubleType):
+        column = f.when(~f.isnan(column), column)
+    number = column.try_cast(wanted)
+    fits = column.isNull() | (number.isNotNull() & (number == column))
+    return f.when(fits, number).otherwise(_refuse(advice, wanted))
+
+
+def _refuse(advice: str, kind: Any) -> Column:
+    """Raise an error when a row is read; its line is what the answer's error says."""
+    from pyspark.sql import functions as f
+
+    return f.raise_error(f.lit(f"{InputError.__name__}: {advice}\n")).cast(kind)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameInput(RecordsOnly):
+    """Raw records and end offsets as Spark DataFrames.
+
+    ``raw`` has `sharelag.schemas.RAW`, as `as_frame` gives them; other columns are ignored, and
+    records of both topics may be mixed. ``given_offsets`` has `sharelag.schemas.OFFSETS`, one row
+    per topic partition, or several at different moments: then the last one up to the moment is the
+    end, and all of them are past ends. Beside a stream it is whatever `sharelag.stream.lag` takes.
+    A column that is missing or of another type is an InputError.
+    """
+
+    raw: DataFrame
+    given_offsets: Any = None
+
+    def __post_init__(self) -> None:
+        schemas.require(self.raw, schemas.RAW, "raw records")
+        if hasattr(self.given_offsets, "isStreaming"):
+            schemas.require_conformable(self.given_offsets.schema, schemas.OFFSETS, "offsets")
+            if self.given_offsets.isStreaming:
+                raise InputError(
+                    "offsets cannot be a stream: write them to a table, and give its name or path"
+                )
+
+    @property
+    def holds_both(self) -> bool:
+        return True
+
+    def latest_end(self) -> datetime | None:
+        """Return the time of the last end offsets; None if there are none."""
+        from pyspark.sql import functions as f
+
+        if self.given_offsets is None:
+            return None
+        with explain_failures():
+            last = self.given_offsets.agg(f.max("as_of").alias("as_of")).toArrow().column("as_of")
+        return cast("datetime | None", last.cast(schemas.TIMESTAMP, safe=False)[0].as_py())
+
+    def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
+        """Refuse: a DataFrame is not read in this process."""
+        raise InputError("a DataFrame is read on Spark: use engine='spark'")
+
+    def frame(self, spark: SparkSession, topic: str) -> DataFrame:
+        return self.raw.select(schemas.RAW.names)
+
+    def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
+        """Return the last known end of each partition of these topics, up to a moment."""
+        until = as_of if isinstance(as_of, datetime) else None
+        find = partial(ends_as_of, topic_ids=topic_ids, as_of=as_of)
+        return self._find_ends(find, None, until)
+
+    def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
+        """Return ends of these topics: the first and the last one between any two moments."""
+        if not moments:
+            return schemas.OFFSETS.empty_table()
+        find = partial(ends_between, topic_ids=topic_ids, moments=moments)
+        return self._find_ends(find, min(moments), max(moments))
+
+    def _find_ends(
+        self, find: Callable[[pa.Table], pa.Table], first: datetime | None, last: datetime | None
+    ) -> pa.Table:
+        """Apply a function to the offsets of a span in each task, and to all that it leaves."""
+        from pyspark.sql import functions as f
+
+        rows = self.given_offsets
+        if rows is None:
+            return schemas.OFFSETS.empty_table()
+        rows = rows.select(schemas.OFFSETS.names)
+        if first is not None:
+            rows = rows.where(f.col("as_of") >= f.lit(first))
+        if last is not None:  # of which Kafka has the milliseconds
+            rows = rows.where(f.col("as_of") < f.lit(last + timedelta(milliseconds=1)))
+
+        def find_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield for_spark(one_batch(fold_ends(batches, find)), schemas.OFFSETS)
+
+        with explain_failures():
+            found = map_in_arrow(rows, find_task, schemas.OFFSETS).toArrow()
+        return find(found.cast(schemas.OFFSETS))
+
+    def size(self) -> int:
+        return sys.maxsize
+
+    def describe(self) -> str:
+        without = "" if self.given_offsets is not None else ", without offsets"
+        return f"a DataFrame of raw records{without}"
+
+
+def latest_offsets(offsets: DataFrame) -> DataFrame:
+    """Return the last row of each topic partition; rows without a time come first."""
+    from pyspark.sql import functions as f
+
+    when = f.coalesce("as_of", f.lit(datetime(1970, 1, 1, tzinfo=UTC)))
+    last = f.max_by(f.struct(*schemas.OFFSETS.names), when).alias("last")
+    # As in Kafka; Spark has microseconds.
+    rows = offsets.withColumn("as_of", f.date_trunc("millisecond", "as_of"))
+    rows = rows.groupBy("topic_id", "partition").agg(last)
+    return rows.select("last.*").select(schemas.OFFSETS.names)
+
+
+# ---- Spark's own Kafka source -------------------------------------------------------------------
+
+
+_LOG = logging.getLogger(__name__)
+#: What Spark's plans call a choice of columns and rows.
+_CHOOSING = {"Project", "Filter", "SubqueryAlias"}
+#: Options by which several tasks read a partition.
+_SPLITTING = ("minPartitions", "maxRecordsPerPartition")
+
+
+def reads_internal_topics(spark: SparkSession) -> bool:
+    """Whether a session has Spark's own Kafka source, with the setting for internal topics."""
+    return _is_set(spark) and _has_connector(spark)
+
+
+def leaves_out_internal_topics(frame: DataFrame) -> bool:
+    """Whether a DataFrame reads Spark's own Kafka source, in a session without the setting."""
+    return not _is_set(frame.sparkSession) and _reads_kafka(frame)
+
+
+def _is_set(spark: SparkSession) -> bool:
+    return (spark.conf.get(KAFKA_SETTING, "false") or "").lower() == "true"
+
+
+def _has_connector(spark: SparkSession) -> bool:
+    from pyspark.errors import AnalysisException
+
+    options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "none"}
+    try:  # brokers are contacted when rows are read, not here
+        spark.read.format("kafka").options(**options).load().schema  # noqa: B018
+    except AnalysisException:
+        return False
+    return True
+
+
+def holds_whole_partitions(frame: DataFrame) -> bool:
+    """Whether each task that scans a DataFrame reads whole partitions of Kafka's topics.
+
+    So it is with Spark's own Kafka source and with ours, unless an option splits partitions, and
+    with columns and rows chosen from them; everything else may have been dealt out anew.
+    """
+    scan = _connect_scan(frame) if is_connect(frame.sparkSession) else _classic_scan(frame)
+    return scan is not None and not any(scan(option) for option in _SPLITTING)
+
+
+def _connect_scan(frame: Any) -> Callable[[str], bool] | None:
+    """Return what says whether an option is set, where a DataFrame does nothing but scan Kafka."""
+    plan = frame._plan
+    while type(plan).__name__ in _CHOOSING:
+        plan = plan._child
+    if type(plan).__name__ != "DataSource" or not _is_of_kafka(plan._format or ""):
+        return None
+    options = {name.lower() for name in plan._options}
+    return lambda option: option.lower() in options
+
+
+def _classic_scan(frame: Any) -> Any:
+    from py4j.protocol import Py4JError
+
+    plan = frame._jdf.queryExecution().analyzed()
+    while plan.nodeName() in _CHOOSING:
+        plan = plan.children().head()
+    try:
+        if plan.nodeName() == "DataSourceV2Relation" and _is_of_kafka(plan.table().name()):
+            return plan.options().containsKey
+        if plan.nodeName() == "LogicalRelation" and "KafkaRelation(" in plan.toString():
+            relation = plan.relation()  # it shows its options to nobody
+            options = relation.getClass().getDeclaredField("sourceOptions")
+            options.setAccessible(True)
+            return options.get(relation).contains
+    except Py4JError:
+        _LOG.debug("this Spark's Kafka source has no options to look at", exc_info=True)
+    return None
+
+
+def _is_of_kafka(name: str) -> bool:
+    return name == "kafka" or name.startswith(FORMAT)
+
+
+def _reads_kafka(frame: Any) -> bool:
+    if is_connect(frame.sparkSession):
+        return "format='kafka'" in frame._plan.print()
+    plan = frame._jdf.queryExecution().analyzed().toString()
+    return "KafkaRelation(" in plan or "KafkaSourceProvider" in plan

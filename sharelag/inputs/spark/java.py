@@ -1,0 +1,261 @@
+"""The Java of a local Spark: how it starts, its archive of classes, and how its jobs end."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from threading import Thread, current_thread, main_thread
+from types import FrameType
+from typing import Any
+
+# ---- an archive of loaded classes ---------------------------------------------------------------
+
+
+#: Silences the JVM about an archive that does not fit, since it would print to standard output.
+_SILENT = "-Xlog:disable"
+_RECORDING = "-XX:ArchiveClassesAtExit"
+_JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
+#: Variables that would send the command to a Spark on another machine.
+_ELSEWHERE = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
+#: Seconds in which Java has written an archive, for sure.
+_LONG = 3600
+_COMMAND = "from sharelag.cli import main; main()"
+
+
+def archive_options() -> list[str]:
+    """Return Java options for a quick start, or for recording what makes the next one quick."""
+    if _RECORDING in os.environ.get(_JAVA_OPTIONS, ""):
+        return []  # Java does not write an archive while it reads one
+    there = archive()
+    if there is not None and not there.is_file():
+        there = _kept(there.stem)
+    # Options with blanks would be split.
+    if there is None or " " in str(there):
+        return []
+    if there.is_file():
+        return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT]
+    return [f"{_RECORDING}={_part(there)}", _SILENT]
+
+
+def archive() -> Path | None:
+    """Return the path of the archive for this Spark and Java; None if either is unknown."""
+    java = java_build()
+    try:
+        spark = version("pyspark")
+    except PackageNotFoundError:
+        return None
+    return Path(sys.prefix, "share", "sharelag", f"spark-{spark}-java-{java}.jsa") if java else None
+
+
+def _kept(name: str) -> Path | None:
+    """Return the path of an archive in the user's cache folder; None where none may be kept.
+
+    What an earlier session's Java has written to its end takes the archive's name.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sharelag")
+    # Java compares the places of the jars: each environment has a separate archive.
+    environment = blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
+    there = folder / f"{name}-{environment}.jsa"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for part in folder.glob(f"{glob.escape(there.stem)}.*.part"):
+            if _is_whole(part):
+                for old in folder.glob(f"*-{environment}.jsa"):  # of another Spark or Java
+                    old.unlink()
+                part.replace(there)
+            elif time.time() - part.stat().st_mtime > _LONG:  # its Java was killed
+                part.unlink()
+        is_safe = all(map(_is_ours, (folder, *([there] if there.exists() else []))))
+    except OSError:  # a read-only place, or another session that does the same
+        return None
+    return there if is_safe else None
+
+
+def _part(there: Path) -> Path:
+    return there.with_suffix(f".{os.getpid()}.part")
+
+
+def _is_whole(part: Path) -> bool:
+    """Whether Java wrote all of an archive: its first bytes come last."""
+    with part.open("rb") as file:
+        return _is_ours(part) and any(file.read(4))
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether nobody else can have written a file, or into a folder."""
+    stat = path.stat()
+    return stat.st_uid == os.getuid() and not stat.st_mode & 0o022
+
+
+def java_build() -> str | None:
+    """Return the exact version of the Java in use, which alone can read what it archived.
+
+    None if there is no Java, or its folder does not state the version.
+    """
+    java = _java()
+    release = java.parent.parent / "release" if java else None
+    if release is None or not release.is_file():
+        return None
+    said = re.search(r'^JAVA_(?:RUNTIME_)?VERSION="([^"]+)"', release.read_text(), re.MULTILINE)
+    return said[1] if said else None
+
+
+def record(*question: str) -> Path | None:
+    """Run a command of ``sharelag`` on Spark and record the classes that it loads.
+
+    Returns the archive; None if the command failed, or Java wrote none.
+    """
+    there = archive()
+    if there is None:
+        return None
+    there.parent.mkdir(parents=True, exist_ok=True)
+    part = _part(there)
+    here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    wanted = here | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT}"}
+    # Java writes after the command has ended: reading its output to the end waits for it.
+    answer = subprocess.run(
+        [sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False
+    )
+    if answer.returncode or not part.is_file():
+        part.unlink(missing_ok=True)
+        return None
+    return part.replace(there)
+
+
+def _java() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    return Path(found).resolve() if found and Path(found).exists() else None
+
+
+# ---- what it writes -----------------------------------------------------------------------------
+# Spark starts Java with --add-modules=jdk.incubator.vector whatever its settings say, and Java then
+# warns of incubator modules, which no option turns off. The module speeds up linear algebra, so the
+# flag stays and the line goes. A Python worker that starts too late for Spark prints a traceback
+# that it cannot connect; Spark raises that in the driver, where a stream is started again
+# (`sharelag.inputs.spark.queries.started`). Everything else is passed on as it comes.
+
+#: What Java says of a module that Spark asks for.
+NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+#: How the traceback of a Python worker begins, and how that ends of one for which it is too late.
+_TRACEBACK = b"Traceback (most recent call last):\n"
+_TOO_LATE = b"PySparkRuntimeError: [CANNOT_OPEN_SOCKET] "
+_STANDARD_ERROR = 2
+
+
+def start(settings: Mapping[str, str]) -> None:
+    """Start Spark's Java with these settings for this process, unless it has one.
+
+    It is a PySparkException if Java ends at once; what it wrote was passed on.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+    reader, writer = os.pipe()
+    passing = Thread(target=_pass_on, args=(reader,), name="what Java writes", daemon=True)
+    passing.start()
+    try:
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf, popen_kwargs={"stderr": writer}
+        )
+    except BaseException:
+        os.close(writer)
+        passing.join(timeout=5)  # what Java said comes before what we say of it
+        raise
+    os.close(writer)
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def of_use(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Leave out Java's warning of its modules, and tracebacks of workers that start too late.
+
+    Lines come with their ends; those of a traceback when its last one is there.
+    """
+    held: list[bytes] = []
+    for line in lines:
+        if line == _TRACEBACK or (held and line.startswith(b" ")):
+            held.append(line)
+        elif held and _TOO_LATE in line:
+            held.clear()
+        else:
+            yield from held
+            held.clear()
+            if line != NOISE:
+                yield line
+    yield from held
+
+
+def _pass_on(reader: int) -> None:
+    """Copy lines to standard error until nobody can write any more."""
+    with os.fdopen(reader, "rb") as lines:
+        for line in of_use(lines):
+            os.write(_STANDARD_ERROR, line)
+
+
+# ---- interrupts ---------------------------------------------------------------------------------
+# pyspark sees to that only where its context is made in the main thread, since Python sets handlers
+# of signals nowhere else, and a notebook's kernel puts Python's own back before each cell. A
+# dashboard starts Spark in a thread. So each question of the main thread sees to it.
+
+
+#: How often to ask before the jobs are left alone.
+_ATTEMPTS = 10
+#: The context that we made.
+_OURS: list[Any] = []
+
+
+def note_start() -> None:
+    """Note that we started the Spark that is active now."""
+    _OURS[:] = filter(None, [_context()])
+
+
+def cancel_jobs() -> None:
+    """Let an interrupt of the main thread cancel the jobs of a Spark that we started.
+
+    Handlers that somebody else set stay. Spark Connect has no such jobs in this process.
+    """
+    if not _OURS or current_thread() is not main_thread() or _context() is not _OURS[0]:
+        return
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _cancel)
+
+
+def _cancel(number: int, frame: FrameType | None) -> None:
+    context = _context()
+    if context is not None:
+        # The main thread's own connection to Java may be busy with the very job.
+        Thread(target=_ask, args=(context,), name="sharelag-cancel", daemon=True).start()
+    signal.default_int_handler(number, frame)
+
+
+def _ask(context: Any) -> None:
+    """Ask Java to cancel all jobs; a Java that has gone has none."""
+    from py4j.protocol import Py4JNetworkError
+
+    for _ in range(_ATTEMPTS):
+        # On a busy machine the first connection after an interrupt may fail: the next one is new.
+        with suppress(Py4JNetworkError, OSError):
+            context.cancelAllJobs()
+            return
+
+
+def _context() -> Any:
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context

@@ -1,0 +1,64 @@
+"""A status line in a notebook or on a terminal, removed when the wait is over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs us."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return bool(getattr(shell, "kernel", None))
+
+
+#: The lines that a terminal shows now.
+_SHOWN: list[str] = []
+
+
+def is_shown() -> bool:
+    """Whether a terminal shows such a line now."""
+    return bool(_SHOWN)
+
+
+@contextmanager
+def notice(words: str) -> Iterator[None]:
+    """Show a line during the ``with`` block in a notebook or terminal, never on standard output.
+
+    A notebook shows it only where a cell waits: what a thread clears later may reach no cell.
+    """
+    line = f"{words} ..."
+    if in_notebook() and current_thread() is not main_thread():
+        yield
+    elif in_notebook():
+        with _display(line):
+            yield
+    elif sys.stderr.isatty():
+        _SHOWN.append(line)
+        _write(f"\r{line}\x1b[K")
+        try:
+            yield
+        finally:
+            _SHOWN.remove(line)
+            _write("\r\x1b[K")
+    else:
+        yield
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+@contextmanager
+def _display(line: str) -> Iterator[None]:
+    """Display a line in a notebook's output and clear it at the end."""
+    from IPython.display import display
+
+    shown = display({"text/plain": line}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        shown.update({"text/plain": ""}, raw=True)

@@ -1,0 +1,143 @@
+"""Streaming queries: whether a session supports them, and whether one has started or ended."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from tenacity import Retrying, retry_if_exception, stop_after_attempt
+
+from sharelag import errors
+from sharelag.errors import ClusterError, InputError, SetupError, ShareLagError
+from sharelag.inputs.spark import is_connect
+from sharelag.inputs.spark.data_source import require_admission_control
+
+_LOG = logging.getLogger(__name__)
+
+# How often to start a query whose Python worker does not come up in time.
+_ATTEMPTS = 5
+_NOT_CONNECTED = "failed to connect back"
+
+# Characters of an error's first line.
+_LONGEST = 1_000
+
+# How the text of an error of Java begins in Python, and how Spark knows that it was interrupted.
+_OF_JAVA = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+_INTERRUPTED = re.compile(
+    r"java\.lang\.InterruptedException|java\.io\.InterruptedIOException"
+    r"|java\.nio\.channels\.ClosedByInterruptException"
+)
+
+
+def require_streams(spark: SparkSession, instead: str) -> None:
+    """Make sure that a session runs our streams of a topic, and their micro-batches here.
+
+    It is an InputError with advice on Spark Connect, which runs them in a process on the server,
+    and a SetupError when pyspark is too old for our streams.
+    """
+    require_own_process(spark, instead)
+    require_admission_control()
+
+
+def require_own_process(spark: SparkSession, instead: str) -> None:
+    """Make sure that a session runs ``foreachBatch`` functions here: Spark Connect does not."""
+    if is_connect(spark):
+        raise InputError(
+            "Spark Connect runs micro-batches on its server, without access to this process: "
+            f"{instead}"
+        )
+
+
+def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Start a query and wait until its sources are initialized.
+
+    Spark waits ten seconds for the worker of a Python streaming source; no setting changes that,
+    and on a busy machine it can take longer. Nothing was read then, so the query is started again a
+    few times; then it is a SetupError. The query that is returned may already have ended, possibly
+    with an error, which ``awaitTermination`` raises.
+    """
+    again = Retrying(
+        retry=retry_if_exception(_without_worker),
+        stop=stop_after_attempt(_ATTEMPTS),
+        before_sleep=lambda _: _LOG.warning("Spark's Python worker did not start; trying again"),
+        reraise=True,
+    )
+    try:
+        return again(_started, start)
+    except PySparkException as error:
+        if not _without_worker(error):
+            raise
+        raise SetupError(
+            f"Spark's Python worker did not start within 10 seconds in {_ATTEMPTS} attempts: "
+            "this machine is too busy; try again later"
+        ) from error
+
+
+def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """Return a ``foreachBatch`` function whose Java errors reach Spark in one line.
+
+    While a query is being stopped, Spark searches the text of an error for an interruption, by a
+    regular expression that recurses for every character (``StreamExecution.PROXY_ERROR``). The
+    stack trace that Py4J appends overflows the stack of the query's thread, which then prints it. A
+    `ShareLagError` of a task is raised as such, other errors of Java by their first line, and
+    errors of Python as they are.
+    """
+
+    def run(rows: DataFrame, number: int) -> None:
+        try:
+            batch(rows, number)
+        except Exception as error:
+            text = traceback.format_exc()
+            if _OF_JAVA not in text:
+                raise
+            _LOG.debug("a micro-batch failed", exc_info=True)
+            if interruption := _INTERRUPTED.search(text):
+                what = f"{_OF_JAVA} a micro-batch: {interruption[0]}"
+            else:
+                # Py4J writes what was called, and in the next line what Java raised.
+                called, _, said = text.partition(_OF_JAVA)[2].partition("\n: ")
+                what = (said or called).strip().partition("\n")[0]
+            raise (raised_in_worker(error) or ClusterError(what[:_LONGEST])) from None
+
+    return run
+
+
+def ended(query: StreamingQuery, within: float = 1.0) -> bool:
+    """Whether a query has ended or ends within some seconds, with or without an error."""
+    try:
+        return bool(query.awaitTermination(within))  # type: ignore[arg-type]  # parts of seconds, too
+    except StreamingQueryException:
+        return True  # the caller gets the error
+    except Exception as error:
+        # Spark itself has ended, which raises different exceptions.
+        _LOG.debug("the query's Spark does not answer: %r", error)
+        return True
+
+
+def raised_in_worker(error: BaseException) -> ShareLagError | None:
+    """Return the `ShareLagError` that a Python worker raised, out of the text of Spark's error."""
+    said = re.findall(r"sharelag\.errors\.(\w+): (.+)", str(error))
+    kinds = [(getattr(errors, name, None), text) for name, text in said]
+    ours = [kind(text) for kind, text in kinds if kind is not None]
+    return ours[-1] if ours else None
+
+
+def _started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    query = start()
+    # The status of a query until its sources are initialized; if another Spark has another text, do
+    # not wait.
+    while query.isActive and query.status["message"].startswith("Initializing"):
+        ended(query, 0.1)
+    failure = None if query.isActive else query.exception()
+    if failure is not None and _without_worker(failure):
+        raise failure
+    return query
+
+
+def _without_worker(error: BaseException) -> bool:
+    return isinstance(error, PySparkException) and _NOT_CONNECTED in str(error)

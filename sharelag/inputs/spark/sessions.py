@@ -1,0 +1,323 @@
+"""The user's Spark session, whichever it is; without one, a local session."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING
+
+import javaproperties
+
+from sharelag.errors import SetupError
+from sharelag.inputs.spark import java
+from sharelag.inputs.spark.notice import notice
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Settings for any running session, also on a cluster and through Spark Connect.
+RUNTIME = {
+    # Kafka's timestamps are in UTC, and so is everything that we print.
+    "spark.sql.session.timeZone": "UTC",
+    # toArrow and createDataFrame move columns, not rows.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A row can hold many records as bytes: rows alone would not bound a batch.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+}
+#: Settings that must be set when Spark starts, also on a cluster.
+STARTED = {
+    # How long the JVM and Python wait for each other, 15 s by default: too short on a busy machine
+    # with few cores. A process that has ended is noticed at once, whatever the timeout.
+    "spark.python.authenticate.socketTimeout": "180s",
+}
+_LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+#: Start Java's second compiler ten times later: on two cores it costs a short query a quarter of
+#: its time, and jobs that run for minutes still get it.
+_LATER = {"InvocationThreshold": 50_000, "MinInvocationThreshold": 6_000}
+_LATER |= {"CompileThreshold": 150_000, "BackEdgeThreshold": 400_000}
+_COMPILER = [f"-XX:Tier4{name}={count}" for name, count in _LATER.items()]
+_LOCAL = {
+    # Spark's default, made explicit: state records have 150 bytes, rarely a few thousand, so a
+    # batch has a few megabytes.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # A laptop's tables are small: 200 shuffle partitions would cost more than their work.
+    "spark.sql.shuffle.partitions": "8",
+    # Merge small partitions, cached ones included: each task with Python costs a round trip to a
+    # worker. A few megabytes of records keep a core busy for a second.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
+    # Do not open the port of the web UI.
+    "spark.ui.enabled": "false",
+    # Progress bars and log lines would mix with the tables that we print.
+    "spark.ui.showConsoleProgress": "false",
+    # Java keeps what a web UI would show, by default of 1,000 jobs and 100,000 tasks: a job a
+    # second would need more and more memory for a quarter of an hour.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "5000",
+    "spark.sql.ui.retainedExecutions": "50",
+}
+
+
+def local_settings() -> dict[str, str]:
+    """Return the settings of a local session."""
+    flags = [_LOGGING, *_COMPILER, *java.archive_options()]
+    chosen = RUNTIME | STARTED | _LOCAL | {"spark.driver.extraJavaOptions": " ".join(flags)}
+    if os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
+        # Workers start with our imports done: on two cores the first task with Python takes half
+        # the time. They print nothing where a query needs no more rows.
+        chosen["spark.python.daemon.module"] = "sharelag.inputs.spark.daemon"
+    return chosen
+
+
+def user_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the user's settings: ``spark-defaults.conf``, ``spark-submit`` and ``MASTER``."""
+    found = {"spark.master": environment["MASTER"]} if environment.get("MASTER") else {}
+    file = _folder(environment) / "spark-defaults.conf"
+    if file.is_file():
+        found |= javaproperties.loads(file.read_text())
+    return found | dict(
+        _submitted_settings(shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", "")))
+    )
+
+
+def _folder(environment: Mapping[str, str]) -> Path:
+    if "SPARK_CONF_DIR" in environment:
+        return Path(environment["SPARK_CONF_DIR"])
+    return spark_home(environment) / "conf"
+
+
+def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder with Spark's jars and scripts."""
+    import pyspark
+
+    return Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+
+
+def _submitted_settings(arguments: list[str]) -> Iterator[tuple[str, str]]:
+    for name, value in pairwise(arguments):
+        if name == "--master":
+            yield "spark.master", value
+        elif name in ("--conf", "-c"):
+            setting, _, text = value.partition("=")
+            yield setting, text
+
+
+_STARTING = RLock()
+
+
+def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
+    """Return the active Spark session, or create one.
+
+    Parameters
+    ----------
+    app_name : str
+        Name of a new session.
+    **settings : str
+        Spark settings of a new session, with ``_`` for ``.`` (``spark_master="local[4]"``).
+
+    Raises
+    ------
+    SetupError
+        When pyspark or Java is missing, or Spark does not start.
+
+    Notes
+    -----
+    An active session is returned unchanged. Otherwise ``SPARK_REMOTE`` (Spark Connect),
+    ``spark-submit``, ``MASTER`` and ``spark-defaults.conf`` determine where Spark is; their
+    settings take precedence, and the master and other static settings of such a Spark are not
+    changed. Without any of these, Spark starts on this machine with settings for it.
+
+    Workers run this interpreter, which has the packages they need, unless ``PYSPARK_PYTHON`` names
+    another one.
+    """
+    require_pyspark()
+    with _STARTING:  # a dashboard starts Spark in a thread, and a cell may ask for it meanwhile
+        found = _session(app_name, settings)
+    java.cancel_jobs()
+    return found
+
+
+def _session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException
+
+    there = existing()
+    if there is not None:
+        return there
+    wanted = {name.replace("_", "."): value for name, value in settings.items()}
+    remote = wanted.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
+    if remote:
+        wanted.pop("spark.master", None)  # a Connect server has its own
+    try:
+        if "PYSPARK_GATEWAY_PORT" in os.environ or remote or _only_connect(wanted):
+            made = _elsewhere(app_name, wanted, remote)
+        else:
+            made = _own(app_name, wanted)
+    except PySparkException as error:
+        raise SetupError(_advice(error, remote)) from error
+    if not is_connect(made):
+        java.note_start()
+    return made
+
+
+def require_pyspark() -> None:
+    """Raise an error that says what to do if pyspark cannot be imported."""
+    try:
+        import pyspark.sql  # noqa: F401
+    except ImportError as error:
+        raise SetupError(
+            "Spark is not installed here: pip install 'sharelag[spark]', or 'sharelag[connect]' "
+            'for Spark Connect; or use --engine local (engine="local"), which needs neither'
+        ) from error
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session uses Spark Connect, which has no ``sparkContext``."""
+    return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__)
+
+
+def existing() -> SparkSession | None:
+    """Return the active session; None if there is none, or it was stopped or has not started."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession, is_remote
+
+    if not is_remote():
+        from pyspark import SparkContext
+
+        # A session with a stopped context still counts as active, and a context exists before it
+        # has started.
+        if getattr(SparkContext._active_spark_context, "_jsc", None) is None:
+            return None
+    try:
+        return SparkSession.active()
+    except PySparkException:  # raised if there is no session
+        return None
+
+
+def _only_connect(wanted: dict[str, str]) -> bool:
+    """Whether pyspark only supports Spark Connect, although no address is given."""
+    from pyspark.util import default_api_mode, is_remote_only
+
+    mode = wanted.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or default_api_mode()
+    return is_remote_only() or "SPARK_CONNECT_MODE_ENABLED" in os.environ or mode == "connect"
+
+
+def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSession:
+    arguments = ""
+    if not remote.startswith("sc:"):  # pyspark may start Spark or a Connect server here
+        _set_environment(remote or "local")
+        if remote or _only_connect(wanted):
+            said = user_settings() | wanted
+            missing = (
+                f"--conf {name}={value} " for name, value in STARTED.items() if name not in said
+            )
+            arguments = "".join(missing)
+        else:
+            said = _read_submitted()
+            wanted = {name: value for name, value in STARTED.items() if name not in said} | wanted
+    with (
+        notice(f"connecting to Spark {remote.partition('/;')[0]}".rstrip()),
+        _started_with(arguments),
+    ):
+        made = _make_session(app_name, wanted)
+        before = made.conf.getAll
+        for name, value in RUNTIME.items():
+            if name not in before and name not in wanted:
+                made.conf.set(name, value)
+    return made
+
+
+@contextmanager
+def _started_with(arguments: str) -> Iterator[None]:
+    """Pass arguments to a server that pyspark starts here; it ignores those of the session."""
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{arguments}{before or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYSPARK_SUBMIT_ARGS"]
+        else:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = before
+
+
+def _read_submitted() -> dict[str, str]:
+    """Return the settings of ``spark-submit``, from files and arguments, from the waiting JVM."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
+    """Return a session by the user's Spark configuration, or else on this machine."""
+    _require_java()
+    given = user_settings()
+    master = wanted.get("spark.master") or given.get("spark.master", "local[*]")
+    here = master.startswith("local")
+    _set_environment(master)
+    suits = local_settings() if here else RUNTIME | STARTED
+    chosen = {name: value for name, value in suits.items() if name not in given}
+    with notice("starting Spark on this machine" if here else f"starting Spark on {master}"):
+        java.start({"spark.app.name": app_name} | chosen | wanted)
+        return _make_session(app_name, chosen | wanted)
+
+
+def _make_session(app_name: str, wanted: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in wanted.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _set_environment(master: str) -> None:
+    # Workers default to the system's python3, which does not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master.startswith("local"):
+        # Otherwise Spark binds to the address of the host name, or fails if it has none.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if not (home and Path(home, "bin", "java").exists()) and shutil.which("java") is None:
+        raise SetupError(
+            "Spark needs Java 17 or newer, but there is no java on the PATH or in JAVA_HOME: "
+            "install it (on Debian: apt install openjdk-17-jdk-headless), or use --engine local"
+        )
+
+
+def _advice(error: Exception, remote: str) -> str:
+    said = next(iter(str(error).splitlines()), type(error).__name__)
+    if isinstance(error, ImportError):
+        return (
+            f"Spark Connect lacks a package ({said}): pip install 'sharelag[connect]', "
+            "or use --engine local"
+        )
+    if "CONNECT_URL_NOT_SET" in said:
+        return (
+            "only Spark Connect is installed here, but no server is given: set SPARK_REMOTE "
+            "(sc://HOST:PORT), or pip install 'sharelag[spark]' and restart, or use --engine local"
+        )
+    if remote.startswith("sc:"):
+        return (
+            f"no Spark Connect server answered at {remote} ({said}): "
+            "check SPARK_REMOTE, or use --engine local"
+        )
+    return (
+        f"Spark does not start ({said}): Java 17 or newer with all its modules is needed; "
+        "`sharelag doctor` checks it, and --engine local needs no Java"
+    )

@@ -1,0 +1,175 @@
+"""Functions over Arrow in Spark's tasks, which say what to set where workers run another Python."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from sharelag import schemas
+from sharelag.errors import InputError, SetupError, ShareLagError
+from sharelag.inputs.spark.sessions import existing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Task: TypeAlias = Callable[..., Iterator[pa.RecordBatch]]
+
+#: How many modules had been imported when they were last set aside.
+_MODULES = 0
+#: Carries what is sent to each task beside its rows.
+_BESIDE = "_sharelag_beside"
+#: Within a task, Spark counts rows in these bits of its increasing ids.
+_ROW_BITS = (1 << 33) - 1
+
+
+def map_in_arrow(
+    frame: DataFrame, task: Task, schema: pa.Schema, beside: DataFrame | None = None
+) -> DataFrame:
+    """Apply a function to the rows of each task, as Spark's ``mapInArrow`` does.
+
+    What the function gives has the types of Spark (`sharelag.tables.arrow.for_spark`). ``beside``
+    has one column of bytes: every task with rows takes all of them, one after the other in a
+    buffer, as its second argument. On a worker that lacks one of our packages, the result fails
+    with a sentence that names the worker's interpreter, also where the user collects it.
+    """
+    if beside is not None:
+        from pyspark.sql import functions as f
+
+        is_first = f.monotonically_increasing_id().bitwiseAND(_ROW_BITS) == 0
+        rows = f.collect_list(beside.columns[0])
+        all_of = f.aggregate(rows, f.lit(b""), lambda some, row: f.concat(some, row))
+        # Not an array: each row without one takes Spark microseconds.
+        frame = frame.withColumn(_BESIDE, f.when(is_first, beside.agg(all_of).scalar()))
+        task = partial(_call_with_beside, task)
+    return frame.mapInArrow(with_packages(task), schemas.spark_schema(schema))
+
+
+def _call_with_beside(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = iter(batches)
+    for first in rows:
+        known = first.column(_BESIDE)[0].as_buffer()
+        yield from task((one.drop_columns([_BESIDE]) for one in chain([first], rows)), known)
+
+
+def advise(python: str, lack: str) -> str:
+    """Say which interpreter Spark's workers run, what is wrong with it, and what to set."""
+    return (
+        f"Spark's workers run {python}, which {lack}: start the session with "
+        f"PYSPARK_PYTHON={sys.executable} (spark.pyspark.python); on a cluster, install sharelag "
+        "for the workers, or send an environment with --archives (on Spark Connect "
+        "spark.addArtifacts) and name its Python in spark.sql.execution.pyspark.python"
+    )
+
+
+def with_packages(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """Return a function that unpickles a task only after it has found what the task imports.
+
+    It travels by value and imports nothing of this package before, so a worker without it can run
+    it.
+    """
+    from pyspark import cloudpickle
+
+    pickled = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+    advice, kind = advise("{}", "has no {}"), SetupError.__name__
+
+    def run(*given: Any) -> Any:
+        import pickle
+        import sys
+
+        try:
+            found = pickle.loads(pickled)  # noqa: S301  # made by the same plan
+        except ImportError as error:
+            raise RuntimeError(
+                f"{kind}: " + advice.format(sys.executable, error.name or error)
+            ) from error
+        yield from found(*given)
+        from sharelag.inputs.spark.workers import set_imports_aside
+
+        set_imports_aside()
+
+    return run
+
+
+def set_imports_aside() -> None:
+    """Keep what has been imported out of the garbage collections of this worker.
+
+    Spark collects after each task, and that takes longer than most tasks where much is imported.
+    """
+    global _MODULES
+    if len(sys.modules) > _MODULES:
+        gc.collect()
+        gc.freeze()
+        _MODULES = len(sys.modules)
+
+
+# ---- why queries fail ---------------------------------------------------------------------------
+
+
+#: Spark's own word for a file that is no longer there, and that of a task that reads files itself.
+_NO_FILE = ("FILE_NOT_EXIST", "FileNotFoundError")
+
+#: What is wrong with the interpreter of Spark's workers, by the words of their error.
+_WRONG = {
+    r"[Pp]ython worker(?s:.)*ModuleNotFoundError: No module named '([^']+)'": "has no {}",
+    r"PYTHON_VERSION_MISMATCH\].*: ([\d.]+) than that in driver: ([\d.]+)": (
+        "is Python {} where this process is {}"
+    ),
+    r"Error from python worker(?s:.)*?\n\s*(\w+(?:Error|Exception): .+)": "fails with {}",
+    r"Cannot run program": "cannot be started there",
+}
+
+
+@contextmanager
+def explain_failures() -> Iterator[None]:
+    """Raise the error of a query within a ``with`` block as a sentence that says what to do.
+
+    Raises
+    ------
+    InputError
+        A task refused its rows, or files of a DataFrame were replaced or changed.
+    SetupError
+        Workers run another Python than this process, or one without our packages.
+    """
+    try:
+        yield
+    except ShareLagError:
+        raise
+    except Exception as error:  # the type depends on how rows were requested
+        said = translate_failure(f"{type(error).__name__}: {error}")
+        if said is None:
+            raise
+        raise said from error
+
+
+def translate_failure(text: str) -> ShareLagError | None:
+    """Return the error that the text of a failed query stands for; None: it says enough."""
+    # A task's own sentence, without Spark's traceback around it.
+    for kind in (InputError, SetupError):
+        if said := re.search(rf"{kind.__name__}: (.+)", text):
+            return kind(said[1])
+    for pattern, wrong in _WRONG.items():
+        if found := re.search(pattern, text):
+            return SetupError(advise(_python(), wrong.format(*found.groups())))
+    if any(word in text for word in _NO_FILE):
+        return InputError(
+            "files that were read before are gone: an archive that is still written replaces its "
+            "files after 15 minutes. Read it again: bench.refresh(), or sharelag.open(...)"
+        )
+    return None
+
+
+def _python() -> str:
+    """Return the interpreter that Spark starts its workers with, as far as this process knows."""
+    from pyspark import SparkContext
+
+    session = existing()
+    named = session.conf.get("spark.sql.execution.pyspark.python", "") if session else ""
+    return str(named or getattr(SparkContext._active_spark_context, "pythonExec", "another Python"))

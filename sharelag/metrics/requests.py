@@ -1,0 +1,598 @@
+"""Findings and histories from the tables of `sharelag.schemas.REQUEST_TABLES`.
+
+Findings: each check of Kafka's rules gives rows of `REQUEST_FINDINGS`. A log has the requests of
+the time in which it was written: what is not in it is never a finding.
+
+Memberships: a heartbeat says only what has changed, and without a subscription or an assignment the
+one before holds (KIP-932, "ShareGroupHeartbeat"). A member joins with epoch 0 and leaves with -1.
+
+Share sessions: one begins at epoch 0, has each partition that a fetch names until one forgets it,
+and ends at epoch -1 (KIP-932, "ShareFetch").
+
+Batching: acknowledgements of whole batches cost least, and a batch that is acknowledged in parts is
+kept record by record from then on (KIP-932, "Batching").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.metrics.columns import (
+    ascending,
+    changes,
+    codes,
+    integers,
+    lists_of,
+    mask,
+    series,
+    table_of,
+)
+from sharelag.model.kafka_errors import ERRORS, in_words
+from sharelag.model.request_errors import ANSWERS
+from sharelag.schemas import (
+    BATCHING,
+    INSTANT,
+    MEMBERSHIPS,
+    REQUEST_ERRORS,
+    REQUEST_FINDINGS,
+    SESSIONS,
+    SHARE_PARTITION,
+    Arrow,
+)
+from sharelag.tables.arrow import as_table, beside, flat, keys
+
+_Ints = NDArray[np.int64]
+_Flags = NDArray[np.bool_]
+_OF_GROUP = "GROUP_AUTHORIZATION_FAILED"
+#: Where a request stands in the log.
+_LINE = ("source", "position")
+#: Requests by what tables call them.
+_CALLS = {
+    "initialize": "InitializeShareGroupState",
+    "read": "ReadShareGroupState",
+    "write": "WriteShareGroupState",
+    "delete": "DeleteShareGroupState",
+    "summary": "ReadShareGroupStateSummary",
+    "describe offsets": "DescribeShareGroupOffsets",
+    "alter offsets": "AlterShareGroupOffsets",
+    "delete offsets": "DeleteShareGroupOffsets",
+    "delete group": "DeleteGroups",
+}
+
+
+def _codes_of(*names: str) -> pa.Array:
+    """Return Kafka's numbers of errors."""
+    return pa.array([code for code, one in ERRORS.items() if one.name in names], pa.int16())
+
+
+class Failed(NamedTuple):
+    """Rows of one table whose answer is an error."""
+
+    rows: pa.Table
+    api: pa.Array  # as Kafka's message schemas call the request of each row
+    code: pa.Array  # Kafka's number of its error
+
+
+def find_failures(tables: Mapping[str, Arrow]) -> Iterator[Failed]:
+    """Return what was answered with an error, by each of `REQUEST_TABLES`.
+
+    An answer that failed as a whole is a row of ``requests`` alone, and not of each partition.
+    """
+    whole = pa.array([], pa.string())
+    for name, column in (
+        *(("requests", "api"), ("acknowledgements", "api")),
+        *(("state_calls", "call"), ("offset_calls", "call")),
+    ):
+        table = as_table(tables[name])
+        code = flat(table.column("error_code"))
+        line = keys(table, _LINE)
+        bad = pc.and_not(pc.not_equal(code, 0).fill_null(False), pc.is_in(line, whole))
+        rows = table.filter(bad)
+        if name == "requests":
+            whole = flat(line.filter(bad))
+        api = flat(rows.column(column))
+        if column == "call":
+            at = pc.index_in(api, pa.array(list(_CALLS)))
+            api = pa.array(list(_CALLS.values())).take(at)
+        yield Failed(rows, api, flat(rows.column("error_code")))
+
+
+def request_errors(tables: Mapping[str, Arrow]) -> pa.Table:
+    """Return which requests of which group were answered with which error.
+
+    The result is `sharelag.schemas.REQUEST_ERRORS`, the most frequent first.
+    Acknowledgements are counted by runs of offsets.
+    """
+    by = ["group_id", "api", "error_code"]
+    every = pa.concat_tables(
+        pa.table(
+            [flat(one.rows.column("group_id")), one.api, one.code, one.rows.column("timestamp")],
+            [*by, "timestamp"],
+        )
+        for one in find_failures(tables)
+    )
+    counted = every.group_by(by).aggregate(
+        [("timestamp", "count"), ("timestamp", "min"), ("timestamp", "max")]
+    )
+    known = [ERRORS.get(code) for code in counted.column("error_code").to_pylist()]
+    groups = counted.column("group_id").to_pylist()
+    advice = [
+        one and one.what_to_do(group if group and one.name == _OF_GROUP else "NAME")
+        for one, group in zip(known, groups, strict=True)
+    ]
+    columns = {
+        **{name: counted.column(name) for name in by},
+        "error_name": pa.array([one and one.name for one in known], pa.string()),
+        "answers": counted.column("timestamp_count"),
+        "first_answer": counted.column("timestamp_min"),
+        "last_answer": counted.column("timestamp_max"),
+        "meaning": pa.array([one and one.meaning for one in known], pa.string()),
+        "advice": pa.array(advice, pa.string()),
+    }
+    order = [("answers", "descending"), *ascending(*by)]
+    return table_of(columns, REQUEST_ERRORS).sort_by(order)
+
+
+_MEMBER = ("group_id", "member_id")
+_SESSION = ("broker", *_MEMBER)
+_RECORD = ("record_topic", "record_partition", "record_offset")
+_FENCED = _codes_of("FENCED_LEADER_EPOCH", "FENCED_STATE_EPOCH")
+#: With these the coordinator says that it does not have the member, or not with this epoch.
+_REMOVED = _codes_of("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH")
+#: After the largest session epoch the next is 1: 0 opens a session.
+_LARGEST = 2**31 - 1
+#: Microseconds by which the times of a log of requests and of records may differ.
+_SLACK = 100_000
+
+
+def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) -> pa.Table:
+    """Return what is wrong in a log of requests.
+
+    Parameters
+    ----------
+    tables : mapping of str to Arrow
+        `sharelag.schemas.REQUEST_TABLES` by name.
+    history : Arrow, optional
+        `sharelag.schemas.HISTORY` of the same cluster, to find the record of every write.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.REQUEST_FINDINGS`, by time.
+    """
+    found = [
+        session_epochs(as_table(tables["requests"])),
+        member_epochs(as_table(tables["heartbeats"])),
+        group_states(as_table(tables["descriptions"])),
+        assignment_epochs(as_table(tables["descriptions"])),
+        leader_epochs(as_table(tables["state_calls"])),
+        fenced(as_table(tables["state_calls"])),
+        partial_deletes(as_table(tables["state_calls"])),
+        unlisted_errors(tables),
+    ]
+    if history is not None:
+        found.append(unrecorded_writes(tables, history))
+    return pa.concat_tables(found).sort_by(ascending("timestamp", "finding"))
+
+
+def session_epochs(requests: pa.Table) -> pa.Table:
+    """Find gaps in the epochs of share sessions (KIP-932, "ShareFetch": FET-03).
+
+    A member opens a session with a broker at epoch 0, each ShareFetch or ShareAcknowledge has the
+    next one, and -1 closes it. Requests that failed as a whole do not count.
+    """
+    is_of_session = requests.column("session_epoch").is_valid()
+    counts = pc.and_(pc.equal(requests.column("error_code"), 0), is_of_session)
+    # The sessions of a draft of KIP-932 have no member.
+    counts = pc.and_not(counts, requests.column("legacy"))
+    rows, first = series(requests.filter(counts), _SESSION)
+    epoch = integers(rows, "session_epoch")
+    before = np.roll(epoch, 1)
+    expected = np.where(before == _LARGEST, 1, before + 1)
+    # What a closed session may begin again with is 0 alone.
+    expected[before == -1] = 0
+    bad = ~first & (epoch != expected) & (epoch != 0) & (epoch != -1)
+    words = [
+        f"session epoch {now} follows {then}: a request is missing or was sent twice"
+        for now, then in zip(epoch[bad].tolist(), before[bad].tolist(), strict=True)
+    ]
+    return _findings("session epoch gap", rows.filter(pa.array(bad)), words)
+
+
+def member_epochs(heartbeats: pa.Table) -> pa.Table:
+    """Find members whose epoch went back without leaving or joining again."""
+    good = heartbeats.filter(pc.equal(heartbeats.column("error_code"), 0))
+    rows, first = series(good, _MEMBER)
+    stays = integers(rows, "member_epoch") > 0
+    return _went_back("member epoch", rows, "answered_epoch", ~first & stays)
+
+
+def group_states(descriptions: pa.Table) -> pa.Table:
+    """Find groups that went from Stable to Dead at once (GRP-15).
+
+    A group is Empty or Stable, and Dead once it was deleted, which only an empty group can be.
+    """
+    rows, first = series(descriptions, ("group_id",))
+    stable, dead = (mask(pc.equal(rows.column("group_state"), name)) for name in ("Stable", "Dead"))
+    bad = ~first & np.roll(stable, 1) & dead
+    words = ["Stable, then Dead: it was not seen Empty, which comes between"] * int(bad.sum())
+    return _findings("group state", rows.filter(pa.array(bad, pa.bool_())), words)
+
+
+def assignment_epochs(descriptions: pa.Table) -> pa.Table:
+    """Find assignment epochs that went back, which they must not at a fail-over (GRP-18)."""
+    rows, first = series(descriptions, ("group_id",))
+    lives = mask(pc.not_equal(rows.column("group_state"), "Dead"))
+    both = ~first & lives & np.roll(lives, 1)
+    return _went_back("assignment epoch", rows, "assignment_epoch", both)
+
+
+def leader_epochs(calls: pa.Table) -> pa.Table:
+    """Find writes that were taken although another leader had written before (PSS-05)."""
+    return _leaders_back(calls.filter(_writes(calls)), _LINE)
+
+
+def leader_epochs_of_records(history: Arrow) -> pa.Table:
+    """Find records of an older leader after those of a newer one, by the history (PSS-05)."""
+    table = _timed(history)
+    return _leaders_back(table.filter(table.column("leader_epoch").is_valid()), _RECORD)
+
+
+def _leaders_back(rows: pa.Table, order: Sequence[str]) -> pa.Table:
+    rows, first = series(rows, SHARE_PARTITION, order)
+    state = integers(rows, "state_epoch")
+    # A state that was created anew begins with its leader's epoch.
+    return _went_back("leader epoch", rows, "leader_epoch", ~first & (state == np.roll(state, 1)))
+
+
+def _went_back(what: str, rows: pa.Table, column: str, follows: _Flags) -> pa.Table:
+    """Find rows with an earlier epoch than the row before, which they follow."""
+    epoch = integers(rows, column)
+    before = np.roll(epoch, 1)
+    bad = follows & (epoch < before)
+    words = [
+        f"{what} {now} after {then}: it never goes back"
+        for now, then in zip(epoch[bad].tolist(), before[bad].tolist(), strict=True)
+    ]
+    return _findings(f"{what} went back", rows.filter(pa.array(bad)), words)
+
+
+def fenced(calls: pa.Table) -> pa.Table:
+    """Find calls that the coordinator refused because they came from an older leader or state."""
+    rows = calls.filter(pc.is_in(calls.column("error_code"), _FENCED))
+    words = [
+        f"{row['call']} with leader epoch {row['leader_epoch']} and state epoch "
+        f"{row['state_epoch']} was refused: {ERRORS[row['error_code']].meaning}"
+        for row in rows.select(["call", "leader_epoch", "state_epoch", "error_code"]).to_pylist()
+    ]
+    return _findings("fenced", rows, words)
+
+
+def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
+    """Find answers with an error that Kafka does not give to that request (SEC-05).
+
+    What answers it is then no Kafka broker, one with a defect, or one that is newer than this.
+    """
+    found = []
+    for rows, api, code in find_failures(tables):
+        pairs = pc.binary_join_element_wise(api, code.cast(pa.string()), " ")
+        unlisted = pc.and_not(pc.is_in(api, pa.array(list(ANSWERS))), pc.is_in(pairs, _listed()))
+        words = [
+            f"{asked} was answered with {in_words(number)}, which Kafka does not list for it"
+            for asked, number in zip(
+                api.filter(unlisted).to_pylist(), code.filter(unlisted).to_pylist(), strict=True
+            )
+        ]
+        found.append(_findings("unlisted error", rows.filter(unlisted), words))
+    return pa.concat_tables(found)
+
+
+def partial_deletes(calls: pa.Table) -> pa.Table:
+    """Find topics of which the state of some partitions was deleted, and of others not (ADM-01).
+
+    Leaders delete states one by one, so this may also be a deletion that goes on.
+    """
+    good = pc.equal(calls.column("error_code"), 0)
+    kinds = pc.is_in(calls.column("call"), pa.array(["initialize", "write", "delete"]))
+    rows, first = series(calls.filter(pc.and_(good, kinds)), SHARE_PARTITION)
+    return _partial(rows, first, "call", "delete")
+
+
+def partial_deletes_of_records(history: Arrow) -> pa.Table:
+    """Find the same by tombstones in the state topic, by the history."""
+    rows, first = series(_timed(history), SHARE_PARTITION, _RECORD)
+    return _partial(rows, first, "record_kind", "tombstone")
+
+
+def _partial(rows: pa.Table, first: _Flags, column: str, deletes: str) -> pa.Table:
+    # The last row of each share partition says whether it has a state.
+    last = rows.filter(pa.array(np.append(first[1:], True)[: len(first)]))
+    deleted = flat(pc.equal(last.column(column), deletes)).cast(pa.int64())
+    topics = (
+        last.append_column("deleted", deleted)
+        .group_by(["group_id", "topic_id"])
+        .aggregate([("deleted", "sum"), ("deleted", "count"), ("timestamp", "max")])
+        .rename_columns(["group_id", "topic_id", "deleted", "all", "timestamp"])
+    )
+    some, every = topics.column("deleted"), topics.column("all")
+    found = topics.filter(pc.and_(pc.greater(some, 0), pc.less(some, every)))
+    words = [
+        f"the state of {row['deleted']} of {row['all']} partitions was deleted: the deletion goes "
+        "on, or stopped halfway"
+        for row in found.select(["deleted", "all"]).to_pylist()
+    ]
+    return _findings("partial delete", found, words)
+
+
+def unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
+    """Find writes that a coordinator confirmed, and no record in the state topic.
+
+    Only writes after the first record of their share partition are looked for, since the topic is
+    pruned, and only those before the last record of all, since the log may go on after the history
+    was read.
+    """
+    calls, requests = as_table(tables["state_calls"]), as_table(tables["requests"])
+    writes = calls.filter(_writes(calls))
+    began = integers(beside(keys(writes, _LINE), requests, _LINE), "began") - _SLACK
+    ended = integers(writes, "timestamp") + _SLACK
+    records = as_table(history)
+    at = 1000 * integers(records, "record_timestamp")
+    places = codes(pa.concat_arrays([keys(part, SHARE_PARTITION) for part in (writes, records)]))
+    mine, theirs = places[: writes.num_rows], places[writes.num_rows :]
+    moments = np.unique(np.concatenate([began, ended, at]))
+    step = len(moments) + 1
+    have = np.sort(theirs * step + np.searchsorted(moments, at))
+    # A record has its time in milliseconds: it may seem older than what made it.
+    low = np.searchsorted(have, mine * step + np.searchsorted(moments, began))
+    high = np.searchsorted(have, mine * step + np.searchsorted(moments, ended), side="right")
+    is_known = np.searchsorted(have, mine * step) < low
+    is_read = ended < at.max(initial=0)
+    bad = (low == high) & is_known & is_read
+    words = ["the coordinator confirmed a write, and the state topic has no record of it"]
+    return _findings("write without a record", writes.filter(pa.array(bad)), words * int(bad.sum()))
+
+
+def _writes(calls: pa.Table) -> pa.ChunkedArray:
+    """Return which calls are writes that were taken."""
+    return pc.and_(pc.equal(calls.column("call"), "write"), pc.equal(calls.column("error_code"), 0))
+
+
+def _timed(history: Arrow) -> pa.Table:
+    """Return a history with the times of its records as a log of requests has them."""
+    table = as_table(history)
+    return table.append_column("timestamp", table.column("record_timestamp").cast(INSTANT))
+
+
+def _findings(name: str, rows: pa.Table, words: Sequence[str]) -> pa.Table:
+    columns = {column: rows.column(column) for column in rows.column_names}
+    columns["finding"] = pa.repeat(pa.scalar(name), rows.num_rows)
+    columns["summary"] = pa.array(words, pa.string())
+    return table_of(columns, REQUEST_FINDINGS, pad=True)
+
+
+@cache
+def _listed() -> pa.Array:
+    """Requests with the errors that Kafka lists for them; pyarrow loads pandas to make it."""
+    return pa.array(
+        [
+            f"{api} {code}"
+            for api, names in ANSWERS.items()
+            for code in (0, *_codes_of(*names).to_pylist())
+        ]
+    )
+
+
+#: What a heartbeat may leave out, since it is as before.
+_KEPT = ("rack_id", "subscribed_topic_names", "assigned_partitions")
+_JOINS, _LEAVES = 0, -1
+_MEMBER_ENDS = ["removed", "left", "joined again", "changed"]
+
+
+def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
+    """Return who was a member, and what each had subscribed to and was assigned.
+
+    Parameters
+    ----------
+    tables : mapping of str to Arrow
+        ``requests`` and ``heartbeats`` of `sharelag.schemas.REQUEST_TABLES`: all of the
+        groups that are wanted.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.MEMBERSHIPS`, by group, member and time. A member that is
+        silent until its session times out does not end: no request says that it is gone.
+    """
+    beats = as_table(tables["heartbeats"])
+    code = beats.column("error_code")
+    removed = pc.is_in(code, _REMOVED)
+    told = pc.or_(pc.equal(code, 0).fill_null(False), removed)
+    rows, first = series(beats.filter(told), _MEMBER)
+    if not rows.num_rows:
+        return MEMBERSHIPS.empty_table()
+    asked, removed = integers(rows, "member_epoch"), integers(rows, "error_code") != 0
+    joins, leaves = (asked == _JOINS) & ~removed, (asked == _LEAVES) & ~removed
+    ends = removed | leaves
+    begins = first | joins | np.append(False, ends[:-1])
+    place = np.arange(rows.num_rows)
+    life = np.maximum.accumulate(np.where(begins, place, 0))
+    kept = {name: _kept(rows.column(name), ~ends, life) for name in _KEPT}
+    epoch = integers(rows, "answered_epoch")
+    changed = changes(epoch, *(codes(_texts(column)) for column in kept.values()))
+    # Of a member that is gone where the log begins, nothing but its end is known.
+    opens = (~ends & (begins | changed)) | (ends & first)
+    events = np.flatnonzero(opens | ends)
+    mine = np.flatnonzero(opens[events])
+    # Where each span opens, and the event of the same member that ends it; -1: none.
+    at, after = events[mine], np.append(events, -1)[mine + 1]
+    is_over = ends[at]
+    until = np.where(is_over, at, np.where((after >= 0) & first[after], -1, after))
+    why = np.select([removed[until], ends[until], joins[until]], _MEMBER_ENDS[:3], _MEMBER_ENDS[3])
+    times = flat(rows.column("timestamp"))
+    stop, beats = np.append(at[1:], len(times)), np.append(0, np.cumsum(~ends))
+    columns = {name: _at(flat(rows.column(name)), at) for name in _MEMBER} | {
+        "since": _at(times, np.where(is_over, -1, at)),
+        "until": _at(times, until),
+        "ended_by": pa.array(why, pa.string(), mask=until < 0),
+        "joined": _at(times, np.where(joins[life[at]], life[at], -1)),
+        "member_epoch": pa.array(epoch[at], pa.int32(), mask=is_over),
+        # without the one that ends the span
+        "heartbeats": pa.array(beats[stop] - beats[at]),
+    }
+    columns |= {name: _at(column, at) for name, column in kept.items()}
+    return table_of(columns, MEMBERSHIPS)
+
+
+def _kept(column: pa.ChunkedArray, counts: _Flags, life: _Ints) -> pa.Array:
+    """Return what holds at each row: its own value, or the last one of the same life."""
+    values = flat(column)
+    place = np.arange(len(values))
+    says = mask(values.is_valid()) & counts
+    last = np.maximum.accumulate(np.where(says, place, -1))
+    return _at(values, np.where(last >= life, last, -1))
+
+
+def _at(values: pa.Array, rows: _Ints) -> pa.Array:
+    """Take values of rows, null where a row is negative."""
+    return values.take(pa.array(rows, mask=rows < 0))
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Return a text for each value, the same for the same value; topics have no such characters."""
+    if not pa.types.is_list(values.type):
+        return values.cast(pa.string())
+    items = pc.list_flatten(values)
+    if pa.types.is_struct(items.type):
+        parts = pc.struct_field(items, "partitions")
+        numbers = pc.binary_join(pc.cast(parts, pa.list_(pa.string())), ",")
+        items = pc.binary_join_element_wise(pc.struct_field(items, "topic_id"), numbers, ":")
+    sizes = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+    joined = pc.binary_join(lists_of(sizes, items), "\0")
+    # No topics and no word of topics are two things.
+    marked = pc.binary_join_element_wise("=", joined, "")
+    return pc.if_else(values.is_valid(), marked, pa.scalar(None, pa.string()))
+
+
+_OPENS, _CLOSES = 0, -1
+_SESSION_ENDS = ["session opened anew", "session closed", "forgotten"]
+_NEVER = np.iinfo(np.int64).max
+
+
+def sessions(tables: Mapping[str, Arrow]) -> pa.Table:
+    """Return which partitions were in which share session, by fetches.
+
+    Of ``requests`` and ``session_partitions`` of `REQUEST_TABLES`: `SESSIONS`, sorted. Requests
+    that failed as a whole do not count.
+    """
+    requests = as_table(tables["requests"])
+    of_sessions = requests.column("session_epoch").is_valid()
+    good = pc.and_(pc.equal(requests.column("error_code"), 0), of_sessions)
+    made, first = series(requests.filter(good), _SESSION)
+    named = as_table(tables["session_partitions"])
+    line = pc.index_in(keys(named, _LINE), keys(made, _LINE))
+    named = named.filter(line.is_valid())
+    if not named.num_rows:
+        return SESSIONS.empty_table()
+    epoch = integers(made, "session_epoch")
+    begins = first | (epoch == _OPENS) | np.append(False, epoch[:-1] == _CLOSES)
+    number = np.cumsum(begins)
+    of = number[np.asarray(line.drop_null().to_numpy(), np.int64)]
+    end, why = _ends(made, first, begins, epoch)
+    named = named.append_column("session", pa.array(of))
+    rows, is_first = series(named, ("session", "topic_id", "partition"))
+    gone = np.asarray(rows.column("forgotten").to_numpy(), bool)
+    opens = ~gone & (is_first | np.append(False, gone[:-1]))
+    at, times = np.flatnonzero(opens), integers(rows, "timestamp")
+    # The first row after each, of the same partition and session, that forgets it.
+    forgets = np.flatnonzero(gone)
+    after = np.append(forgets, len(gone))[np.searchsorted(forgets, at)]
+    run = np.cumsum(is_first)
+    mine = (after < len(gone)) & (run[np.minimum(after, len(gone) - 1)] == run[at])
+    session = integers(rows, "session")[at]
+    until = np.where(mine, times[np.minimum(after, len(gone) - 1)], end[session])
+    cause = np.where(mine, _SESSION_ENDS.index("forgotten"), why[session])
+    known = rows.take(pa.array(at))
+    ended = until != _NEVER
+    columns = {name: flat(known.column(name)) for name in known.column_names} | {
+        "since": flat(known.column("timestamp")),
+        "until": pa.array(until, mask=~ended).cast(SESSIONS.field("until").type),
+        "ended_by": pa.array(_SESSION_ENDS).take(pa.array(cause, mask=~ended)),
+    }
+    order = ascending("group_id", "member_id", "broker", "topic_id", "partition", "since")
+    return table_of(columns, SESSIONS).sort_by(order)
+
+
+def _ends(made: pa.Table, first: _Flags, begins: _Flags, epoch: _Ints) -> tuple[_Ints, _Ints]:
+    """Return when each session, by its number from 1 on, ended, and why (of `_SESSION_ENDS`)."""
+    times, starts = integers(made, "timestamp"), np.flatnonzero(begins)
+    end, why = (np.full(len(starts) + 1, value, np.int64) for value in (_NEVER, 0))
+    following = starts[1:]
+    same = ~first[following]
+    end[1:-1][same] = times[following[same]]
+    last = np.append(following, len(epoch)) - 1
+    closed = epoch[last] == _CLOSES
+    end[1:][closed], why[1:][closed] = times[last[closed]], _SESSION_ENDS.index("session closed")
+    return end, why
+
+
+_OF_MEMBER = (*SHARE_PARTITION, "member_id")
+_RENEW = 4
+
+
+def batching(tables: Mapping[str, Arrow]) -> pa.Table:
+    """Return how many acknowledged runs are whole runs of those that were acquired.
+
+    Parameters
+    ----------
+    tables : mapping of str to Arrow
+        ``acquisitions`` and ``acknowledgements`` of `sharelag.schemas.REQUEST_TABLES`.
+
+    Returns
+    -------
+    pyarrow.Table
+        `sharelag.schemas.BATCHING`, sorted. A run is whole if it begins and ends where
+        runs that the member acquired do: clients acknowledge neighbours as one. Neither renewals
+        nor what was refused count; ``whole_ratio`` is null where nothing was acknowledged.
+    """
+    acquired = as_table(tables["acquisitions"])
+    acknowledged = as_table(tables["acknowledgements"])
+    counts = pc.and_not(
+        pc.equal(acknowledged.column("error_code"), 0),
+        pc.equal(acknowledged.column("acknowledge_type"), _RENEW),
+    )
+    counts = pc.and_not(counts, acknowledged.column("legacy"))
+    acknowledged = acknowledged.filter(counts.fill_null(False))
+    begins, ends = (
+        pc.is_in(keys(acknowledged, (*_OF_MEMBER, name)), keys(acquired, (*_OF_MEMBER, name)))
+        for name in ("first_offset", "last_offset")
+    )
+    whole = pc.and_(begins, ends)
+    both = pa.concat_tables(
+        [_counted(acquired, "acquired"), _counted(acknowledged, "acknowledged", whole)],
+        promote_options="default",
+    )
+    names = [name for name in BATCHING.names if name not in (*_OF_MEMBER, "whole_ratio")]
+    summed = both.group_by(list(_OF_MEMBER)).aggregate([(name, "sum") for name in names])
+    columns = {name: flat(summed.column(name)) for name in _OF_MEMBER}
+    columns |= {name: flat(summed.column(f"{name}_sum")).fill_null(0) for name in names}
+    runs = columns["acknowledged_runs"]
+    runs = pc.if_else(pc.equal(runs, 0), pa.scalar(None, pa.int64()), runs)
+    columns["whole_ratio"] = pc.divide(columns["whole_runs"].cast(pa.float64()), runs)
+    return table_of(columns, BATCHING).sort_by(ascending(*_OF_MEMBER))
+
+
+def _counted(rows: pa.Table, name: str, whole: pa.Array | None = None) -> pa.Table:
+    size = pc.add(pc.subtract(rows.column("last_offset"), rows.column("first_offset")), 1)
+    counted = {
+        **{key: rows.column(key) for key in _OF_MEMBER},
+        f"{name}_runs": pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows),
+        f"{name}_offsets": size,
+    }
+    return pa.table(counted if whole is None else counted | {"whole_runs": whole.cast(pa.int64())})

@@ -1,0 +1,313 @@
+"""Settings of groups and brokers as rows: value, source, what Kafka accepts, what it refuses.
+
+Also which of them differ between two moments, and Kafka's commands that set what was checked. No
+I/O.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.model.kafka_commands import Checked
+from sharelag.model.settings import Problem, Setting, Value, check_all, each_in_force, lint_consumer
+from sharelag.model.settings.catalogue import FIRST, LATER, Typed, catalogue, find
+from sharelag.model.settings.cautions import cautions
+from sharelag.model.settings.clients import OF_GROUP
+from sharelag.model.settings.queues import Queues
+from sharelag.model.settings.rules import value_in
+from sharelag.model.versions import ASSUMED, NEWEST, RELEASES, Basis, basis
+from sharelag.schemas import IN_FORCE, LINT, SETTINGS_DRIFT
+from sharelag.tables.words import client_words, shell_word
+
+#: No row has a problem.
+NO_CONFLICT = "no setting conflicts with another, or with what Kafka accepts"
+#: Begins a problem of what Kafka does not refuse, and what does not work.
+ACCEPTED = "Kafka accepts it, but "
+_UNTOLD = "by the settings that are known, as the input does not have their version"
+_GIVEN = "given"
+
+
+def settings_in_force(
+    settings: pa.Table,
+    groups: Iterable[str],
+    given: Mapping[str, str] | None = None,
+    brokers: int | None = None,
+    kafka_version: str | None = None,
+) -> pa.Table:
+    """Return the settings of some groups and of their brokers, each checked with the others.
+
+    Parameters
+    ----------
+    settings : pyarrow.Table
+        `sharelag.schemas.SETTINGS`; a setting that is not in it has Kafka's default.
+    groups : iterable of str
+    given : mapping of name to value, optional
+        Values to check as if they were set.
+    brokers : int, optional
+        How many brokers the cluster has, where that is known.
+    kafka_version : str, optional
+        Of the brokers; without it that of `choose_basis`.
+
+    Returns
+    -------
+    pyarrow.Table
+        `IN_FORCE`: the groups' settings, then the brokers'.
+    """
+    found = each_in_force(settings, [*groups, ""])
+    theirs = found.pop("")
+    profile = choose_basis(settings, kafka_version, FIRST).version
+    queues = Queues.of(settings)
+    rows: list[dict[str, Any]] = []
+    for group, force in found.items():
+        rows += _rows(force, given or {}, group, "group", profile, queues=queues)
+    rows += _rows(theirs, given or {}, None, "broker", profile, brokers)
+    return pa.Table.from_pylist(rows, schema=IN_FORCE)
+
+
+def choose_basis(
+    settings: pa.Table, kafka_version: str | None = None, oldest: str = RELEASES[0], whose: str = ""
+) -> Basis:
+    """Return the version by which to judge settings and commands of an input.
+
+    It is that of the brokers, where it is known. Otherwise brokers that describe settings, and none
+    of Kafka 4.4, are older; the rules of 4.3 hold for all of these. Of no settings it is the
+    newest. Parameters and errors as of `sharelag.model.versions.basis`.
+    """
+    untold, names = ASSUMED, set(settings.column("name").to_pylist())
+    if names:
+        is_later = any(one.name in names for one in LATER)
+        untold = Basis(NEWEST if is_later else "4.3", _UNTOLD)
+    return basis(kafka_version, untold, oldest, whose)
+
+
+def is_refused(found: pa.Table) -> bool:
+    """Return whether Kafka would refuse any of the settings in a table of `IN_FORCE`."""
+    accepted = pc.starts_with(found.column("problem"), ACCEPTED)
+    return bool(pc.any(pc.invert(accepted)).as_py())
+
+
+def check_given(given: Mapping[str, str], profile: str = NEWEST) -> pa.Table:
+    """Check values as if they were set on brokers and groups that have Kafka's defaults.
+
+    ``profile`` is a version, or "draft". Returns `IN_FORCE`: the settings that were given, and
+    those that they conflict with.
+    """
+    return pa.Table.from_pylist(list(_rows({}, given, None, None, profile)), schema=IN_FORCE)
+
+
+def lint_rows(
+    properties: Mapping[str, object], settings: pa.Table | None = None, group: str = ""
+) -> pa.Table:
+    """Return what is wrong with a consumer's properties, as `LINT`.
+
+    ``settings`` are those of the consumer's group, by default that of the property ``group.id``.
+    Commands in hints name it.
+    """
+    group = group or str(properties.get("group.id") or "")
+    force = {} if settings is None else each_in_force(settings, [group])[group]
+    known = {name: value for name, value in force.items() if value.source != "assumed"}
+    named = f"--entity-name {shell_word(group)}" if group else OF_GROUP
+    rows = [
+        {
+            "name": one.name,
+            "value": one.value or None,
+            "problem": one.why,
+            "hint": one.hint.replace(OF_GROUP, named),
+        }
+        for one in lint_consumer(properties, known)
+    ]
+    return pa.Table.from_pylist(rows, schema=LINT)
+
+
+def _rows(
+    force: Mapping[str, Value],
+    given: Mapping[str, str],
+    group: str | None,
+    scope: str | None,
+    profile: str = NEWEST,
+    brokers: int | None = None,
+    queues: Queues | None = None,
+) -> Iterator[dict[str, Any]]:
+    values: dict[str, object] = {
+        name: one.value
+        for name, one in force.items()
+        if one.source != "assumed" and one.value is not None
+    }
+    values |= given
+    problems: defaultdict[str, list[Problem]] = defaultdict(list)
+    for problem in check_all(values, profile):
+        problems[problem.name].append(problem)
+    for problem in cautions(values, brokers, profile, queues):
+        if problem.name not in problems:
+            problems[problem.name] = [replace(problem, why=ACCEPTED + problem.why)]
+    known = {setting.name: setting for setting in reversed(catalogue(profile))}
+    names = [name for name in reversed(known) if name in force or name in given or problems[name]]
+    for name in (*names, *(name for name in given if name not in known)):
+        setting = known.get(name)
+        if setting is not None and scope not in (None, setting.scope):
+            continue
+        if setting is None and scope == "group":
+            continue  # an unknown name is reported once, with the brokers' settings
+        if name in given:
+            value, source = Value(given[name], _GIVEN)
+        elif setting is not None:
+            value, source = force.get(name, Value(setting.default, "default"))
+            if setting.internal and source == "assumed":
+                continue  # brokers do not describe it
+        yield {
+            "group_id": group,
+            "name": name,
+            "value": _text(value),
+            "source": source,
+            "default": None if setting is None else _text(setting.default),
+            "range": None if setting is None else _range(setting, values, profile),
+            "problem": "; ".join(_whys(setting, value, problems[name])) or None,
+            "hint": "; ".join(filter(None, (one.hint for one in problems[name]))) or None,
+        }
+
+
+def _whys(setting: Setting | None, value: Typed, problems: Sequence[Problem]) -> Iterator[str]:
+    yield from (problem.why for problem in problems)
+    names = (_text(value) or "").split(",")
+    if setting is not None and setting.kind == "list" and len(names) > 1:
+        yield f"{'' if problems else ACCEPTED}only the first is used: {names[0].strip()}"
+
+
+def _text(value: Typed) -> str | None:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value is None else str(value)
+
+
+def _range(setting: Setting, values: Mapping[str, object], profile: str) -> str | None:
+    """Return what Kafka accepts, within the bounds that other settings set."""
+    if setting.kind == "bool":
+        return "true, false"
+    if setting.choices:
+        pattern = ["by_duration:PnDTnHnMn.nS"] if setting.pattern else []
+        return ", ".join((*setting.choices, *pattern))
+    least = _bound(max, setting.least, setting.least_by, values, profile)
+    greatest = _bound(min, setting.greatest, setting.greatest_by, values, profile)
+    if least is None and greatest is None:
+        return None
+    return f"{'' if least is None else least}..{'' if greatest is None else greatest}"
+
+
+def _bound(
+    tighter: Any, own: int | None, by: str | None, values: Mapping[str, object], profile: str
+) -> int | None:
+    other = value_in(by, values, profile) if by else None
+    numbers = [number for number in (own, other) if isinstance(number, int)]
+    return tighter(numbers) if numbers else None
+
+
+_KEYS = ["scope", "group_id", "name"]
+
+
+def settings_drift(before: pa.Table, now: pa.Table, groups: Iterable[str]) -> pa.Table:
+    """Return the settings whose value differs between two moments, or where it comes from.
+
+    Of these groups, and always of the brokers: `SETTINGS_DRIFT`, the groups' and then the brokers'.
+    What is not known at both moments is not in it.
+    """
+    names = pa.array(sorted(groups), pa.string())
+    both = _known(now, names).join(
+        _known(before, names), keys=_KEYS, join_type="inner", right_suffix="_before"
+    )
+    differs = pc.or_(
+        pc.not_equal(both.column("value"), both.column("value_before")),
+        pc.not_equal(both.column("source"), both.column("source_before")),
+    )
+    order = [("scope", "descending"), ("group_id", "ascending"), ("name", "ascending")]
+    rows = both.filter(differs).sort_by(order)
+    of_brokers = pc.equal(rows.column("scope"), "broker")
+    known = pc.if_else(of_brokers, None, rows.column("group_id"))
+    index = rows.schema.get_field_index("group_id")
+    return rows.set_column(index, "group_id", known).select(SETTINGS_DRIFT.names)
+
+
+def _known(settings: pa.Table, groups: pa.Array) -> pa.Table:
+    """Return what is known of brokers and these groups, with a name where brokers have null."""
+    scope, entity = settings.column("scope"), settings.column("entity")
+    is_group = pc.and_(pc.equal(scope, "group"), pc.is_in(entity, value_set=groups))
+    wanted = pc.or_(pc.equal(scope, "broker"), pc.fill_null(is_group, False))
+    rows = settings.filter(pc.and_(wanted, settings.column("value").is_valid()))
+    columns = {name: rows.column(name) for name in ("scope", "name", "value", "source")}
+    return pa.table(columns | {"group_id": pc.fill_null(rows.column("entity"), "")})
+
+
+def setting_commands(
+    found: pa.Table,
+    given: Mapping[str, str],
+    groups: Iterable[str],
+    profile: str = NEWEST,
+    server: str | None = None,
+    command_config: Path | None = None,
+) -> list[str]:
+    """Return the command of each group that sets its values, for bash.
+
+    Parameters
+    ----------
+    found : pyarrow.Table
+        `IN_FORCE`, of the checked values.
+    given : mapping of name to value
+        Those that were checked; settings of brokers are left out.
+    groups : iterable of str
+    profile : str
+        The version whose settings they are.
+    server, command_config : optional
+        Of a running cluster.
+
+    Returns
+    -------
+    list of str
+        Empty where one of the values has a problem: a command sets all of them or none.
+    """
+    refused = {row["name"] for row in found.to_pylist() if row["problem"]}
+    scopes = {name: getattr(find(name, profile), "scope", None) for name in given}
+    of_groups = {name: value for name, value in given.items() if scopes[name] == "group"}
+    if not of_groups or refused & given.keys():
+        return []
+    where = client_words(server, command_config)
+    # Commas end a value that has no brackets.
+    quoted = {name: f"[{text}]" if "," in text else text for name, text in of_groups.items()}
+    values = ",".join(f"{name}={text}" for name, text in quoted.items())
+    change = ["--alter", "--add-config", values]
+    lines = [
+        ["kafka-configs.sh", *where, "--entity-type", "groups", "--entity-name", group, *change]
+        for group in groups
+    ]
+    return [" ".join(map(shell_word, line)) for line in lines]
+
+
+def lint_table(checked: Checked) -> pa.Table:
+    """Return the options of a command line with what is wrong with each, as `LINT`.
+
+    Options that were not given and have a default of Kafka are among them, and say so.
+    """
+    values: dict[str, str | None] = {}
+    for name, texts in checked.given.items():
+        values[f"--{name}"] = " ".join(text for text in texts if text is not None) or None
+    values |= {f"--{name}": value for name, value in checked.in_force.items()}
+    for one in checked.problems:
+        values.setdefault(one.name, None)
+    rows = []
+    for option, value in values.items():
+        found = [one for one in checked.problems if one.name == option]
+        hint = "; ".join(one.hint for one in found if one.hint) or None
+        name = option.removeprefix("--")
+        if name in checked.in_force:
+            kip = checked.tool.of_the_kip.get(name)
+            hint = "not given: Kafka's default" + (f"; {kip} in KIP-932" if kip else "")
+        why = "; ".join(one.why for one in found) or None
+        rows.append({"name": option, "value": value, "problem": why, "hint": hint})
+    return pa.Table.from_pylist(rows, schema=LINT)

@@ -1,1 +1,0 @@
-"""Inputs: the only code that accesses brokers, disks and Spark sessions."""

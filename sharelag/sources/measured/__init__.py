@@ -1,1 +1,0 @@
-"""Figures that brokers and clients measure themselves, from dumps and from live addresses."""

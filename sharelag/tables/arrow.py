@@ -1,0 +1,121 @@
+"""Arrow tables in the form that the next step needs, and lookups of rows of one in another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.tables.conform import Arrow
+from sharelag.tables.table import TIMESTAMP
+
+
+def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array of a column, whatever its chunks."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def as_table(rows: Arrow) -> pa.Table:
+    """A table of a table or a batch."""
+    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+
+
+def one_batch(rows: Arrow) -> pa.RecordBatch:
+    """One batch of a table or a batch.
+
+    Raises
+    ------
+    InputError
+        When a column of texts or lists is too large for one: Arrow would leave it in several, and
+        who takes the first would lose the others.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    batches = rows.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise InputError(
+            "the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces"
+        )
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def rows_by_group(
+    table: Arrow, names: Sequence[str] = ()
+) -> defaultdict[str, list[dict[str, Any]]]:
+    """The rows of each group as mappings, in their order; a group without rows has none."""
+    groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.select(list(names) or table.schema.names).to_pylist():
+        groups[row["group_id"]].append(row)
+    return groups
+
+
+def keys(table: Arrow, names: Sequence[str]) -> pa.Array:
+    """One text a row of several columns, of which one, such as a group, may hold any text.
+
+    Topics, their ids and numbers hold no colon, so no two keys of as many columns look the same.
+    """
+    return flat(
+        pc.binary_join_element_wise(
+            *[flat(table.column(name)).cast(pa.string()) for name in names], ":"
+        )
+    )
+
+
+def beside(rows: pa.Array, table: Arrow, names: Sequence[str]) -> pa.Table:
+    """The partner of each row in another table; all its columns are null where there is none.
+
+    Parameters
+    ----------
+    rows : pyarrow.Array
+        A key a row, as `keys` makes them.
+    table : pyarrow.RecordBatch or pyarrow.Table
+        Should a key be there more than once, its first row is the partner.
+    names : sequence of str
+        The columns of ``table`` that its keys are made of.
+    """
+    return as_table(table).take(pc.index_in(rows, keys(table, names)))
+
+
+def without_timestamps(rows: Arrow) -> pa.Table:
+    """Top-level timestamps as milliseconds: a record can hold numbers that no calendar has."""
+    table = as_table(rows)
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            column = table.column(index).cast(TIMESTAMP).cast(pa.int64())
+            table = table.set_column(index, field.name, column)
+    return table
+
+
+def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a Spark task returns them: timestamps in microseconds, null for missing columns.
+
+    Spark's timestamps hold no more; a number of milliseconds beyond that is not a time, and becomes
+    null. What is in microseconds already stays as it is.
+    """
+    arrays, fields = [], []
+    for field in schema:
+        column = (
+            batch.column(field.name)
+            if field.name in batch.schema.names
+            else pa.nulls(len(batch), field.type)
+        )
+        kind = field.type
+        if pa.types.is_timestamp(kind):
+            column, kind = _microseconds(column), pa.timestamp("us", tz="UTC")
+        arrays.append(column)
+        fields.append(pa.field(field.name, kind))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _microseconds(column: pa.Array) -> pa.Array:
+    if column.type == pa.timestamp("us", tz="UTC"):
+        return column
+    last = (2**63 - 1) // 1000
+    numbers = column.cast(TIMESTAMP, safe=False).view(pa.int64())
+    is_time = pc.and_(pc.less(numbers, last), pc.greater(numbers, -last))
+    milliseconds = pc.if_else(is_time, numbers, pa.scalar(None, pa.int64()))
+    return milliseconds.view(TIMESTAMP).cast(pa.timestamp("us", tz="UTC"))

@@ -1,0 +1,315 @@
+"""Which types of people's own tables are taken for which column, and how they become ours.
+
+`conform` is the one description of it: what it takes, Spark's DataFrames may have as well
+(`sharelag.inputs.spark.frames`), and the sentence about what it does not take is the same.
+
+| column | is taken from |
+|---|---|
+| bytes | any kind of binary; texts are not what was written |
+| text | any kind of text, categories of them |
+| whole number | any number without a fraction that the column can hold; NaN is null |
+| time | a timestamp in any unit and zone; without a zone it is in UTC; no date, no number |
+
+A column of nulls alone has any type. Further columns and another order are welcome.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sharelag.errors import InputError
+from sharelag.tables.declared.records import OFFSETS
+
+#: What the functions over Arrow take.
+Arrow: TypeAlias = pa.RecordBatch | pa.Table
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+#: Names of columns with their types; a text where Arrow has no such type.
+Columns: TypeAlias = Sequence[tuple[str, pa.DataType | str]]
+
+#: Sinks leave this one out, and no answer needs it.
+OPTIONAL = frozenset({"timestampType"})
+#: Without these, a row of offsets belongs to no topic partition.
+PLACE = ("topic_id", "partition")
+_BYTES: tuple[Callable[[Any], bool], ...] = (
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+    pa.types.is_fixed_size_binary,
+)
+_TEXTS: tuple[Callable[[Any], bool], ...] = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+)
+_NUMBERS: tuple[Callable[[Any], bool], ...] = (
+    *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+)
+#: Each kind of column, and what is taken for it.
+_TAKEN = (
+    (pa.types.is_binary, _BYTES),
+    (pa.types.is_string, _TEXTS),
+    (pa.types.is_integer, _NUMBERS),
+    (pa.types.is_floating, _NUMBERS),
+    (pa.types.is_timestamp, (pa.types.is_timestamp,)),
+)
+#: Arrow's forms of Spark's simple types.
+_OF_SPARK = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "void": pa.null(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def conform(rows: _Rows, schema: pa.Schema, what: str) -> _Rows:
+    """Return a table or a batch with the columns and types of a schema, and no others.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table or pyarrow.RecordBatch
+    schema : pyarrow.Schema
+    what : str
+        How to call the table in messages.
+
+    Raises
+    ------
+    InputError
+        When a column is missing, or has a type or a value that is not taken for it.
+    """
+    if not rows.schema.equals(schema):
+        require_conformable(rows.schema, schema, what)
+        there = set(rows.schema.names)
+        arrays = [
+            _as(rows.column(field.name), field, what)
+            if field.name in there
+            else pa.nulls(rows.num_rows, field.type)
+            for field in schema
+        ]
+        rows = type(rows).from_arrays(arrays, schema=schema)
+    return rows
+
+
+def conform_given(given: Any, schema: pa.Schema, what: str) -> pa.Table:
+    """Return a table of this process, of whichever library, as Arrow with a schema's columns.
+
+    Parameters
+    ----------
+    given : DataFrame of pandas or polars, pyarrow.Table, pyarrow.RecordBatch, or any other
+        With ``__arrow_c_stream__`` or ``__arrow_c_array__``, Arrow's interface between libraries.
+    schema, what
+        As for `conform`.
+
+    Raises
+    ------
+    InputError
+        As `conform` does, and when it is not a table.
+    """
+    if hasattr(given, "iloc") and hasattr(given, "columns"):
+        table = _of_pandas(given, schema, what)
+    elif hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        table = pa.table(given)
+    else:
+        raise InputError(
+            f"cannot read {what} from a {type(given).__name__}: give a DataFrame of Spark, pandas "
+            "or polars, or an Arrow table"
+        )
+    rows = conform(table, schema, what)
+    if schema is OFFSETS.schema and any(rows.column(name).null_count for name in PLACE):
+        raise InputError(without_place(what))
+    return rows
+
+
+def require(table: Any, schema: pa.Schema, what: str) -> None:
+    """Check that a table has all columns of a schema, as steps pass them to each other.
+
+    Of a column, only the unit of its times and the size of its offsets may be others. What people
+    bring becomes such a table by `conform`.
+
+    Parameters
+    ----------
+    table : pyarrow.Schema, pyarrow.Table, pyarrow.RecordBatch or pyspark.sql.DataFrame
+    schema : pyarrow.Schema
+    what : str
+        How to call the table in the message.
+
+    Raises
+    ------
+    InputError
+        With every column that is missing, there twice or of another type: name, expected, got.
+    """
+    if isinstance(table, pa.Table | pa.RecordBatch) and table.schema.equals(schema):
+        return
+    found = table if isinstance(table, pa.Schema) else table.schema
+    _refuse(columns_of(found), schema, what, _is_same)
+
+
+def require_conformable(given: Any, schema: pa.Schema, what: str) -> None:
+    """Raise the error of `conform` unless it takes the columns of a schema, of Arrow or Spark."""
+    _refuse(columns_of(given), schema, what, _is_taken, OPTIONAL)
+
+
+def columns_of(schema: Any) -> Columns:
+    """Return the names and types of the columns of a schema, of Arrow or Spark."""
+    if isinstance(schema, pa.Schema):
+        return [(field.name, field.type) for field in schema]
+    return [(field.name, _of_spark(field.dataType)) for field in schema.fields]
+
+
+def _of_spark(kind: Any) -> pa.DataType | str:
+    try:
+        return _arrow_type(kind)
+    except KeyError:  # Arrow has no such type
+        return str(kind.simpleString())
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    # pyspark's own function has other parameters in each version.
+    match kind.typeName():
+        case "array":
+            return pa.list_(_arrow_type(kind.elementType))
+        case "map":
+            return pa.map_(_arrow_type(kind.keyType), _arrow_type(kind.valueType))
+        case "struct":
+            return pa.struct([(field.name, _arrow_type(field.dataType)) for field in kind.fields])
+        case "decimal":
+            return pa.decimal128(kind.precision, kind.scale)
+        case name:
+            return _OF_SPARK[name]
+
+
+def without_place(what: str) -> str:
+    """Say that rows of offsets do not tell whose they are."""
+    return (
+        f"{what}: rows without a topic_id or without a partition belong to no topic partition: "
+        "leave them out, or fill in what is missing"
+    )
+
+
+def not_whole(what: str, field: pa.Field) -> str:
+    """Say that numbers do not fit into a column."""
+    return (
+        f"{what}: {field.name} has values that {_plain(field.type)} cannot hold: give whole "
+        "numbers in its range, and nulls for what is not known"
+    )
+
+
+def _refuse(
+    columns: Columns,
+    schema: pa.Schema,
+    what: str,
+    fits: Callable[[Any, pa.DataType], bool],
+    optional: frozenset[str] = frozenset(),
+) -> None:
+    count = Counter(name for name, _ in columns)
+    got = dict(columns)
+    wrong, advice = [], ""
+    for name, wanted in columns_of(schema):
+        if count[name] == 0 and name not in optional:
+            wrong.append((name, wanted, "no such column"))
+        elif count[name] > 1:  # nobody could tell which is meant
+            wrong.append((name, wanted, f"{count[name]} columns of this name"))
+        elif count[name] and not fits(got[name], wanted):
+            is_same = _plain(got[name]) == _plain(wanted)  # but for what its name leaves out
+            wrong.append((name, wanted, str(got[name]) if is_same else _plain(got[name])))
+            if pa.types.is_binary(wanted) and _plain(got[name]) == "string":
+                advice = (
+                    "Where Spark read bytes as texts, spark.sql.parquet.binaryAsString is true: "
+                    "set it to false, or cast the column to binary. "
+                )
+    if wrong:
+        misfits = [f"{name}: expected {_plain(kind)}, got {found}" for name, kind, found in wrong]
+        raise InputError(
+            f"{what}: {len(wrong)} of {len(schema)} columns do not fit: {'; '.join(misfits)}. "
+            f"{advice}Expected the columns {', '.join(schema.names)}; rename or cast yours before "
+            "handing the table over."
+        )
+
+
+def _is_same(got: pa.DataType | str, wanted: pa.DataType) -> bool:
+    # Arrow can neither take rows of views nor compare them with texts.
+    return _plain(got) == _plain(wanted) and "_view" not in str(got)
+
+
+def _is_taken(got: pa.DataType | str, wanted: pa.DataType) -> bool:
+    if isinstance(got, str):
+        return False
+    if pa.types.is_dictionary(got):
+        return _is_taken(got.value_type, wanted)
+    for is_kind, taken in _TAKEN:
+        if is_kind(wanted):
+            return pa.types.is_null(got) or any(is_one(got) for is_one in taken)
+    return pa.types.is_null(got) or _plain(got) == _plain(wanted)
+
+
+def _plain(kind: pa.DataType | str) -> str:
+    """One name for types that count as the same: large variants, units of timestamps, views."""
+    if isinstance(kind, str):
+        return kind
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    # Spark calls the items of lists otherwise.
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"list<{_plain(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return "struct<" + ", ".join(f"{field.name}: {_plain(field.type)}" for field in kind) + ">"
+    if pa.types.is_map(kind):
+        return f"map<{_plain(kind.key_type)}, {_plain(kind.item_type)}>"
+    return str(kind).removeprefix("large_").removesuffix("_view")
+
+
+def _as(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> Any:
+    """Return a column as a field's type, which was found to take it."""
+    if column.type == field.type:
+        return column
+    try:
+        if isinstance(column, pa.ChunkedArray):
+            chunks = [_cast(chunk, field.type) for chunk in column.chunks]
+            return pa.chunked_array(chunks, field.type)
+        return _cast(column, field.type)
+    except pa.ArrowInvalid as error:
+        if pa.types.is_integer(field.type):
+            raise InputError(not_whole(what, field)) from error
+        raise InputError(
+            f"{what}: column {field.name!r} cannot be read as {_plain(field.type)}: {error}"
+        ) from error
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        # by hand, since Arrow cannot cast dictionaries of views
+        return _cast(column.dictionary, kind).take(column.indices)
+    if pa.types.is_floating(column.type) and pa.types.is_integer(kind):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    # Kafka's times have milliseconds: what is finer is left out.
+    is_finer = pa.types.is_timestamp(kind) and column.type.unit in ("us", "ns")
+    return column.cast(kind, safe=not is_finer)
+
+
+def _of_pandas(given: Any, schema: pa.Schema, what: str) -> pa.Table:
+    """Return the columns of a DataFrame of pandas that a schema names, in the types they have."""
+    names, columns = [], []
+    for at, name in enumerate(given.columns):
+        if name in schema.names:
+            # What pandas holds as objects has the type of its values, but for lists of numbers.
+            kind = schema.field(name).type
+            try:
+                wanted = kind if pa.types.is_nested(kind) else None
+                columns.append(pa.array(given.iloc[:, at], wanted, from_pandas=True))
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                raise InputError(
+                    f"{what}: column {name!r} cannot be read: {error}. Give it one type"
+                ) from error
+            names.append(name)
+    return pa.table(columns, names=names)

@@ -1,0 +1,243 @@
+"""Answers about lag: its age and forecast, causes, spread, resets, and lag by other definitions."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sharelag.tables.table import Column, Own, Table, declare, view
+from sharelag.tables.table import Format as F
+
+declare(
+    Column("why", F.TEXT, "why it is listed"),
+    Column("measure", F.TEXT, "what is spread"),
+)  # fmt: skip
+
+PROGRESS = Table(
+    "progress", "a share partition with age, rates and forecast",
+    "group_id topic topic_id partition as_of",
+    Column("oldest_offset", F.OFFSET, "first offset that is not finished; null when there is "
+           "none, or it is not known"),
+    Column("oldest_timestamp", F.TIME, "when that record was produced"),
+    Column("oldest_from", F.TEXT, "record: read from it; interpolated: between known times of "
+           "its neighbours"),
+    Column("age_ms", F.DURATION, "time that the oldest unfinished record has been waiting; 0 "
+           "when nothing is left to do", "AGE"),
+    Column("observed_ms", F.DURATION, "span of the rates: since they last changed"),
+    Own("breaks", "places in it where records are missing: with any, rates are lower bounds"),
+    Column("arrival_rate", F.RATE, "records that arrive a second, since the rates last changed",
+           "ARRIVE/S"),
+    Column("completion_rate", F.RATE, "offsets finished a second, since the rates last changed",
+           "FINISH/S"),
+    Column("redelivery_rate", F.RATE, "deliveries a second beyond the first of their offset",
+           "REDELIVER/S"),
+    Column("drain", F.TEXT, "drained, drains, never (more arrives than is finished), uncertain "
+           "(arrivals and finished records differ by no more than chance), stalled (nothing is "
+           "finished), paused (nothing was finished lately), nobody (the group has no members), "
+           "or unknown"),
+    Column("drain_ms", F.DURATION, "time until the lag is gone at these rates", "ABOUT"),
+    Column("drain_low_ms", F.DURATION, "lower bound of drain_ms (95 % confidence)", "FROM"),
+    Column("drain_high_ms", F.DURATION, "upper bound of drain_ms (95 % confidence); null where "
+           "the lag may never be gone", "TO"),
+    "retention_ms",
+    Column("margin_ms", F.DURATION, "time until the oldest unfinished record may be deleted; "
+           "null for never, or when not known", "MARGIN"),
+    Column("lost", F.OFFSETS, "unfinished offsets that the log has deleted already"),
+    view="group_id topic partition oldest_offset age_ms arrival_rate completion_rate "
+         "redelivery_rate drain drain_low_ms drain_ms drain_high_ms margin_ms lost",
+)  # fmt: skip
+
+CAUSES = Table(
+    "causes", "a cause of lag with what shows it",
+    "group_id topic topic_id",
+    Own("partition", "partition of the topic; null where the cause concerns the whole group"),
+    Column("rank", F.COUNT, "1 is the most severe cause of the group", type=pa.int32()),
+    Column("cause", F.TEXT, "why there is lag"),
+    Column("severity", F.TEXT, "critical, warning or note"),
+    Column("held", F.OFFSETS, "offsets of lag that the cause explains; null where not known",
+           "HOLDS"),
+    Column("since", F.TIME, "when it began; null where not known"),
+    "summary",
+    Column("advice", F.TEXT, "what to do"),
+    Column("evidence", F.LIST, "what shows it",
+           type=pa.list_(pa.struct([("name", pa.string()), ("value", pa.string())]))),
+    view="group_id rank cause held since",
+)  # fmt: skip
+
+OVERVIEW = Table(
+    "overview", "a share group, judged",
+    "group_id",
+    # of `sharelag.tables.level.LEVELS`
+    Column("level", F.TEXT, "ok, unknown, warning, critical, or failed"),
+    Own("lag", "known lag of its share partitions; null: none is known"),
+    "unknown_lags age_ms",
+    Own("arrival_rate", "records that arrive a second, of all share partitions together"),
+    Own("completion_rate", "offsets finished a second, of all share partitions together"),
+    Column("gone", F.TEXT, "when the lag will be gone, at the rates seen"),
+    "members",
+    Own("cause", "the first; null: none was found"),
+    Own("why", "the main finding; null: no problem"),
+    view=view(
+        "level group_id lag age_ms arrival_rate completion_rate gone members why",
+        {"why": "main finding; - where there is no problem"},
+    ),
+)  # fmt: skip
+
+EVENTS = Table(
+    "events",
+    "an event of a share partition, or of its whole group: topic and partition are null then",
+    "group_id topic topic_id partition",
+    Column("happened_at", F.TIME, "when it happened; of several, the first"),
+    Column("event", F.TEXT, "new leader: another leader wrote than before; reset: the state was "
+           "replaced; records archived; member joined; last member left"),
+    Column("occurrences", F.COUNT, "records archived, or how often it happened"),
+    Own("leader_epoch_before", "before a new leader; of several within a step, before the first"),
+    Own("leader_epoch", "of a new leader; of several within a step, of the last"),
+    Own("leader_id", "new leader, where it still leads; else null"),
+    Own("member_id", "who joined or left; else null"),
+    view="happened_at group_id topic partition event occurrences leader_epoch_before "
+         "leader_epoch leader_id member_id",
+)  # fmt: skip
+
+#: Null where it cannot be said: nothing to spread, or nothing known.
+IMBALANCE = Table(
+    "imbalance", "a measure and how it is spread over a group or a topic of it",
+    "group_id",
+    Own("topic", "null: over the whole group", in_view=True),
+    Own("topic_id", "null: over the whole group"),
+    Column("over", F.TEXT, "what the measure is spread over: partitions, topics, members or "
+           "brokers"),
+    Own("measure", "what is spread: lag, arrived, finished, members or partitions", in_view=True),
+    Column("items", F.COUNT, "partitions, topics or members"),
+    Column("unknown", F.COUNT, "how many of them have an unknown measure"),
+    Column("total", F.RATIO, "sum of the measure"),
+    Column("mean", F.RATIO, "of the measure"),
+    Column("min", F.RATIO, "smallest of the measure"),
+    Column("max", F.RATIO, "largest of the measure"),
+    Column("max_mean", F.RATIO, "largest / mean: 1 is even", "MAX/MEAN"),
+    Column("gini", F.RATIO, "Gini coefficient: 0 is even, 1 - 1/items is all on one"),
+    Column("cv", F.RATIO, "standard deviation / mean: 0 is even"),
+    Column("top_share", F.RATIO, "share of the total that the largest has"),
+    Column("top3_share", F.RATIO, "share of the total that the three largest have together"),
+    Column("jain", F.RATIO, "Jain's index: 1 is even, 1/items is all on one"),
+    "as_of",
+    view="group_id topic over measure items total max max_mean gini cv top_share jain",
+)  # fmt: skip
+
+RESET_PLAN = Table(
+    "reset_plan", "a share partition, and what a reset of its start offset would do to it",
+    "group_id topic topic_id partition start_offset",
+    Column("new_start_offset", F.OFFSET, "start offset after the reset", "NEW-START"),
+    "lag",
+    # null: not known, or the new start is beyond the log's end
+    Column("new_lag", F.OFFSETS, "lag after the reset"),
+    Column("again", F.OFFSETS, "finished offsets that would be delivered again"),
+    Column("skipped", F.OFFSETS, "unfinished offsets that would not be delivered any more"),
+    Column("skipped_unread", F.OFFSETS, "those among them that were never in the window",
+           "NEVER-READ"),
+    # a median; null: not simulated, or not done in one of the runs
+    Column("new_drain_ms", F.DURATION, "time until the new lag is done, simulated at today's rates",
+           "NEW-DRAIN"),
+    Column("remote", F.OFFSETS, "offsets from the new start offset on that are in remote storage "
+           "alone; null: not known"),
+    view="group_id topic partition start_offset new_start_offset lag new_lag again skipped "
+         "skipped_unread new_drain_ms remote",
+)  # fmt: skip
+
+DESCRIBED = Table(
+    "described",
+    "a line that kafka-share-groups.sh --describe --offsets printed; null for a dash",
+    "group_id topic partition",
+    Own("leader_epoch", "as printed with --verbose"),
+    "start_offset",
+    Own("lag", "as printed, since Kafka 4.2"),
+    Own("as_of", "when it was printed; null: not known"),
+)  # fmt: skip
+
+#: The five kinds add up to ``unfinished``. Null where the start or end offset is not known, or the
+#: partition's leader does not answer.
+SCANNED = Table(
+    "scanned", "a share partition with what the log holds at its unfinished offsets",
+    "group_id topic topic_id partition",
+    Column("unfinished", F.OFFSETS, "offsets that are not finished, as in the effective lag"),
+    Own("records", "records that are committed, or not part of a transaction"),
+    Column("undecided", F.COUNT, "records at or beyond the last stable offset, held by an open "
+           "transaction"),
+    Column("aborted", F.COUNT, "records of aborted transactions, delivered with read_uncommitted "
+           "only"),
+    Column("no_record", F.OFFSETS, "offsets of transaction markers and of compacted records; the "
+           "log does not say which"),
+    Column("deleted", F.OFFSETS, "offsets that are now below the log start"),
+    Own("last_stable_offset", "when the log was read"),
+    Own("as_of", "when the end offset was read"),
+)  # fmt: skip
+
+RECONCILED = Table(
+    "reconciled", "a share partition with its lag by five definitions, and why they differ",
+    "group_id topic",
+    Own("topic_id", "id of the topic; null: described by Kafka, but not among the lag"),
+    "partition",
+    Column("described_lag", F.OFFSETS, "lag as kafka-share-groups.sh printed it, in offsets",
+           "DESCRIBED"),
+    "lag",
+    Column("naive_lag", F.OFFSETS, "end offset - start offset, in offsets: the lag of a consumer "
+           "group at the start offset", "NAIVE"),
+    "effective_lag",
+    Column("true_lag", F.OFFSETS, "records that are there: without transaction markers, aborted "
+           "records and compacted offsets", "TRUE"),
+    Column("matches", F.FLAG, "whether Kafka's lag is the recomputed one; null where Kafka "
+           "printed none"),
+    Column("differences", F.DIFFERENCES, "why the numbers differ, as number:reason:offsets"),
+    "as_of",
+    view="group_id topic partition described_lag lag naive_lag effective_lag true_lag "
+         "differences",
+)  # fmt: skip
+
+RECLAIMABLE = Table(
+    "reclaimable", "a topic partition, and what its share groups have finished",
+    Own("topic", "name of the topic; null where it is not known"),
+    "topic_id partition",
+    Column("groups", F.COUNT, "share groups that read the topic"),
+    "log_start_offset",
+    Own("start_offset", "lowest of its share groups; null: that of one is not known"),
+    Own("group_id", "group with that start offset; of several the first by name"),
+    Column("reclaimable", F.OFFSETS, "offsets that every share group has finished"),
+    "as_of",
+)  # fmt: skip
+
+ARCHIVED = Table(
+    "archived", "a share partition, and what a share.record.ttl would have archived",
+    "group_id topic topic_id partition effective_lag",
+    Own("archived", "estimate of those as old as the TTL or older; null: no earlier end is known"),
+    Column("archived_low", F.OFFSETS, "lower bound of the archived offsets"),
+    Column("archived_high", F.OFFSETS, "upper bound of the archived offsets"),
+    "as_of",
+)  # fmt: skip
+
+declare(
+    Column("verdict", F.TEXT, "where the lag is concentrated"),
+    Column("findings", F.LIST, "all kinds of skew that were found, the clearest first"),
+    Column("lag_gini", F.RATIO, "Gini coefficient of the lag: 0 is even", "GINI"),
+    Column("lag_max_mean", F.RATIO, "largest lag / mean lag: 1 is even", "MAX/MEAN"),
+    Column("unattended_partitions", F.COUNT, "share partitions without a member", "UNATTENDED"),
+    Column("idle_members", F.COUNT, "members without work", "IDLE"),
+    Column("rule", F.TEXT, "rule that was judged"),
+    Column("at_this_level", F.COUNT, "share partitions of the group at this level or worse",
+           "#PARTITIONS"),
+    Column("due", F.TIME, "when it gets worse if it goes on like this"),
+    Column("silenced_until", F.TIME, "end of the silence; until then the rule does not count"),
+    Column("started", F.TIME, "when the report was made", "MADE"),
+    Column("report", F.TEXT, "name of the report"),
+    Column("notebook", F.TEXT, "where its notebook is"),
+    Column("run_id", F.TEXT, "name of the run's folder", "RUN"),
+    Column("kept", F.FLAG, "whether the run is still there"),
+    Column("headline", F.TEXT, "what the report found, in a sentence"),
+    Column("per_member", F.RATE, "offsets finished a second by each member on average"),
+    Column("skew", F.TEXT, "where the lag is concentrated"),
+    Column("drained", F.COUNT, "runs in which nothing was left"),
+    Column("lag_p95_difference", F.TEXT, "95th percentile of the lag, minus that of the group as "
+           "it is"),
+    Column("age_p95_difference", F.TEXT, "95th percentile of the age, minus that of the group as "
+           "it is"),
+    Column("left", F.COUNT, "deliveries until the limit (share.delivery.count.limit)"),
+    Column("trend", F.LIST, "lag at moments of the span; a gap where it is not known"),
+)  # fmt: skip

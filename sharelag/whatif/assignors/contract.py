@@ -1,0 +1,242 @@
+"""What can be said of any assignment: what is wrong with it, its figures, and when it drains."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sharelag.errors import InputError
+from sharelag.whatif.assignors.by_count import matches
+from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment
+
+ServiceRate = float | Mapping[str, float]
+
+
+def predicted_drain(
+    group: Group, assignment: Assignment, service_rate: ServiceRate = 1.0
+) -> dict[Place, float | None]:
+    """Predict when each assignable partition of a subscribed topic has no lag left.
+
+    Each member divides its time equally among those of its partitions that have lag left, as
+    fetches rotate. What arrives in partitions already drained is served first. A rate that is not
+    known is taken to be nothing arriving.
+
+    Returns
+    -------
+    dict
+        Seconds by place: ``inf`` where it would never be drained, None where the lag is not known.
+    """
+    import numpy as np
+
+    rates = service_rates(group, service_rate)
+    known = [place for place in group.places if group.lag(place) is not None]
+    at = {place: column for column, place in enumerate(known)}
+    row = {member.id: number for number, member in enumerate(group.members)}
+    has = np.zeros((len(row), len(known)))
+    for member, topics in assignment.items():
+        for topic, partitions in topics.items():
+            for partition in partitions:
+                if (topic, partition) in at:
+                    has[row[member], at[topic, partition]] = 1.0
+    service = np.array([rates[member.id] for member in group.members])
+    backlog = np.array([float(group.lag(place) or 0) for place in known])
+    arriving = np.array([float(group.rate(place) or 0) for place in known])
+    upkeep = arriving / np.maximum(has.sum(axis=0), 1.0)
+    drained = np.where(backlog > 0, math.inf, 0.0)
+    now = 0.0
+    while True:
+        waiting = drained == math.inf
+        free = np.maximum(service - has @ np.where(waiting, 0.0, upkeep), 0.0)
+        each = free / np.maximum(has @ waiting.astype(float), 1.0)
+        net = np.where(waiting, each @ has - arriving, 0.0)
+        if not (net > 0).any():
+            break
+        left = np.divide(backlog, net, out=np.full(len(known), math.inf), where=net > 0)
+        step = left.min()
+        now += float(step)
+        backlog -= net * step
+        drained[left <= step * (1 + 1e-12)] = now
+    return {place: float(drained[at[place]]) if place in at else None for place in group.places}
+
+
+def service_rates(group: Group, service_rate: ServiceRate) -> dict[str, float]:
+    """Records a second by member id.
+
+    Raises
+    ------
+    InputError
+        A member has none, or one that is not above 0.
+    """
+    if isinstance(service_rate, Mapping):
+        rates = {member.id: service_rate.get(member.id, math.nan) for member in group.members}
+    else:
+        rates = {member.id: float(service_rate) for member in group.members}
+    for member, rate in rates.items():
+        if not (math.isfinite(rate) and rate > 0):
+            raise InputError(
+                f"member {member!r} has no service rate above 0: "
+                f"give 'service_rate' in records a second"
+            )
+    return rates
+
+
+#: The rules that an assignment can break, and what breaks them.
+RULES = {
+    (UNKNOWN_MEMBER := "unknown_member"): "partitions for a member that is not in the group",
+    (UNKNOWN_TOPIC := "unknown_topic"): "partitions of a topic that is not among the topics",
+    (NOT_SUBSCRIBED := "not_subscribed"): "a partition of a topic that the member does not follow",
+    (NOT_ASSIGNABLE := "not_assignable"): "a partition without initialised share state, or none",
+    (DUPLICATE := "duplicate"): "the same partition twice for one member",
+    (STARVED := "starved"): "an assignable partition of a subscribed topic without a member",
+    (UNEVEN_COUNTS := "uneven_counts"): "too many more members on one partition than on another",
+    (UNEVEN_LOADS := "uneven_loads"): "too many more partitions for one member than for another",
+    (TOO_MANY_MOVES := "too_many_moves"): "more pairs added than allowed",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with an assignment: a key of `RULES`, where, and a sentence."""
+
+    rule: str
+    member: str | None
+    topic: str | None
+    partition: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """An assignment in numbers.
+
+    Attributes
+    ----------
+    pairs
+        Member and partition; each is a part of a share session.
+    counts
+        Members by place, for every assignable partition of a subscribed topic.
+    loads
+        Partitions by member id, for every member.
+    idle
+        Ids of members without a partition although they subscribe to some.
+    added, revoked
+        Pairs that the members did not have, and pairs that they do not have any more.
+    revoked_needlessly
+        Those of ``revoked`` that were still allowed.
+    rack_match
+        The part of the pairs with a replica in the member's rack; None where no pair has both racks
+        known.
+    drain
+        Seconds until each place is drained (`predicted_drain`); None where no service rate was
+        given.
+    """
+
+    pairs: int
+    counts: Mapping[Place, int]
+    loads: Mapping[str, int]
+    idle: tuple[str, ...]
+    added: int
+    revoked: int
+    revoked_needlessly: int
+    rack_match: float | None
+    drain: Mapping[Place, float | None] | None
+
+
+def check(
+    group: Group,
+    assignment: Assignment,
+    count_spread: int | None = None,
+    load_spread: int | None = None,
+    moves: int | None = None,
+) -> list[Finding]:
+    """Return what is wrong with an assignment; see `sharelag.whatif.check_assignor`.
+
+    Unknown members and topics are not looked at further.
+    """
+    found = list(_wrong_pairs(group, assignment))
+    numbers = figures(group, assignment)
+
+    def spread(rule: str, values: Iterable[int], most: int | None, what: str, whose: str) -> None:
+        least, largest = min(known := [*values] or [0]), max(known)
+        if most is not None and largest - least > most:
+            text = f"one {whose} has {largest} {what} and another {least}, where they may differ by"
+            found.append(Finding(rule, None, None, None, f"{text} {most}"))
+
+    for (topic, partition), count in numbers.counts.items():
+        if not count:
+            text = f"no member has partition {partition} of {topic!r}"
+            found.append(Finding(STARVED, None, topic, partition, text))
+    spread(UNEVEN_COUNTS, numbers.counts.values(), count_spread, "members", "partition")
+    subscribed = {id_ for ids in group.subscribers.values() for id_ in ids}
+    loads = [load for member, load in numbers.loads.items() if member in subscribed]
+    spread(UNEVEN_LOADS, loads, load_spread, "partitions", "member")
+    if moves is not None and numbers.added > moves:
+        text = f"{numbers.added} pairs were added where {moves} may be"
+        found.append(Finding(TOO_MANY_MOVES, None, None, None, text))
+    return found
+
+
+def _wrong_pairs(group: Group, assignment: Assignment) -> Iterator[Finding]:
+    subscribed = {member.id: set(member.subscribed) for member in group.members}
+    for member, topics in assignment.items():
+        if member not in subscribed:
+            text = f"{member!r} is not a member of the group"
+            yield Finding(UNKNOWN_MEMBER, member, None, None, text)
+            continue
+        for topic, partitions in topics.items():
+            if topic not in group.topics:
+                text = f"{member!r} got {topic!r}, which is not among the topics"
+                yield Finding(UNKNOWN_TOPIC, member, topic, None, text)
+                continue
+            for partition, times in Counter(partitions).items():
+                got = f"{member!r} got partition {partition} of {topic!r}"
+                if times > 1:
+                    yield Finding(DUPLICATE, member, topic, partition, f"{got} {times} times")
+                if topic not in subscribed[member]:
+                    text = f"{got}, to which it does not subscribe"
+                    yield Finding(NOT_SUBSCRIBED, member, topic, partition, text)
+                if partition not in group.topics[topic].assignable:
+                    text = f"{got}, which is not assignable"
+                    yield Finding(NOT_ASSIGNABLE, member, topic, partition, text)
+
+
+def figures(
+    group: Group, assignment: Assignment, service_rate: ServiceRate | None = None
+) -> Figures:
+    """Sum an assignment up; what `check` finds wrong in it is left out."""
+    before = {
+        (member.id, (topic, partition))
+        for member in group.members
+        for topic, partitions in member.current.items()
+        for partition in partitions
+    }
+    after = {
+        (member.id, (topic, partition))
+        for member in group.members
+        for topic, partitions in assignment.get(member.id, {}).items()
+        for partition in partitions
+    }
+    allowed = {(member, place) for place in group.places for member in group.subscribers[place[0]]}
+    good = after & allowed
+    counts = Counter(place for _, place in good)
+    loads = Counter(member for member, _ in good)
+    racks = {member.id: member.rack for member in group.members}
+    local = [
+        matches(group, racks[member], place)
+        for member, place in good
+        if racks[member] is not None and place[1] in group.topics[place[0]].racks
+    ]
+    kept = as_assignment(group, good)
+    return Figures(
+        pairs=len(good),
+        counts={place: counts[place] for place in group.places},
+        loads={member.id: loads[member.id] for member in group.members},
+        idle=tuple(sorted({member for member, _ in allowed} - loads.keys())),
+        added=len(after - before),
+        revoked=len(before - after),
+        revoked_needlessly=len((before - after) & allowed),
+        rack_match=sum(local) / len(local) if local else None,
+        drain=None if service_rate is None else predicted_drain(group, kept, service_rate),
+    )

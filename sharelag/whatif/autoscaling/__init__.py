@@ -1,1 +1,0 @@
-"""What autoscalers do, step by step; `sharelag.whatif.autoscale` has the values."""

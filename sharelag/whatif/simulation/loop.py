@@ -1,0 +1,427 @@
+"""The event loop that share groups and consumer groups run in.
+
+What both kinds of group have in common: virtual time, the logs and what producers append to them,
+members that begin another life, faults, retention and compaction, the autoscaler, and the rows of
+the timeline. What is simultaneous happens in the order in which it was scheduled.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from sharelag.model import SharePartition
+from sharelag.tables.displayable import Displayable
+from sharelag.tables.presentation import Presentation
+from sharelag.whatif import presented
+from sharelag.whatif.records import StateLog
+from sharelag.whatif.scenario import Fault, Member, Scenario, Service
+from sharelag.whatif.simulation import tables
+from sharelag.whatif.simulation.brokers import Brokers
+from sharelag.whatif.simulation.clients import Client, World
+from sharelag.whatif.simulation.clock import MS, Clock
+from sharelag.whatif.simulation.coordinator import Coordinator, Joined, Target
+from sharelag.whatif.simulation.life import Life
+from sharelag.whatif.simulation.logs import logs
+from sharelag.whatif.simulation.scaling import SCALING, Observed, Scaling
+from sharelag.whatif.simulation.streams import (
+    CRASH,
+    REJECT,
+    RELEASE,
+    SILENT,
+    Longs,
+    Outcomes,
+    Work,
+    member_id,
+)
+from sharelag.whatif.simulation.summary import summary
+from sharelag.whatif.simulation.tables import Assigned, Tally
+from sharelag.whatif.simulation.watch import Watch
+
+L = TypeVar("L", bound=Life)
+#: By place, how long the records of a partition take.
+Works = dict[int, Work]
+#: How often the log cleaner looks, at most.
+CLEAN_MS = 300_000
+_POISON = {"release": RELEASE, "reject": REJECT, "silent": SILENT, "crash": CRASH}
+
+
+class Progress(NamedTuple):
+    """How far the group is in one partition, in offsets."""
+
+    start: int
+    window_end: int  # exclusive
+    complete: int  # finished from the start on
+    in_flight: int
+    lag: int
+
+
+@dataclass(frozen=True)
+class SimulationTables(Displayable):
+    """What every simulation leaves, as tables of `sharelag.whatif.simulation.tables`.
+
+    Attributes
+    ----------
+    timeline
+        One row per share partition and step.
+    deliveries
+        One row per share partition and member.
+    members
+        One row per life of a member.
+    assignments
+        One row per target assignment.
+    summary
+        One row.
+    scaling
+        One row per decision of the autoscaler; empty without one.
+    """
+
+    scenario: Scenario
+    seed: int
+    timeline: pa.Table
+    deliveries: pa.Table
+    members: pa.Table
+    assignments: pa.Table
+    summary: pa.Table
+    scaling: pa.Table
+    _tally: Tally
+
+    def presented(self) -> Presentation:
+        """The table that people are shown of it."""
+        return presented.run(self.summary, self.seed)
+
+    def finished(self) -> pa.Table:
+        """What was finished and when, in the order of time (`tables.FINISHED`)."""
+        return tables.finished(self._tally, self.scenario)
+
+    @property
+    def duplicates(self) -> int:
+        """Redeliveries that no member requested: records that may have been processed twice."""
+        return tables.duplicates(self._tally)
+
+
+class Loop(ABC, Generic[L]):
+    """One run of a scenario, for either kind of group.
+
+    ``names`` are topic and partition by place, ``first`` the first place of each topic, ``each``
+    the members of the scenario and those that an autoscaler adds, ``lives`` their lives so far.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.scenario, self.seed = scenario, seed
+        self.clock = Clock(scenario.begins_ms)
+        self.names = [
+            (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
+        ]
+        self.first = {
+            topic: place for place, (topic, number) in enumerate(self.names) if number == 0
+        }
+        self.tally = Tally(len(self.names), scenario.step_ms * MS)
+        self.logs = [log for topic in logs(scenario, seed) for log in topic]
+        self.each = scenario.each_member()
+        self.lives: list[L] = []
+        self.outcomes = _outcomes(scenario, seed, self.names)
+        self.scaling: Scaling | None = None
+        self._works: dict[Service, Works] = {}
+        self._lasting = _lasting(scenario, self.names)
+        self._rows: list[Longs] = []
+
+    def end(self) -> SimulationTables:
+        """Run to the end of the scenario."""
+        scenario, clock, tally = self.scenario, self.clock, self.tally
+        clock.run(scenario.duration_ms * MS)
+        self._settle()
+        timeline = self._timeline()
+        members = tables.members(tally, self.lives, clock.now)
+        assigned = tables.assignments(self._assigned())
+        held, name = self._held(), self._assignor()
+        return SimulationTables(
+            scenario,
+            self.seed,
+            timeline,
+            tables.deliveries(tally, self.names, self.lives),
+            members,
+            assigned,
+            summary(scenario, name, self.seed, timeline, members, assigned, tally, self.logs, held),
+            self.scaling.table() if self.scaling else SCALING.empty_table(),
+            tally,
+        )
+
+    # ---- what each kind of group does in its own way ----
+
+    @abstractmethod
+    def _gather(self) -> None:
+        """Let the members that are there at the begin have joined before."""
+
+    @abstractmethod
+    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> L:
+        """Begin a life of a member."""
+
+    @abstractmethod
+    def _fail(self, fault: Fault) -> None:
+        """Let something happen to brokers."""
+
+    @abstractmethod
+    def _progress(self, place: int, end: int) -> Progress:
+        """How far the group is in a partition that ends there now."""
+
+    @abstractmethod
+    def _note_drained(self) -> None:
+        """Note the time if nothing is left to finish."""
+
+    @abstractmethod
+    def _observer(self) -> Callable[[bool], Observed]:
+        """What the autoscaler looks at the group with."""
+
+    @abstractmethod
+    def _assigned(self) -> Sequence[Assigned]:
+        """All target assignments."""
+
+    @abstractmethod
+    def _assignor(self) -> str: ...
+
+    @abstractmethod
+    def _held(self) -> int:
+        """Records that members work on."""
+
+    def _settle(self) -> None:
+        """Count what is going on when it ends."""
+        for life in self.lives:
+            life.finish()
+
+    def _schedule_upkeep(self) -> None:
+        """Schedule what else the brokers do now and then."""
+        return
+
+    # ---- what happens when ----
+
+    def _begin(self) -> None:
+        """Schedule everything; call this last in ``__init__``."""
+        clock, scenario = self.clock, self.scenario
+        clock.at(0, self._sample)
+        for which, member in enumerate(self.each):
+            clock.at(member.join_ms * MS, self._spawn, which, 0)
+        if scenario.settled:
+            self._gather()
+        for fault in scenario.faults:
+            clock.at(fault.at_ms * MS, self._apply_fault, fault)
+        self._schedule_upkeep()
+        for topic in scenario.topics:
+            places = range(self.first[topic.name], self.first[topic.name] + topic.partitions)
+            if topic.retention_ms is not None:
+                clock.at(0, self._retain, places, topic.retention_ms, topic.segment_records)
+            if topic.compact_ms is not None:
+                clock.at(topic.compact_ms * MS, self._compact, places, topic.compact_ms)
+        if scenario.autoscaler:
+            self.scaling = Scaling(
+                scenario, clock, self.each, self.lives, self._spawn, self._observer()
+            )
+
+    def _spawn(self, which: int, life: int) -> None:
+        if self.scaling and which in self.scaling.retired:
+            return  # it crashed, and by now there is no need for it
+        member = self.each[which]
+        service = member.service
+        if service not in self._works:
+            factors = dict(service.by_partition)
+            self._works[service] = {
+                place: Work(self.seed, place, service, factors.get(name, 1.0), lasting)
+                for place, (name, lasting) in enumerate(zip(self.names, self._lasting, strict=True))
+            }
+        self.lives.append(self._life(member, len(self.lives), life, which, self._works[service]))
+
+    def _apply_fault(self, fault: Fault) -> None:
+        if not fault.member:
+            if fault.kind == "delete_records":
+                self._delete(self.first[fault.topic] + fault.partition, fault.offset)
+            else:
+                self._fail(fault)
+            return
+        alive = [
+            life for life in self.lives if life.member.name == fault.member and life.ended is None
+        ]
+        for life in alive:
+            if fault.kind == "crash":
+                life.crash()
+            elif fault.kind == "hang":
+                life.hang(fault.for_ms)
+            elif fault.kind == "subscribe":
+                life.subscribe(fault.topics)
+            else:
+                life.mute(fault.for_ms)
+
+    def _retain(self, places: Sequence[int], retention_ms: int, segment: int) -> None:
+        """Delete the segments whose last record is too old, as the log cleaner does at times."""
+        for place in places:
+            end = self.logs[place].end_then(self.clock.now - retention_ms * MS)
+            self._delete(place, end // segment * segment)
+        self.clock.after(
+            min(retention_ms, CLEAN_MS) * MS, self._retain, places, retention_ms, segment
+        )
+
+    def _delete(self, place: int, offset: int) -> None:
+        """Delete the records of a partition before an offset; the group notices when it fetches."""
+        log = self.logs[place]
+        log.start = min(max(log.start, offset), log.end(self.clock.now))
+
+    def _compact(self, places: Sequence[int], every_ms: int) -> None:
+        for place in places:
+            self.logs[place].compact(self.clock.now)
+        self.clock.after(every_ms * MS, self._compact, places, every_ms)
+
+    # ---- the timeline ----
+
+    def _sample(self) -> None:
+        """One row for each partition as of now."""
+        now, step = self.clock.now, self.scenario.step_ms * MS
+        owners: dict[int, int] = {}
+        for life in self.lives:
+            for place in life.places:
+                owners[place] = owners.get(place, 0) + 1
+        rows = np.empty((len(self.names), 10), np.int64)
+        rows[:, 0], rows[:, 1:9] = now // MS, self._observed()
+        rows[:, 9] = [owners.get(place, 0) for place in range(len(self.names))]
+        self._rows.append(rows)
+        self._note_drained()
+        if now + step <= self.scenario.duration_ms * MS:
+            self.clock.after(step, self._sample)
+
+    def _observed(self) -> Longs:
+        """Columns of the timeline from the log start offset to the age, by place."""
+        now, rows = self.clock.now, []
+        for place, log in enumerate(self.logs):
+            end = log.end(now)
+            start, window_end, complete, in_flight, lag = self._progress(place, end)
+            age = max(now - log.appended(start), 0) // MS if lag > 0 else 0
+            rows.append((log.start, start, window_end, complete, in_flight, end, lag, age))
+        return np.array(rows, np.int64).reshape(-1, 8)
+
+    def _timeline(self) -> pa.Table:
+        values = np.concatenate(self._rows)
+        steps = len(values) // len(self.names)
+        columns = [
+            values[:, 0],
+            [name for _ in range(steps) for name, _ in self.names],
+            [partition for _ in range(steps) for _, partition in self.names],
+            *values[:, 1:].T,
+        ]
+        return pa.table(
+            dict(zip(tables.TIMELINE.names, columns, strict=True)), schema=tables.TIMELINE
+        )
+
+
+def _outcomes(
+    scenario: Scenario, seed: int, names: Sequence[tuple[str, int]]
+) -> Sequence[Outcomes]:
+    poison: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
+    for one in scenario.poison:
+        poison.setdefault((one.topic, one.partition), {})[one.offset] = (
+            _POISON[one.how],
+            one.attempts,
+        )
+    return [Outcomes(seed, place, poison.get(name, {})) for place, name in enumerate(names)]
+
+
+def _lasting(
+    scenario: Scenario, names: Sequence[tuple[str, int]]
+) -> Sequence[dict[int, int] | None]:
+    """By place, the microseconds of single records; None everywhere where no record has its own."""
+    taken: dict[tuple[str, int], dict[int, int]] = {}
+    for one in scenario.poison:
+        if one.work_ms is not None:
+            taken.setdefault((one.topic, one.partition), {})[one.offset] = one.work_ms * MS
+    return [taken.get(name, {}) if taken else None for name in names]
+
+
+#: ``share.coordinator.cold.partition.snapshot.interval.ms``
+_COLD_MS = 300_000
+
+
+class Simulation(Loop[Client]):
+    """One simulation of a share group, which notes every request if asked to."""
+
+    def __init__(self, scenario: Scenario, seed: int, requests: bool) -> None:
+        super().__init__(scenario, seed)
+        ids = {topic.name: topic.id for topic in scenario.topics}
+        self.states = StateLog(
+            [SharePartition(scenario.group_id, ids[name], number) for name, number in self.names]
+        )
+        self.brokers = Brokers(scenario, self.clock, self.logs, self.states, self.tally)
+        self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
+        self.requests: list[tuple[int, int, int, int, str]] | None = [] if requests else None
+        self.world = self._world(seed, self.requests)
+        self._begin()
+
+    def _world(self, seed: int, requests: list[tuple[int, int, int, int, str]] | None) -> World:
+        """Return what all members share, once brokers and coordinator are there."""
+        return World(
+            self.scenario,
+            seed,
+            self.clock,
+            self._spawn,
+            self.brokers,
+            self.coordinator,
+            self.first,
+            self.logs,
+            self.outcomes,
+            requests,
+        )
+
+    def _gather(self) -> None:
+        joined = {}
+        for which, member in enumerate(self.each):
+            if not member.join_ms:
+                target: Target = {}
+                for topic, partition in member.assigned:
+                    target.setdefault(topic, []).append(partition)
+                joined[member_id(self.seed, which, 0)] = Joined(
+                    member.topics, member.rack, 0, target=target
+                )
+        self.coordinator.gather(joined)
+
+    def _schedule_upkeep(self) -> None:
+        self.clock.at(_COLD_MS * MS, self._snapshot_cold)
+
+    def _snapshot_cold(self) -> None:
+        self.states.snapshot_cold(self.clock.now_ms)
+        self.clock.after(_COLD_MS * MS, self._snapshot_cold)
+
+    def _spawn(self, which: int, life: int) -> None:
+        leave_ms = self.each[which].leave_ms
+        if not life or leave_ms is None or self.clock.now < leave_ms * MS:
+            super()._spawn(which, life)  # else it would have left by now
+
+    def _life(self, member: Member, number: int, life: int, which: int, work: Works) -> Client:
+        return Client(self.world, member, number, life, which, work)
+
+    def _fail(self, fault: Fault) -> None:
+        if fault.kind == "broker_down":
+            self.brokers.stop(fault.broker, fault.for_ms)
+        else:
+            self.brokers.change_leader(self.first[fault.topic] + fault.partition)
+
+    def _progress(self, place: int, end: int) -> Progress:
+        served = self.brokers.served[place]
+        share = served.share
+        start, complete = share.start_offset, share.delivery_complete_count
+        return Progress(start, share.end_offset, complete, served.held, end - start - complete)
+
+    def _note_drained(self) -> None:
+        self.brokers.note_drained(self.brokers.served[-1])
+
+    def _observer(self) -> Callable[[bool], Observed]:
+        return Watch(self.scenario, self.clock, self.brokers, self.states, self.tally).observe
+
+    def _assigned(self) -> Sequence[Assigned]:
+        return self.coordinator.assignments
+
+    def _assignor(self) -> str:
+        return self.scenario.assignor
+
+    def _held(self) -> int:
+        return sum(served.held for served in self.brokers.served)

@@ -1,0 +1,136 @@
+"""Records that pin start offsets: which go on failing, and a group that gives them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from sharelag.durations import duration
+from sharelag.metrics.observed import BINS
+from sharelag.model import DeliveryState, StateBatch, Window
+from sharelag.replay.combine import combine
+from sharelag.whatif.scenario import PartitionStart, Poison, Scenario, Topic
+
+#: Deliveries after which a record is taken to fail at the next one, too.
+_DELIVERIES = 2
+_MS = timedelta(milliseconds=1)
+_FINISHED = (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
+
+
+def without_stuck_heads(scenario: Scenario) -> Scenario | None:
+    """Return the scenario with the record archived that pins each start offset.
+
+    A record pins the start offset of a share partition when records after it are finished and it
+    is not.
+
+    Returns
+    -------
+    Scenario or None
+        None: no record pins anything.
+    """
+    topics = tuple(
+        replace(topic, starts=tuple(map(_without_head, topic.starts))) for topic in scenario.topics
+    )
+    if topics == scenario.topics:
+        return None
+    heads = {
+        (topic.name, partition, head_of(start.window, start.end_offset))
+        for topic in scenario.topics
+        for partition, start in enumerate(topic.starts)
+    }
+    poison = tuple(
+        one for one in scenario.poison if (one.topic, one.partition, one.offset) not in heads
+    )
+    return replace(scenario, topics=topics, poison=poison)
+
+
+def _without_head(start: PartitionStart) -> PartitionStart:
+    window = start.window
+    head = head_of(window, start.end_offset)
+    if window is None or head is None:
+        return start
+    at_head = [batch for batch in window.batches if batch.first_offset <= head <= batch.last_offset]
+    counts = [batch.delivery_count for batch in at_head]
+    given_up = StateBatch(head, head, int(DeliveryState.ARCHIVED), max(counts, default=1))
+    batches = combine(window.batches, [given_up], window.start_offset)
+    known = window.delivery_complete_count
+    count = known if known < 0 else known + 1
+    now = replace(window, batches=tuple(batches), delivery_complete_count=count)
+    return replace(start, window=now)
+
+
+def head_of(window: Window | None, end_offset: int) -> int | None:
+    """The offset that pins a window's start: it is not finished, and some after it are."""
+    head = None if window is None else window.effective_start_offset
+    if window is None or head is None or head >= end_offset:
+        return None
+    after = (batch for batch in window.batches if batch.first_offset > head)
+    return head if any(batch.delivery_state in _FINISHED for batch in after) else None
+
+
+def poison_of(
+    topics: Iterable[Topic],
+    observed: Mapping[tuple[str, int], Mapping[str, Any]],
+    lock_ms: int,
+    limit: int,
+    assumed: list[str],
+) -> tuple[Poison, ...]:
+    """The records that pin start offsets and were given back again and again.
+
+    Most of what its share partition has given back since is that record itself: of a storm of
+    redeliveries, the first record is not special. ``observed`` are rows of
+    `sharelag.schemas.OBSERVED` by topic id and partition; ``assumed`` gets a sentence for each.
+
+    Returns
+    -------
+    tuple of Poison
+        ``work_ms`` is the median time between two releases; as long as a lock or longer, nobody
+        gave the record back, and its lock expired.
+    """
+    found = []
+    for topic in topics:
+        for partition, start in enumerate(topic.starts):
+            row = observed.get((topic.id, partition))
+            head = head_of(start.window, start.end_offset)
+            if row is None or head is None or row["head_offset"] != head:
+                continue
+            deliveries, every = row["head_delivery_count"] or 0, row["release_every_ms"]
+            if deliveries < _DELIVERIES or not _is_special(row, deliveries, every or 0):
+                continue
+            expires = every is not None and every >= lock_ms
+            found.append(
+                Poison(
+                    topic.name,
+                    partition,
+                    head,
+                    "silent" if expires else "release",
+                    work_ms=None if expires else every,
+                )
+            )
+            pace = "" if every is None else f", each attempt taking {duration(every)}"
+            assumed.append(
+                f"offset {head} of {topic.name}:{partition} fails again as in its {deliveries} "
+                f"deliveries so far{pace}, until it is archived at the limit of {limit}"
+            )
+    return tuple(found)
+
+
+def _is_special(row: Mapping[str, Any], deliveries: int, every_ms: int) -> bool:
+    """Whether most deliveries of a first record came after it had become that, and few others."""
+    since = row["head_since"]
+    here_ms: float = (row["end"] - since) / _MS if since is not None else 0.0
+    return bool(2 * here_ms >= deliveries * every_ms and 2 * deliveries >= _given_back(row))
+
+
+def _given_back(row: Mapping[str, Any]) -> float:
+    """How many offsets were given back since the first record became that."""
+    begin, end, since = row["begin"], row["end"], row["head_since"]
+    parts: Sequence[int] = row["released_bins"] or [row["released"] or 0]
+    if since is None or end <= begin or len(parts) < BINS:
+        return sum(parts)
+    before = BINS * max((since - begin) / (end - begin), 0.0)
+    # Of the part of the span in which it became the first, as much as lies after that.
+    later = (count * min(max(place + 1 - before, 0.0), 1.0) for place, count in enumerate(parts))
+    return float(sum(later))

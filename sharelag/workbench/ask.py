@@ -1,0 +1,113 @@
+"""Questions about share groups: what each needs, and where it is answered, once for every face.
+
+A method of the workbench, a command, a tool for agents, a block of a report and a cell of a
+dashboard ask the same question by name. Its numbers, sentences, levels, unknowns and charts stand
+together in one module, which is imported at the first such question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from sharelag.workbench.result import Result
+
+#: The module of `sharelag.workbench.questions` that answers each question.
+QUESTIONS = {
+    "lag": "lag",
+    "reconcile": "lag",
+    "overview": "causes",
+    "explain": "causes",
+    "progress": "causes",
+    **dict.fromkeys(("windows", "moments"), "windows"),
+    **dict.fromkeys(("history", "diff"), "history"),
+    **dict.fromkeys(("timeline", "events"), "timeline"),
+    **dict.fromkeys(
+        ("imbalance", "imbalance_trend", "skew", "members", "group_states", "brokers"), "balance"
+    ),
+    **dict.fromkeys(("health", "snapshots", "designs"), "state_topic"),
+    **dict.fromkeys(("settings", "settings_drift"), "settings"),
+    **dict.fromkeys(("plan_reset", "plan_delete"), "planned"),
+    "dead_letters": "dead_letters",
+    "redrive": "dead_letters",
+}
+#: Tables that are known without the state after each record.
+WITHOUT_HISTORY = frozenset(
+    {
+        *("windows", "lag", "offsets", "gaps", "members", "groups"),
+        *("leaders", "nodes", "brokers", "settings", "logs"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about share groups.
+
+    Attributes
+    ----------
+    answer
+        Takes `sharelag.workbench.opened.Tables` and the question's options; returns a `Result`.
+    needs
+        The tables of the reading that it is answered from.
+    stands_alone
+        Whether each row is true without the others: all records of a share partition are in one
+        partition of the state topic, so some of them can be shown while others are silent. Sums,
+        causes and rankings would be wrong without saying so.
+    sums_with
+        An option with which its rows are sums, none of which stands alone.
+    any_group
+        Whether it can be asked of a group without any state.
+    history_with
+        An option with which it needs the state after each record, whatever it needs else.
+    """
+
+    answer: Callable[..., Result]
+    needs: frozenset[str]
+    stands_alone: bool = False
+    sums_with: str | None = None
+    any_group: bool = False
+    history_with: str | None = None
+
+    def sums(self, options: Mapping[str, object]) -> bool:
+        """Return whether its rows are sums."""
+        return self.sums_with is not None and options.get(self.sums_with) is not None
+
+    def needs_history(self, options: Mapping[str, object]) -> bool:
+        """Return whether it needs the state after each record."""
+        asked = self.history_with is not None and options.get(self.history_with)
+        return bool(asked) or not self.needs <= WITHOUT_HISTORY
+
+
+class Beside(NamedTuple):
+    """Rows of lag beside what a log of requests and the metrics of brokers say about them."""
+
+    table: pa.Table
+    notes: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()  # what makes it a part of the answer
+
+
+def question(
+    *needs: str,
+    stands_alone: bool = False,
+    sums_with: str | None = None,
+    any_group: bool = False,
+    history_with: str | None = None,
+) -> Callable[[Callable[..., Result]], Question]:
+    """Make a question of the function that answers it from these tables."""
+    return lambda answer: Question(
+        answer, frozenset(needs), stands_alone, sums_with, any_group, history_with
+    )
+
+
+def find_question(name: str) -> Question:
+    """Return a question by its name."""
+    module = import_module(f"sharelag.workbench.questions.{QUESTIONS[name]}")
+    found: Question = getattr(module, name)
+    return found

@@ -1,0 +1,590 @@
+"""What three live brokers of Kafka 4.4.0 write to dead-letter queues is what `sharelag dlq` says.
+
+Each story knows what its consumers gave up. The letters are read from the queue by a plain consumer,
+and the ledger has each of them once, missing or twice as they are there.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import AcknowledgeType, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+import sharelag
+from sharelag.errors import TopicMissingError
+from sharelag.metrics.dead_letters import EITHER, LIMIT, REJECTED
+from sharelag.model import DeliveryState
+from tests.support.command import sharelag as command
+from tests.support.dead_letters import EXCEEDED
+from tests.support.dead_letters import REJECTED as SAID_REJECTED
+from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
+from tests.support.kafka.ask import ask
+from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.jars import kafka_jars
+from tests.support.kafka.jvm import RigError, java_command
+from tests.support.kafka.oracles import share_holders
+from tests.support.kafka.workload import (
+    Decide,
+    Delivery,
+    accept,
+    create_placed,
+    create_topics,
+    delete_below,
+    end_offsets,
+    numbered,
+    produce,
+    set_group_config,
+    share_consume,
+    start_transaction,
+    wait_until,
+)
+
+IS_QUEUE = "errors.deadletterqueue.group.enable"
+ENABLED = {IS_QUEUE: "true"}
+ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
+#: What a letter says, as the ledger calls it.
+REASONS = {SAID_REJECTED: REJECTED, EXCEEDED: LIMIT}
+#: In each record: commands that print no payloads do not show it.
+SECRET = "4111-1111"
+Place = tuple[int, int]  # a partition of the source topic, and an offset
+
+
+class Story:
+    """A group with a topic and a queue, on three brokers or on one."""
+
+    def __init__(self, servers: str, name: str, queue: str = "", **settings: str) -> None:
+        self.servers, self.group, self.topic = servers, name, f"of-{name}"
+        self.queue = queue or f"dlq.{name}"
+        given = {f"errors.deadletterqueue.{key}": value for key, value in settings.items()}
+        self.settings = given | {"errors.deadletterqueue.topic.name": self.queue}
+
+    def begin(self, partitions: int = 2, queues: int = 2, copies: int = 3, **group: str) -> Story:
+        """Create both topics, and set the group up; ``group`` has underscores for dots."""
+        create_topics(self.servers, {self.topic: partitions}, copies=copies)
+        if queues:
+            create_topics(self.servers, {self.queue: queues}, ENABLED, copies=copies)
+        first = {"share.auto.offset.reset": "earliest"}
+        set_group_config(self.servers, self.group, **first, **self.settings, **group)
+        return self
+
+    def consume(self, decide: Decide, until: int, **more: Any) -> list[Delivery]:
+        return share_consume(self.servers, self.group, [self.topic], decide, until=until, **more)
+
+    def letters(self) -> dict[Place, list[str | None]]:
+        """Return the letters of the group in the queue, read by a plain consumer."""
+        ends = end_offsets(self.servers, [self.queue])
+        reader = Consumer({"bootstrap.servers": self.servers, "group.id": "reader-of-letters"})
+        reader.assign([TopicPartition(*place, 0) for place in ends])
+        left, found = sum(ends.values()), dict[Place, list[str | None]]()
+        try:
+            while left:
+                for message in reader.consume(left, 10):
+                    left -= 1
+                    told = {name: value.decode() for name, value in message.headers() or ()}
+                    prefix = "__dlq.errors."
+                    if told[f"{prefix}group"] != self.group:
+                        continue
+                    assert told[f"{prefix}topic"] == self.topic
+                    place = int(told[f"{prefix}partition"]), int(told[f"{prefix}offset"])
+                    found.setdefault(place, []).append(told.get(f"{prefix}message"))
+        finally:
+            reader.close()
+        return found
+
+    def rows(self, *options: str) -> list[dict[str, Any]]:
+        return ask("dlq --group", self.group, *options, at=self.servers)
+
+    def dlq(self, *options: str) -> Any:
+        at = ("--bootstrap-server", self.servers, "--group", self.group)
+        done = command("dlq", *at, *options)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def ledger(self, *options: str) -> dict[Place, tuple[str, str]]:
+        """Status and reason of each offset."""
+        return {
+            place: (row["status"], row["reason"])
+            for row in self.rows(*options)
+            for place in places(row)
+        }
+
+    def wait(self, wanted: dict[Place, tuple[str, str]], timeout: float = 60) -> None:
+        try:
+            wait_until(lambda: self.ledger() == wanted, "the ledger has what was given up", timeout)
+        except RigError:
+            assert self.ledger() == wanted
+            raise
+
+    def windows(self) -> list[dict[str, Any]]:
+        """The window of each share partition, as the state topic has it."""
+        with sharelag.open(self.servers, engine="local", groups=self.group) as bench:
+            rows: list[dict[str, Any]] = bench.reading.table("windows").to_pylist()
+        return rows
+
+    def persisted(self) -> dict[Place, tuple[int, int]]:
+        """State and delivery count of the offsets in the windows."""
+        return {
+            (row["partition"], offset): (batch["delivery_state"], batch["delivery_count"])
+            for row in self.windows()
+            for batch in row["batches"]
+            for offset in range(batch["first_offset"], batch["last_offset"] + 1)
+        }
+
+    def wait_for_locks(self, held: list[Delivery]) -> None:
+        """Wait until the locks of these deliveries have ended, by what their leader writes."""
+
+        def have_ended() -> bool:
+            start = {row["partition"]: row["start_offset"] for row in self.windows()}
+            known = self.persisted()
+            return all(
+                one.offset < (start[one.partition] or 0)  # not known before the first lock ends
+                or known.get((one.partition, one.offset), (0, 0))[1] >= one.delivery_count
+                for one in held
+            )
+
+        wait_until(have_ended, f"{len(held)} locks of {self.group} have ended", 60)
+
+
+def places(row: dict[str, Any]) -> list[Place]:
+    offsets = range(row["first_offset"], row["last_offset"] + 1)
+    return [(row["partition"], offset) for offset in offsets]
+
+
+def assert_alike(story: Story, given_up: dict[Place, str], *options: str) -> None:
+    """Letters, ledger and plan have each offset that was given up, once, for its reason."""
+    story.wait({place: ("written", reason) for place, reason in given_up.items()})
+    letters = story.letters()
+    assert {
+        place: [REASONS[said or ""] for said in all_said] for place, all_said in letters.items()
+    } == {place: [reason] for place, reason in given_up.items()}
+    sums = Counter(given_up.values())
+    said = ", ".join(f"{reason} {sums[reason]}" for reason in sorted(sums))
+    assert f"{sum(sums.values())} written ({said})" in story.dlq().stderr
+    assert planned(story) == sorted(given_up)
+
+
+def planned(story: Story, *options: str) -> list[Place]:
+    """The offsets that the commands of the plan read, in order."""
+    found: list[Place] = []
+    for row in story.rows("--redrive", *options):
+        read = re.search(r"--partition (\d+) --offset (\d+) --max-messages (\d+) ", row["command"])
+        assert read is not None
+        partition, begin, count = map(int, read.groups())
+        assert f"--topic {story.topic} " in row["command"].partition(" | ")[0]
+        found += [(partition, offset) for offset in range(begin, begin + count)]
+    return sorted(found)
+
+
+def test_what_is_rejected_and_what_fails_too_often(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """Two fates lead to letters, and a record that fails once does not."""
+    servers = cluster.bootstrap_servers
+    story = Story(servers, "fates").begin(share_delivery_count_limit="2")
+    produce(servers, story.topic, numbered(40, 2, SECRET), batch=1)
+    fates = {0: REJECT, 3: RELEASE, 4: RELEASE}
+
+    def decide(message: Message) -> AcknowledgeType:
+        fate = fates.get((message.offset() or 0) % 10, ACCEPT)
+        if (message.offset() or 0) % 10 == 4 and message.delivery_count() == 2:
+            return ACCEPT
+        return fate
+
+    story.consume(decide, until=40 + 8)
+    reasons = {0: REJECTED, 3: LIMIT}
+    given_up = {
+        (partition, offset): reasons[offset % 10]
+        for partition in range(2)
+        for offset in range(20)
+        if offset % 10 in reasons
+    }
+    assert_alike(story, given_up)
+    # Those at the limit have no copies: they could be of markers, as far as anybody knows.
+    done = story.dlq()
+    assert "which letters without key and value belong to markers" in done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    see_a_redrive_by_kafkas_tools(cluster.brokers[0], story, tmp_path / "records")
+
+
+def see_a_redrive_by_kafkas_tools(broker: KafkaBroker, story: Story, records: Path) -> None:
+    """A command of the plan reads just the records of its row from the topic, and sends them."""
+
+    def written() -> int:
+        return sum(end_offsets(story.servers, [story.topic]).values())
+
+    before, rows = written(), story.rows("--redrive")
+    assert {row["from"] for row in rows} == {"source"}
+    assert written() == before  # nothing was sent
+    row = rows[0]
+    reader, writer = row["command"].split(" | ")
+    read = broker.run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *reader.split()[1:])
+    lines = [line for line in read.stdout.splitlines() if "\t" in line]
+    assert [line.split("\t")[0] for line in lines] == [
+        str((row["first_offset"] + n) * 2 + row["partition"]) for n in range(row["offsets"])
+    ]
+    records.write_text("".join(f"{line}\n" for line in lines))
+    producer = "org.apache.kafka.tools.ConsoleProducer"
+    with records.open() as given:
+        sent = subprocess.run(
+            java_command([kafka_jars() / "*"], producer, *writer.split()[1:]),
+            stdin=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    assert sent.returncode == 0, sent.stderr
+    assert written() == before + row["offsets"]
+
+
+def of_transactions(story: Story, count: int, each: int) -> set[Place]:
+    """Produce so many transactions of so many records to one partition; where their markers are."""
+    for number in range(count):
+        name = f"{story.group}-{number}"
+        records = [(0, None, b"record")] * each
+        start_transaction(story.servers, name, story.topic, records).commit_transaction(60)
+    return {(0, each + number * (each + 1)) for number in range(count)}
+
+
+@pytest.mark.exhaustive
+def test_locks_that_expire_and_markers_of_transactions(cluster: KafkaCluster) -> None:
+    """Nobody answers twice: all records become letters, and so do the markers between them."""
+    story = Story(cluster.bootstrap_servers, "expired", **{"copy.record.enable": "true"})
+    story.begin(1, 1, share_delivery_count_limit="2", share_record_lock_duration_ms="1000")
+    markers = of_transactions(story, 4, 3)
+    every = {(0, offset) for offset in range(16)}
+    with share_holders() as members:
+        for count in (1, 2):
+            member = {"member": f"hangs-{count}"}
+            asked = {"bootstrap": story.servers, "group": story.group, "topic": story.topic}
+            members.ask({"do": "open", **member, **asked, "config": {}})
+            held: list[Delivery] = []
+            while len(held) < len(every - markers):
+                polled = members.ask({"do": "poll", **member, "ms": 500})
+                held += [Delivery._make((story.topic, *given, None)) for given in polled["records"]]
+            assert {one.delivery_count for one in held} == {count}
+            story.wait_for_locks(held)
+            members.ask({"do": "close", **member})
+    story.wait(
+        dict.fromkeys(every - markers, ("written", LIMIT))
+        | dict.fromkeys(markers, ("marker", LIMIT))
+    )
+    assert story.letters() == {at: [EXCEEDED] for at in every}
+    assert planned(story) == sorted(every - markers)
+    assert "which letters without key and value" not in story.dlq().stderr
+
+
+@pytest.mark.exhaustive
+def test_markers_that_clients_acknowledge_as_gaps(cluster: KafkaCluster) -> None:
+    """They are archived without a letter, which nothing tells from a letter that is missing."""
+    story = Story(cluster.bootstrap_servers, "gaps").begin(1, 1)
+    markers = of_transactions(story, 2, 3)
+    records = {(0, offset) for offset in range(8)} - markers
+    story.consume(lambda _: REJECT, until=len(records))
+    story.wait(
+        dict.fromkeys(records, ("written", REJECTED)) | dict.fromkeys(markers, ("missing", EITHER))
+    )
+    assert story.letters() == {at: [SAID_REJECTED] for at in records}
+    assert "was rejected, or was a gap" in story.dlq().stderr
+    assert planned(story, "--status", "written") == sorted(records)
+    beyond = "reads as many records after the run"
+    assert beyond in story.dlq("--redrive").stderr
+    # Nobody rejects a marker.
+    assert "which letters without key and value" not in story.dlq().stderr
+    assert beyond not in story.dlq("--redrive", "--status", "written").stderr
+
+
+@pytest.mark.exhaustive
+def test_groups_that_share_a_queue(cluster: KafkaCluster) -> None:
+    """Each group has its own letters, and a look at all groups has both."""
+    servers = cluster.bootstrap_servers
+    one, two = (Story(servers, name, "dlq.shared") for name in ("sharing", "sharing-too"))
+    two.topic = one.topic
+    one.begin()
+    set_group_config(servers, two.group, share_auto_offset_reset="earliest", **two.settings)
+    produce(servers, one.topic, numbered(20, 2), batch=1)
+    for story, rejected in ((one, 3), (two, 5)):
+        story.consume(
+            lambda message, rejected=rejected: (  # type: ignore[misc]
+                ACCEPT if (message.offset() or 0) % rejected else REJECT
+            ),
+            until=20,
+        )
+    for story, rejected in ((one, 3), (two, 5)):
+        mine = {(p, offset): REJECTED for p in range(2) for offset in range(0, 10, rejected)}
+        assert_alike(story, mine)
+    rows = ask("dlq --queue dlq.shared", at=servers)
+    counted = Counter(row["group_id"] for row in rows for _ in places(row))
+    assert {group: counted[group] for group in (one.group, two.group)} == {
+        one.group: 8,
+        two.group: 4,
+    }
+
+
+@pytest.mark.exhaustive
+def test_a_queue_that_one_may_not_read(secured: KafkaBroker, tmp_path: Path) -> None:
+    servers = secured.bootstrap_servers
+    story = Story(servers, "closed").begin(copies=1)
+    produce(servers, story.topic, numbered(4, 2), batch=1)
+    story.consume(lambda message: ACCEPT if message.offset() else REJECT, until=4)
+    story.wait({(0, 0): ("written", REJECTED), (1, 0): ("written", REJECTED)})
+    config = settings_file(tmp_path, java_settings(secured, "alice"))
+    rights = ["TOPIC __share_group_state READ", f"TOPIC {story.topic} DESCRIBE"]
+    rights += [f"GROUP {story.group} DESCRIBE_CONFIGS", f"GROUP {story.group} DESCRIBE"]
+
+    def said(*more: str) -> Any:
+        set_rules(secured, [rule(text) for text in (*rights, *more)])
+        return command("dlq", "--command-config", config, "--group", story.group)
+
+    refused = said()
+    assert refused.returncode == 1
+    assert story.queue in refused.stderr
+    assert "READ" in refused.stderr
+    done = said(f"TOPIC {story.queue} READ", f"TOPIC {story.queue} DESCRIBE")
+    assert done.returncode == 0, done.stderr
+    assert "2 written (rejected 2)" in done.stderr
+    assert "brokers write no letters" not in done.stderr  # nobody may know that
+
+
+@pytest.mark.exhaustive
+def test_a_queue_that_is_deleted_and_created_again(cluster: KafkaCluster) -> None:
+    servers = cluster.bootstrap_servers
+    story = Story(servers, "deleted").begin(1, 1)
+    produce(servers, story.topic, numbered(3, 1), batch=1)
+    story.consume(lambda message: ACCEPT if message.offset() else REJECT, until=3)
+    story.wait({(0, 0): ("written", REJECTED)})
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.delete_topics([story.queue])[story.queue].result(30)
+    story.wait({(0, 0): ("missing", EITHER)})
+    assert f"the topic {story.queue} does not exist" in story.dlq().stderr
+    create_topics(servers, {story.queue: 1}, ENABLED, copies=3)
+    said = story.dlq().stderr
+    assert "1 missing" in said
+    assert "or a queue that was deleted, takes them away" in said  # that it was there nothing tells
+    assert planned(story) == [(0, 0)]
+
+
+@pytest.mark.exhaustive
+def test_letters_that_the_queue_keeps_no_longer(cluster: KafkaCluster) -> None:
+    servers = cluster.bootstrap_servers
+    story = Story(servers, "purged").begin(1, 1)
+    produce(servers, story.topic, numbered(6, 1), batch=1)
+    story.consume(lambda _: REJECT, until=6)
+    story.wait({(0, offset): ("written", REJECTED) for offset in range(6)})
+    delete_below(servers, story.queue, {0: 4})
+    found = story.ledger()
+    assert Counter(status for status, _ in found.values()) == {"missing": 4, "written": 2}
+    said = story.dlq().stderr
+    assert f"{story.queue} has no records before offset 4 of partition 0 any more" in said
+    assert planned(story) == [(0, offset) for offset in range(6)]
+
+
+@pytest.mark.exhaustive
+def test_leaders_that_die_while_records_are_archiving() -> None:
+    """The queue's only replica is away, and then the leader of the source is killed, too."""
+    settings = {
+        "auto.leader.rebalance.enable": "false",
+        "broker.session.timeout.ms": "6000",
+        "share.coordinator.state.topic.prune.interval.ms": "3600000",
+    }
+    with KafkaCluster(properties=settings, all_control=True) as cluster:
+        see_letters_after_two_deaths(cluster)
+
+
+def see_letters_after_two_deaths(cluster: KafkaCluster) -> None:
+    servers = cluster.bootstrap_servers
+    story = Story(servers, "killed").begin(1, 0)
+    admin = AdminClient({"bootstrap.servers": servers})
+    leader = admin.list_topics(story.topic, timeout=10).topics[story.topic].partitions[0].leader
+    keeper = leader % 3 + 1
+    create_placed(servers, story.queue, [[keeper]], ENABLED)
+    produce(servers, story.topic, numbered(8, 1), batch=1)
+    rejected = {(0, offset): REJECTED for offset in (0, 3, 4)}
+    alive = cluster.brokers[(leader + 1) % 3]
+    cluster.brokers[keeper - 1].kill()
+    story.servers = cluster.brokers[leader - 1].bootstrap_servers
+
+    def decide(message: Message) -> AcknowledgeType:
+        return REJECT if (0, message.offset()) in rejected else ACCEPT
+
+    story.consume(decide, until=8)
+    archiving = (int(DeliveryState.ARCHIVING), 1)
+    wait_until(
+        lambda: (
+            [at for at, state in story.persisted().items() if state == archiving] == list(rejected)
+        ),
+        "records are archiving",
+        30,
+    )
+    cluster.brokers[leader - 1].kill()
+    story.servers = alive.bootstrap_servers
+    cluster.start([cluster.brokers[keeper - 1], cluster.brokers[leader - 1]])
+    story.servers = servers
+    # Its next leader goes on with what was archiving when a member asks for records.
+    produce(servers, story.topic, numbered(1, 1), batch=1)
+    story.consume(accept, until=1)
+    assert_alike(story, rejected)
+
+
+# ---- what brokers write no letters of ------------------------------------------------------------
+
+GROUP, TOPIC, QUEUE = "queue-billing", "queue-orders", "dlq.orders"
+
+
+@pytest.fixture(scope="module")
+def servers(broker: KafkaBroker) -> str:
+    """A broker with a group whose queue is named by its setting, and does not exist."""
+    create_topics(broker.bootstrap_servers, {TOPIC: 2})
+    queue = {"topic.name": QUEUE, "copy.record.enable": "true"}
+    settings = {f"errors.deadletterqueue.{name}": value for name, value in queue.items()}
+    set_group_config(
+        broker.bootstrap_servers, GROUP, share_auto_offset_reset="earliest", **settings
+    )
+    return broker.bootstrap_servers
+
+
+def decide(message: Message) -> AcknowledgeType:
+    is_fine = (message.offset() or 0) % 5
+    return AcknowledgeType.ACCEPT if is_fine else AcknowledgeType.REJECT
+
+
+def reject_four(servers: str) -> None:
+    """Produce twenty records, of which the group rejects four."""
+    produce(servers, TOPIC, numbered(20, 2))
+    share_consume(servers, GROUP, [TOPIC], decide, until=20)
+
+
+def statuses(servers: str) -> dict[str, int]:
+    with sharelag.open(servers, engine="local") as bench:
+        rows = bench.dead_letters(GROUP).table.to_pylist()
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row["status"]] = found.get(row["status"], 0) + row["offsets"]
+    return found
+
+
+def wait_until_they_are(servers: str, wanted: dict[str, int]) -> None:
+    wait_until(lambda: statuses(servers) == wanted, f"the ledger has {wanted}", timeout=60)
+
+
+def every_face_says(servers: str, said: str) -> bool:
+    """Whether `explain` and `settings` say it, as commands and in Python: all of them or none."""
+    at = ("--bootstrap-server", servers, "--group", GROUP)
+    printed = ask("settings --group", GROUP, at=servers)
+    with sharelag.open(servers, engine="local") as bench:
+        rows = [*bench.settings(GROUP).table.to_pylist(), *printed]
+        texts = [bench.explain(GROUP).to_text(), command("explain", *at).stdout]
+    problems = [f"{row['problem']}: {row['hint']}" for row in rows if row["problem"]]
+    assert len(problems) in (0, 2)
+    found = {said in " ".join(text.split()) for text in (*texts, *problems)}
+    assert len(found) == 1, (texts, problems)
+    return found.pop()
+
+
+@pytest.mark.exhaustive
+def test_letters_that_brokers_do_not_write_and_why(servers: str, tmp_path: Path) -> None:
+    reject_four(servers)
+    wait_until_they_are(servers, {"missing": 4})
+    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
+    assert done.returncode == 0, done.stderr
+    assert "4 missing" in done.stderr
+    said = f"the topic {QUEUE} does not exist: create it with {IS_QUEUE}=true"
+    assert said in done.stderr
+    assert every_face_says(servers, said)
+    captured = ("capture", str(tmp_path / "queues"), "--bootstrap-server", servers)
+    assert command(*captured).returncode == 0
+    told = command("explain", "--capture", str(tmp_path / "queues"), "--group", GROUP).stdout
+    assert said in " ".join(told.split())
+    with pytest.raises(TopicMissingError, match=r"no topic 'dlq\.ordres'"):
+        sharelag.open(servers, engine="local").dead_letters(GROUP, "dlq.ordres")
+
+    create_topics(servers, {QUEUE: 1})
+    reject_four(servers)
+    wait_until_they_are(servers, {"missing": 8})
+    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
+    said = f"brokers write no letters to {QUEUE}: set its {IS_QUEUE} to true"
+    assert said in done.stderr
+    assert every_face_says(servers, said)
+
+    entry = ConfigEntry(IS_QUEUE, "true", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, QUEUE, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
+    reject_four(servers)
+    wait_until_they_are(servers, {"missing": 8, "written": 4})
+    done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
+    assert "brokers write no letters" not in done.stderr
+    assert not every_face_says(servers, said)
+    assert "4 written (rejected 4)" in done.stderr
+
+
+@pytest.mark.exhaustive
+def test_names_that_brokers_accept_and_what_is_said_of_them(servers: str) -> None:
+    """Kafka refuses names of its own topics alone; what else does not work is said before."""
+    name = "errors.deadletterqueue.topic.name"
+    wrong = {
+        "letters": "letters does not begin with errors.deadletterqueue.topic.name.prefix = dlq.",
+        "dlq.no name": "no topic can be called dlq.no name",
+        "dlq.other": "the topic dlq.other does not exist",
+    }
+    create_topics(servers, {"dlq.made": 1}, ENABLED)
+    for topic, why in (*wrong.items(), ("dlq.made", None)):
+        given = ("--group", "new", "--set", f"{name}={topic}")
+        done = command("settings", "--bootstrap-server", servers, *given)
+        (row,) = [row for row in ask("settings", *given, at=servers) if row["name"] == name]
+        assert (row["problem"] or "").startswith(f"Kafka accepts it, but {why}" if why else "")
+        assert bool(row["problem"]) == bool(why)
+        assert done.returncode == 0  # Kafka sets them all
+        assert ("Kafka's command: " in done.stderr) is (why is None)
+        set_group_config(servers, "new", **{name: topic})
+        set_group_config(servers, GROUP, **{name: topic})
+        done = command("dlq", "--bootstrap-server", servers, "--group", GROUP)
+        assert done.returncode == 0, done.stderr
+    set_group_config(servers, GROUP, **{name: QUEUE})
+    with pytest.raises(KafkaException, match="must not start with '__'"):
+        set_group_config(servers, "new", **{name: "__letters"})
+    done = command("settings", "--set", f"{name}=__letters", "-o", "json")
+    assert "Kafka's own" in done.stdout
+
+
+@pytest.mark.exhaustive
+def test_a_cluster_whose_brokers_are_new_and_its_features_are_not() -> None:
+    """An upgrade of brokers leaves the level of the feature, and nobody writes letters then."""
+    with KafkaBroker() as broker:
+        see_no_letters_at_an_old_level(broker)
+
+
+def see_no_letters_at_an_old_level(broker: KafkaBroker) -> None:
+    servers, group = broker.bootstrap_servers, "upgraded"
+    create_topics(servers, {TOPIC: 2})
+    create_topics(servers, {"dlq.upgraded": 1}, ENABLED)
+    settings = {"errors.deadletterqueue.topic.name": "dlq.upgraded"}
+    set_group_config(servers, group, share_auto_offset_reset="earliest", **settings)
+    tool, at = "org.apache.kafka.tools.FeatureCommand", ("--bootstrap-server", servers)
+    feature = ("--feature", "share.version=1")
+    done = broker.run_tool(tool, *at, "downgrade", *feature)
+    assert done.returncode == 0, done.stdout + done.stderr
+    produce(servers, TOPIC, numbered(10, 2))
+    share_consume(servers, group, [TOPIC], decide, until=10)
+    said = "brokers write no letters while share.version is 1: turn them on with"
+
+    def explained() -> str:
+        done = command("explain", *at, "--group", group)
+        return " ".join(done.stdout.split())
+
+    wait_until(lambda: said in explained(), "the feature is said", timeout=60)
+    done = command("dlq", *at, "--group", group)
+    assert "missing" in done.stderr
+    assert said in done.stderr

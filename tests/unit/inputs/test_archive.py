@@ -1,0 +1,569 @@
+"""A reader of an archive sees every record once, whoever writes, merges or is killed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.inputs.files import views
+from sharelag.inputs.files.archive import (
+    GAP,
+    ArchiveInput,
+    begin,
+    compact,
+    is_archive,
+    write_parquet,
+)
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.spark.follow import _Job
+from sharelag.wire.fields import STATE_TOPIC
+from tests.support.parquet import flip_in_a_page
+
+BEGUN = datetime(2026, 11, 21, tzinfo=UTC)
+CONFIG = client_config("b:1", None, {"ssl.key.password": "hunter2"})
+DAY = "2026-11-21"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    begin(tmp_path / "archive", "cluster", {STATE_TOPIC: [0, 7]}, CONFIG)
+    return tmp_path / "archive"
+
+
+def _raw(first: int, count: int, partition: int = 0) -> pa.Table:
+    rows = [
+        {
+            "key": b"k",
+            "value": b"%08d" % n,
+            "topic": STATE_TOPIC,
+            "partition": partition,
+            "offset": n,
+            "timestamp": BEGUN,
+        }
+        for n in range(first, first + count)
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.RAW)
+
+
+def _file(folder: Path, table: pa.Table) -> Path:
+    path = views.staging(folder, f"test-{os.urandom(4).hex()}") / "file.parquet"
+    write_parquet(path, table.schema, table.to_batches())
+    return path
+
+
+def _add(folder: Path, batch: int, *tables: pa.Table, day: str = DAY) -> bool:
+    place = f"records/source={STATE_TOPIC}/day={day}/{batch:012d}"
+    files = {
+        f"{place}-{task:05d}.parquet": _file(folder, table) for task, table in enumerate(tables)
+    }
+    return views.commit(folder, files, batch=batch, day=day)
+
+
+def _offsets(folder: Path) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for batch in ArchiveInput(folder).batches(STATE_TOPIC):
+        for partition, offset in zip(
+            *(batch.column(n).to_pylist() for n in ("partition", "offset")), strict=True
+        ):
+            found.setdefault(partition, []).append(offset)
+    return found
+
+
+def _plainly(folder: Path) -> list[int]:
+    """Offsets as somebody reads them who knows nothing of archives."""
+    return sorted(pq.read_table(folder / "data" / "records").column("offset").to_pylist())
+
+
+# ---- what is read --------------------------------------------------------------------------------
+
+
+def test_records_come_in_the_order_of_the_log(folder: Path) -> None:
+    for batch in range(12):
+        day = "2026-11-21" if batch < 11 else "2026-11-22"
+        _add(
+            folder,
+            batch,
+            _raw(batch * 10, 4),
+            _raw(batch * 10 + 4, 6),
+            _raw(batch, 1, partition=1),
+            day=day,
+        )
+    assert _offsets(folder) == {0: list(range(120)), 1: list(range(12))}
+    assert ArchiveInput(folder).size() == 132
+    batch = next(ArchiveInput(folder).batches(STATE_TOPIC))
+    assert batch.schema == schemas.RAW
+    assert list(ArchiveInput(folder).batches("other")) == []
+
+
+def test_a_micro_batch_is_added_once(folder: Path) -> None:
+    assert _add(folder, 0, _raw(0, 5))
+    assert not _add(folder, 0, _raw(0, 5), _raw(0, 5))
+    assert _add(folder, 1, _raw(5, 5))
+    assert not _add(folder, 0, _raw(0, 5))
+    assert _plainly(folder) == list(range(10))
+    assert views.current(folder).batch == 1
+
+
+def test_an_archive_may_be_moved_and_is_read_where_it_is(folder: Path, tmp_path: Path) -> None:
+    _add(folder, 0, _raw(0, 5))
+    moved = folder.rename(tmp_path / "elsewhere")
+    assert _plainly(moved) == list(range(5))
+    assert _offsets(moved) == {0: list(range(5))}
+
+
+# ---- who is killed -------------------------------------------------------------------------------
+
+
+class _KilledError(BaseException):
+    """Ends a commit where no handler of ours can catch it."""
+
+
+#: What a commit does to the folder; it may be killed before each of them.
+_STEPS = [
+    (os, "fsync"),
+    (Path, "mkdir"),
+    (Path, "hardlink_to"),
+    (Path, "write_text"),
+    (Path, "symlink_to"),
+    (Path, "unlink"),
+    (Path, "replace"),
+    (Path, "rename"),
+    (shutil, "rmtree"),
+]
+
+
+def _killed_at(step: int, act: Callable[[], object]) -> bool:
+    """Run something that ends before its n-th step; return whether it had so many."""
+    left = step
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise _KilledError
+            return real(*args, **kwargs)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in _STEPS:
+            patch.setattr(owner, name, counted(getattr(owner, name)))
+        try:
+            act()
+        except _KilledError:
+            return True
+    return False
+
+
+def test_killed_at_any_step_of_a_commit(tmp_path: Path) -> None:
+    was_before = was_after = step = 0
+    while True:
+        folder = tmp_path / str(step)
+        begin(folder, "cluster", {STATE_TOPIC: [0, 7]}, CONFIG)
+        _add(folder, 0, _raw(0, 5))
+        place = f"records/source={STATE_TOPIC}/day={DAY}/000000000001"
+        files = {f"{place}-{n:05d}.parquet": _file(folder, _raw(5 + 2 * n, 2)) for n in range(2)}
+        killed = _killed_at(step, lambda: views.commit(folder, files, batch=1, day=DAY, keep=-1))  # noqa: B023
+        seen = _plainly(folder)
+        assert seen in (list(range(5)), list(range(9)))  # all of it or nothing
+        assert _offsets(folder)[0] == seen
+        was_before, was_after = was_before + (len(seen) == 5), was_after + (len(seen) == 9)
+        # As the job does when it is started again: the same micro-batch, in other files.
+        assert _add(folder, 1, _raw(5, 3), _raw(8, 1)) == (len(seen) == 5)
+        assert _plainly(folder) == list(range(9))
+        if not killed:
+            break
+        step += 1
+    assert step > 10
+    assert min(was_before, was_after) > 0
+
+
+def test_killed_at_any_step_of_a_compaction(tmp_path: Path) -> None:
+    step = 0
+    while True:
+        folder = tmp_path / str(step)
+        begin(folder, "cluster", {STATE_TOPIC: [0, 7]}, CONFIG)
+        for batch in range(3):
+            _add(folder, batch, _raw(batch * 3, 3))
+        killed = _killed_at(step, lambda: compact(folder))  # noqa: B023
+        assert _plainly(folder) == list(range(9))
+        assert _offsets(folder) == {0: list(range(9))}
+        compact(folder)
+        assert _offsets(folder) == {0: list(range(9))}
+        assert len(views.current(folder).files("records")) == 1
+        if not killed:
+            break
+        step += 1
+    assert step > 10
+
+
+# ---- who reads while others write ----------------------------------------------------------------
+
+
+def test_a_reader_sees_every_record_once_while_files_are_added_and_merged(folder: Path) -> None:
+    upto, failures = [0], []
+    read = threading.Semaphore(0)
+
+    def write() -> None:
+        for batch in range(60):
+            if batch % 8 == 7:  # however busy the machine is, the reader keeps up
+                assert read.acquire(timeout=120)
+            _add(folder, batch, _raw(batch * 5, 5), day=f"2026-11-{1 + batch // 20:02d}")
+            upto[0] = batch * 5 + 5
+
+    def merge() -> None:
+        while writing.is_alive():
+            compact(folder)
+
+    def guarded(act: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                act()
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+        return run
+
+    _add(folder, 0, _raw(0, 5), day="2026-11-01")
+    writing = threading.Thread(target=guarded(write), daemon=True)
+    merging = threading.Thread(target=guarded(merge), daemon=True)
+    writing.start()
+    merging.start()
+    reads = 0
+    while writing.is_alive():
+        least = upto[0]
+        seen = _offsets(folder)[0]
+        assert seen == list(range(len(seen)))
+        assert len(seen) >= least
+        view = (folder / "data").resolve()
+        plain = sorted(pq.read_table(view / "records").column("offset").to_pylist())
+        assert plain == list(range(len(plain)))
+        reads += 1
+        read.release()
+    writing.join()
+    merging.join()
+    assert failures == []
+    assert reads > 5
+    compact(folder)
+    assert _offsets(folder) == {0: list(range(300))}
+    assert len(views.current(folder).files("records")) == 3  # one a day
+
+
+def test_large_files_are_left_alone(folder: Path) -> None:
+    for batch in range(6):
+        _add(folder, batch, _raw(batch * 500, 500))
+    one = max(path.stat().st_size for path in views.current(folder).files("records"))
+    assert compact(folder, target_bytes=one + 1) == 6
+    assert [
+        pq.ParquetFile(p).metadata.num_rows for p in views.current(folder).files("records")
+    ] == [1000] * 3
+    assert _offsets(folder) == {0: list(range(3000))}
+    assert compact(folder, target_bytes=10) == 0
+    assert not list((folder / ".staging" / "compact").glob("*"))
+
+
+def test_damaged_files_are_not_merged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They stay as they are, and who follows goes on."""
+    told = Counter[str]()
+    for seed in range(60):
+        folder = tmp_path / str(seed)
+        begin(folder, "cluster", {STATE_TOPIC: [0, 7]}, CONFIG)
+        for batch in range(3):
+            _add(folder, batch, _raw(batch * 300, 300))
+        before = views.current(folder).files("records")
+        damaged = before[seed % 3]
+        octets = damaged.read_bytes()
+        damaged.unlink()  # its links in other views keep what they have
+        damaged.write_bytes(octets)
+        flip_in_a_page(damaged, Random(seed))
+        caplog.clear()
+        refused = ""
+        try:
+            compact(folder)
+        except InputError as error:
+            refused = str(error)
+        if refused:
+            assert str(damaged) in refused, seed
+            assert views.current(folder).files("records") == before
+            job = object.__new__(_Job)
+            job.folder, job.compact_every, job.commits = folder, 1, itertools.count(1)
+            job._tidy()
+            assert str(damaged) in caplog.text
+            told["refused"] += 1
+        else:
+            assert _offsets(folder) == {0: list(range(900))}
+            told["merged"] += 1
+        assert not (folder / ".staging" / "compact").exists()
+    assert min(told["refused"], told["merged"]) > 2, told
+
+
+def test_files_with_other_columns_are_not_merged(folder: Path) -> None:
+    _add(folder, 0, _raw(0, 5))
+    _add(folder, 1, _raw(5, 5).drop_columns(["value"]))
+    with pytest.raises(InputError, match=r"000000000001-00000\.parquet .* other columns than"):
+        compact(folder)
+    assert len(views.current(folder).files("records")) == 2
+
+
+def test_views_that_were_replaced_go_after_a_while(folder: Path) -> None:
+    _add(folder, 0, _raw(0, 5))
+    reading = ArchiveInput(folder).batches(STATE_TOPIC)
+    for batch in range(1, 4):
+        _add(folder, batch, _raw(batch * 5, 5))
+    assert len(list((folder / ".views").iterdir())) == 4
+    assert next(reading).num_rows == 5
+    views.commit(folder, {}, keep=-1)
+    assert len(list((folder / ".views").iterdir())) == 1
+    assert _plainly(folder) == list(range(20))
+
+
+def test_a_timeout_says_who_was_too_slow(folder: Path) -> None:
+    for batch in range(2):
+        _add(folder, batch, _raw(batch * 5, 5))
+    reading = ArchiveInput(folder).batches(STATE_TOPIC)
+    next(reading)
+    compact(folder)
+    views.commit(folder, {}, keep=-1)
+    with pytest.raises(InputError, match="read the archive again"):
+        list(reading)
+
+
+# ---- gaps and offsets of the past ----------------------------------------------------------------
+
+
+def test_touching_gaps_are_one(folder: Path) -> None:
+    assert ArchiveInput(folder).gaps().num_rows == 0
+    found = [
+        ("a", 0, 5, 7, 3),
+        ("a", 0, 0, 5, 4),
+        ("a", 0, 8, 9, 5),
+        ("a", 1, 9, 12, 6),
+        ("b", 1, 12, 13, 7),
+        ("a", 0, 7, 8, 2),
+    ]
+    for number, (*place, seconds) in enumerate(found):
+        row = dict(zip(GAP.names, (*place, BEGUN + timedelta(seconds=seconds)), strict=True))
+        views.commit(
+            folder,
+            {f"gaps/{number:012d}.parquet": _file(folder, pa.Table.from_pylist([row], GAP))},
+            batch=number,
+        )
+    gaps = ArchiveInput(folder).gaps()
+    assert gaps.schema == GAP
+    rows = [tuple(row.values()) for row in gaps.to_pylist()]
+    assert [row[:4] for row in rows] == [("a", 0, 0, 9), ("a", 1, 9, 12), ("b", 1, 12, 13)]
+    assert rows[0][4] == BEGUN + timedelta(seconds=2)
+    compact(folder)
+    assert ArchiveInput(folder).gaps() == gaps
+
+
+def _sample(
+    folder: Path, seconds: float, ends: dict[tuple[str, int], int | None], log_start: int = 0
+) -> None:
+    moment = BEGUN + timedelta(seconds=seconds)
+    rows = [
+        {
+            "topic": f"name-{topic}",
+            "topic_id": topic,
+            "partition": partition,
+            "log_start_offset": log_start,
+            "end_offset": end,
+            "leader_epoch": 1,
+            "as_of": moment,
+        }
+        for (topic, partition), end in ends.items()
+    ]
+    table = pa.Table.from_pylist(rows, schemas.OFFSETS)
+    views.commit(folder, {f"offsets/day={DAY}/{int(seconds):020d}.parquet": _file(folder, table)})
+
+
+def test_offsets_are_known_where_the_samples_around_agree(folder: Path) -> None:
+    _sample(folder, 10, {("x", 0): 100, ("x", 1): 7, ("y", 0): 1})
+    _sample(folder, 20, {("x", 0): 100, ("x", 1): None}, log_start=3)
+    _sample(folder, 30, {("x", 0): 150, ("x", 1): 7}, log_start=3)
+    ask = ArchiveInput(folder).past_offsets
+
+    def ends(seconds: float) -> dict[tuple[str, int], tuple[int | None, int | None]]:
+        moment = BEGUN + timedelta(seconds=seconds)
+        table = ask(["x", "unheard"], [moment])
+        assert table.schema == schemas.OFFSETS
+        assert set(table.column("as_of").to_pylist()) == {moment}
+        assert set(table.column("topic").to_pylist()) == {"name-x"}
+        return {
+            (r["topic_id"], r["partition"]): (r["log_start_offset"], r["end_offset"])
+            for r in table.to_pylist()
+        }
+
+    unknown = (None, None)
+    assert ends(9.999) == {("x", 0): unknown, ("x", 1): unknown}
+    assert ends(10) == {("x", 0): (0, 100), ("x", 1): (0, 7)}
+    assert ends(15) == {
+        ("x", 0): (None, 100),
+        ("x", 1): (None, 7),
+    }  # a leader that did not answer says nothing
+    assert ends(20) == {("x", 0): (3, 100), ("x", 1): (None, 7)}
+    assert ends(25) == {("x", 0): (3, None), ("x", 1): (None, 7)}
+    assert ends(30) == {("x", 0): (3, 150), ("x", 1): (3, 7)}
+    assert ends(31) == {("x", 0): unknown, ("x", 1): unknown}
+    both = ask(["x"], [BEGUN, BEGUN + timedelta(seconds=12), datetime(9999, 1, 1, tzinfo=UTC)])
+    assert sorted((r["partition"], r["end_offset"] or 0) for r in both.to_pylist()) == [
+        (0, 0),
+        (0, 0),
+        (0, 100),
+        (1, 0),
+        (1, 0),
+        (1, 7),
+    ]
+    assert ask([], [BEGUN]).num_rows == ask(["x"], []).num_rows == 0
+
+
+def test_offsets_between_random_samples_are_those_that_were(folder: Path) -> None:
+    random = Random("samples")
+    ends = dict.fromkeys([("x", 0), ("x", 1), ("z", 0)], 0)
+    seconds, truth = 0, []
+    for _ in range(40):
+        seconds += random.randint(1, 5)
+        ends = {place: end + random.choice([0, 0, 3]) for place, end in ends.items()}
+        truth.append((seconds, ends))
+        _sample(folder, seconds, {**ends})
+    compact(folder)
+    moments = [random.uniform(-2, seconds + 2) for _ in range(60)]
+    table = ArchiveInput(folder).past_offsets(
+        ["x", "z"], [BEGUN + timedelta(seconds=m) for m in moments]
+    )
+    assert table.num_rows == 180
+    for row in table.to_pylist():
+        place, at = (row["topic_id"], row["partition"]), (row["as_of"] - BEGUN).total_seconds()
+        before = [e[place] for s, e in truth if s <= at][-1:]
+        after = [e[place] for s, e in truth if s >= at][:1]
+        assert row["end_offset"] == (before[0] if before and before == after else None)
+
+
+def test_offsets_as_every_input_gives_them(folder: Path) -> None:
+    source = ArchiveInput(folder)
+    assert source.offsets(["x"]).num_rows == 0
+    assert source.as_of() is None
+    assert source.describe() == "archive of cluster (still empty)"
+    _sample(folder, 10, {("x", 0): 100, ("gone", 0): 5})
+    _sample(folder, 20, {("x", 0): 120})
+    assert source.offsets(["x", "gone"]).to_pylist()[0]["end_offset"] == 120
+    assert source.offsets(["gone"]).num_rows == 0  # the topic is not there any more
+    late, between = BEGUN + timedelta(seconds=99), BEGUN + timedelta(seconds=15)
+    assert source.offsets(["x"], late) == source.offsets(["x"])
+    for moment in (between, {0: 7}):
+        (row,) = source.offsets(["x"], moment).to_pylist()
+        assert (row["topic"], row["end_offset"], row["as_of"]) == ("name-x", None, None)
+    (row,) = source.offsets(["x"], BEGUN + timedelta(seconds=10)).to_pylist()
+    assert (row["end_offset"], row["as_of"]) == (100, BEGUN + timedelta(seconds=10))
+    assert source.describe() == "archive of cluster up to 2026-11-21T00:00:20Z"
+
+
+# ---- what is no archive --------------------------------------------------------------------------
+
+
+def test_what_an_archive_says_about_itself(folder: Path) -> None:
+    about = json.loads((folder / "capture.json").read_text())
+    assert (about["format"], about["kind"], about["cluster_id"]) == (1, "archive", "cluster")
+    assert about["topics"] == {STATE_TOPIC: {"partitions": 2, "first_offsets": [0, 7]}}
+    assert "hunter2" not in json.dumps(about)
+    assert is_archive(folder)
+    assert not is_archive(folder / "gone")
+    # It can be continued, and begins where it did.
+    assert begin(folder, "cluster", {STATE_TOPIC: [5, 9, 3]}, CONFIG).topics == {
+        STATE_TOPIC: [0, 7]
+    }
+
+
+def _become_a_file(folder: Path) -> None:
+    folder.rmdir()
+    folder.write_text("")
+
+
+def _refusals() -> Iterator[tuple[str, Callable[[Path], object], str]]:
+    yield (
+        "something else",
+        lambda f: (f / "data").write_text("mine"),
+        "is not an archive and not empty",
+    )
+    yield "a file", _become_a_file, "is not an archive and not empty"
+    yield (
+        "a capture",
+        lambda f: _about(f, {"format": 1, "cluster_id": "cluster"}),
+        "is a capture",
+    )
+    yield (
+        "another cluster",
+        lambda f: begin(f, "other", {STATE_TOPIC: [0, 7]}, CONFIG),
+        "an archive of cluster other",
+    )
+    yield (
+        "other topics",
+        lambda f: begin(f, "cluster", {"t": [0]}, CONFIG),
+        "an archive of t: give the same topics",
+    )
+    yield (
+        "another format",
+        lambda f: _about(f, {"format": 2, "kind": "archive"}),
+        "archive format 2",
+    )
+    yield (
+        "no topics",
+        lambda f: _about(f, {"format": 1, "kind": "archive"}),
+        "does not describe an archive",
+    )
+    yield "no JSON", lambda f: (f / "capture.json").write_text("{"), "does not describe an archive"
+
+
+def _about(folder: Path, about: dict[str, object]) -> None:
+    (folder / "capture.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"), [pytest.param(p, w, id=name) for name, p, w in _refusals()]
+)
+def test_what_cannot_be_continued(
+    tmp_path: Path, prepare: Callable[[Path], object], words: str
+) -> None:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    prepare(folder)
+    with pytest.raises(InputError, match=words) as refused:
+        begin(folder, "cluster", {STATE_TOPIC: [0, 7]}, CONFIG)
+    assert str(folder) in str(refused.value)
+
+
+def test_no_archive_to_read(tmp_path: Path) -> None:
+    for ask in (
+        lambda a: list(a.batches(STATE_TOPIC)),
+        ArchiveInput.gaps,
+        ArchiveInput.size,
+        lambda a: a.offsets([]),
+    ):
+        with pytest.raises(InputError, match="no archive at"):
+            ask(ArchiveInput(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="no archive at"):
+        compact(tmp_path / "nowhere")
+
+
+def test_a_damaged_file_is_an_error(folder: Path) -> None:
+    _add(folder, 0, _raw(0, 5))
+    views.current(folder).files("records")[0].write_bytes(b"no parquet")
+    with pytest.raises(InputError, match="is not a Parquet file"):
+        ArchiveInput(folder).size()

@@ -1,0 +1,373 @@
+"""A capture is whole or not there at all, and a damaged one says what is wrong with it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sharelag import schemas
+from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput, RawInput
+from sharelag.inputs.files.captures import CaptureInfo, read_capture, write_capture
+from sharelag.inputs.kafka.config import client_config
+from sharelag.wire.fields import STATE_TOPIC
+from tests.support.descriptions import describe
+
+AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
+INFO = CaptureInfo(
+    "5L6g3nShT-eMCtK--X86sw", AS_OF, {"__share_group_state": 4, "__consumer_offsets": 0}, {"a": 1}
+)
+OFFSETS = pa.Table.from_pylist(
+    [
+        {
+            "topic": "orders",
+            "topic_id": "A" * 22,
+            "partition": 0,
+            "log_start_offset": 5,
+            "end_offset": 90,
+            "leader_epoch": 3,
+            "as_of": AS_OF,
+        },
+        {"topic": "offline", "topic_id": "B" * 22, "partition": 1, "as_of": AS_OF},
+    ],
+    schema=schemas.OFFSETS,
+)
+
+
+def _records(first: int, count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "key": None if n % 3 == 0 else b"\x00\x00k",
+                "value": None if n % 2 else b"v",
+                "topic": "__share_group_state",
+                "partition": 0,
+                "offset": n,
+                "timestamp": AS_OF,
+                "timestampType": 0,
+            }
+            for n in range(first, first + count)
+        ],
+        schema=schemas.RAW,
+    )
+
+
+BATCHES = [_records(0, 5), _records(5, 3)]
+RECORDS = pa.Table.from_batches(BATCHES)
+
+
+def _write(folder: Path, overwrite: bool = False, info: CaptureInfo = INFO) -> None:
+    write_capture(folder, BATCHES, lambda _: ({"offsets": OFFSETS}, info), overwrite)
+
+
+def _tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    _write(tmp_path / "capture")
+    return tmp_path / "capture"
+
+
+def test_round_trip(capture: Path) -> None:
+    found = read_capture(capture)
+    assert found.info == INFO
+    assert found.offsets.equals(OFFSETS)
+    (records,) = (pq.read_table(path) for path in found.records_paths)
+    assert records.equals(RECORDS)
+
+
+def test_a_capture_as_an_input(capture: Path) -> None:
+    source = CaptureInput(capture)
+    assert pa.Table.from_batches(source.batches(STATE_TOPIC)).equals(RECORDS)
+    assert source.size() == 8
+    assert source.as_of() == AS_OF
+    assert source.describe() == "capture of 5L6g3nShT-eMCtK--X86sw at 2026-11-21T03:10:00Z"
+    assert source.offsets(["A" * 22]).to_pylist() == OFFSETS.to_pylist()[:1]
+    assert source.offsets(["C" * 22]).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("moment", "known"),
+    [(None, True), (AS_OF, True), (AS_OF.replace(year=2025), False)],
+)
+def test_ends_of_an_earlier_moment_are_not_known(
+    capture: Path, moment: datetime | None, known: bool
+) -> None:
+    found = CaptureInput(capture).offsets(["A" * 22], moment)
+    assert found.schema.equals(schemas.OFFSETS)
+    assert found.column("end_offset").to_pylist() == [90 if known else None]
+    assert found.column("log_start_offset").to_pylist() == [5 if known else None]
+
+
+def test_nothing_is_known_of_what_came_after(capture: Path) -> None:
+    with pytest.raises(InputError, match=r"ends at .*, before"):
+        CaptureInput(capture).offsets(["A" * 22], AS_OF.replace(year=2027))
+
+
+def test_ends_that_were_noted_before_are_used(tmp_path: Path) -> None:
+    """The last one that was noted by a moment, and when; of another partition none was."""
+    earlier = AS_OF - timedelta(minutes=3), AS_OF - timedelta(minutes=2)
+    place = OFFSETS.to_pylist()[0]
+    past = [place | {"end_offset": 40 + 10 * n, "as_of": at} for n, at in enumerate(earlier)]
+    tables = {"offsets": OFFSETS, "past_offsets": pa.Table.from_pylist(past, schemas.OFFSETS)}
+    write_capture(tmp_path / "capture", BATCHES, lambda _: (tables, INFO))
+    source = CaptureInput(tmp_path / "capture")
+    for ago, end, noted in ((60, 50, earlier[1]), (150, 40, earlier[0]), (240, None, None)):
+        (row,) = source.offsets([place["topic_id"]], AS_OF - timedelta(seconds=ago)).to_pylist()
+        assert (row["end_offset"], row["as_of"], row["log_start_offset"]) == (end, noted, None)
+
+
+def test_a_capture_holds_no_secret(tmp_path: Path) -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    jaas = f'{module} required username="u" password="s3cr3t";'
+    secure = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
+    config = client_config("broker:9092", None, secure | {"sasl.jaas.config": jaas})
+    _write(tmp_path / "capture", info=replace(INFO, options=config.public()))
+    assert read_capture(tmp_path / "capture").info.options["bootstrap.servers"] == "broker:9092"
+    assert not [name for name, data in _tree(tmp_path / "capture").items() if b"s3cr3t" in data]
+
+
+# ---- broken --------------------------------------------------------------------------------------
+
+
+def _remove(name: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return damage
+
+
+def _text(name: str, text: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        (folder / name).write_text(text)
+
+    return damage
+
+
+def _about(**changes: object) -> Callable[[Path], None]:
+    return lambda folder: describe(folder, **changes)
+
+
+def _table(name: str, table: pa.Table) -> Callable[[Path], None]:
+    return lambda folder: pq.write_table(table, folder / name)
+
+
+def _cut_short(folder: Path) -> None:
+    (folder / PART).write_bytes((folder / PART).read_bytes()[:-20])
+
+
+PART = "records/part-0.parquet"
+
+
+NO_CAPTURE = "capture.json does not describe a capture"
+WRITTEN = "that `sharelag capture` wrote"
+AGAIN = "capture it again"
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_remove("capture.json"), ["has no capture.json", WRITTEN]),
+        (_remove("offsets.parquet"), ["has no offsets.parquet", WRITTEN]),
+        (_remove("records"), ["has no records", WRITTEN]),
+        (_remove(PART), ["has no records/*.parquet", WRITTEN]),
+        (_text("capture.json", "{"), [NO_CAPTURE, AGAIN]),
+        (_text("capture.json", "[1]"), [NO_CAPTURE]),
+        (_text("capture.json", "null"), [NO_CAPTURE]),
+        (_about(as_of="yesterday"), [NO_CAPTURE, "yesterday"]),
+        (_about(as_of="2026-11-21T03:10:00"), [NO_CAPTURE, "zone"]),
+        (_about(as_of=7), [NO_CAPTURE]),
+        (_about(topics=[]), [NO_CAPTURE]),
+        (_about(cluster_id=None), [NO_CAPTURE, "cluster_id"]),
+        (_about(format=None), [NO_CAPTURE, "format"]),
+        (_about(format=2), ["capture format 2", "reads 1", "newer sharelag"]),
+        (_text("offsets.parquet", "no"), ["offsets.parquet is not a Parquet file", AGAIN]),
+        (_text(PART, "no"), ["part-0.parquet is not a Parquet file", AGAIN]),
+        (_cut_short, ["part-0.parquet is not a Parquet file"]),
+        (
+            _table("offsets.parquet", OFFSETS.drop_columns(["end_offset"])),
+            ["end_offset: expected int64, got no such"],
+        ),
+        (
+            _table(PART, RECORDS.drop_columns(["key"])),
+            ["part-0.parquet", "key: expected binary, got no such column"],
+        ),
+        (
+            _table(PART, RECORDS.set_column(4, "offset", RECORDS["offset"].cast(pa.string()))),
+            ["offset: expected int64, got string"],
+        ),
+        (
+            _table(PART, RECORDS.append_column("key", RECORDS["key"])),
+            ["part-0.parquet", "key: expected binary, got 2 columns of this name"],
+        ),
+        (
+            _table(PART, RECORDS.set_column(0, "key", RECORDS["topic"])),
+            ["part-0.parquet", "key: expected binary, got string", "cast yours"],
+        ),
+    ],
+)
+def test_a_broken_capture(capture: Path, damage: Callable[[Path], None], words: list[str]) -> None:
+    damage(capture)
+    with pytest.raises(InputError) as refused:
+        read_capture(capture)
+    message = str(refused.value)
+    assert "\n" not in message
+    assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize("kind", ["nothing", "file"])
+def test_no_folder(tmp_path: Path, kind: str) -> None:
+    if kind == "file":
+        (tmp_path / "capture").write_text("")
+    with pytest.raises(InputError, match="create one with `sharelag capture`"):
+        read_capture(tmp_path / "capture")
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def _fails_half_way() -> Iterator[pa.RecordBatch]:
+    yield BATCHES[0]
+    raise RuntimeError("the broker went away")
+
+
+def _fails_at_the_end(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
+    raise RuntimeError("the broker went away")
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_a_writer_that_fails_leaves_what_was_there(
+    tmp_path: Path, there: bool, at_the_end: bool
+) -> None:
+    folder = tmp_path / "capture"
+    if there:
+        _write(folder)
+    before = _tree(tmp_path)
+    records, finish = (
+        (BATCHES, _fails_at_the_end)
+        if at_the_end
+        else (_fails_half_way(), lambda _: ({"offsets": OFFSETS}, INFO))
+    )
+    with pytest.raises(RuntimeError, match="went away"):
+        write_capture(folder, records, finish, overwrite=there)
+    assert _tree(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == (["capture"] if there else [])
+
+
+def test_an_overwrite_that_fails_while_renaming_keeps_the_old_one(
+    capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _tree(capture)
+    rename = Path.rename
+
+    def fails(self: Path, target: Path) -> Path:
+        if (self / "capture.json").exists() and target == capture and _tree(self) != before:
+            raise OSError("no space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(InputError, match="no space left"):
+        _write(capture, overwrite=True, info=replace(INFO, cluster_id="another"))
+    assert _tree(capture) == before
+    assert [path.name for path in capture.parent.iterdir()] == ["capture"]
+
+
+def test_an_existing_capture_needs_overwrite(capture: Path) -> None:
+    before = _tree(capture)
+    with pytest.raises(
+        InputError, match="exists already: choose another folder, or add --overwrite"
+    ):
+        _write(capture)
+    assert _tree(capture) == before
+    _write(capture, overwrite=True, info=replace(INFO, cluster_id="another"))
+    assert read_capture(capture).info.cluster_id == "another"
+    assert [path.name for path in capture.parent.iterdir()] == ["capture"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("kind", ["empty", "folder", "file", "other json"])
+def test_what_is_no_capture_is_never_replaced(tmp_path: Path, overwrite: bool, kind: str) -> None:
+    folder = tmp_path / "thesis"
+    if kind == "file":
+        folder.write_text("years of work")
+    else:
+        folder.mkdir()
+    if kind == "folder":
+        (folder / "chapter-1.txt").write_text("years of work")
+    if kind == "other json":  # a file of that name alone makes no capture
+        (folder / "capture.json").write_text("{}")
+        (folder / "chapter-1.txt").write_text("years of work")
+    before = _tree(tmp_path)
+    with pytest.raises(InputError, match=r"exists already: choose another folder$"):
+        _write(folder, overwrite)
+    assert _tree(tmp_path) == before
+    assert folder.exists()
+
+
+def test_folders_on_the_way_are_made_and_readable(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b" / "capture"
+    _write(folder)
+    assert read_capture(folder).info == INFO
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        _write(tmp_path / "file" / "capture")
+
+
+# ---- raw records ---------------------------------------------------------------------------------
+
+
+def test_raw_records_of_a_file_or_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for number, batch in enumerate(BATCHES):
+        pq.write_table(pa.Table.from_batches([batch]), folder / f"{number}.parquet")
+    for path, count in ((folder, 8), (folder / "0.parquet", 5)):
+        source = RawInput(str(path))
+        assert pa.Table.from_batches(source.batches(STATE_TOPIC)).equals(RECORDS.slice(0, count))
+        assert source.size() == count
+        assert source.offsets(["A" * 22]).num_rows == 0
+
+
+@pytest.mark.parametrize("damage", ["nothing", "text", "empty", "columns"])
+def test_invalid_raw_records(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "raw.parquet"
+    if damage == "text":
+        path.write_text("no")
+    elif damage == "empty":
+        path.mkdir()
+    elif damage == "columns":
+        pq.write_table(OFFSETS, path)
+    with pytest.raises(InputError, match=r"raw\.parquet") as refused:
+        next(RawInput(str(path)).batches(STATE_TOPIC))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_capture_says_what_counts_as_stuck_in_it(tmp_path: Path) -> None:
+    patient = replace(INFO, patience=timedelta(seconds=2.5))
+    _write(tmp_path / "told", info=patient)
+    assert read_capture(tmp_path / "told").info == patient
+    assert CaptureInput(tmp_path / "told").patience == timedelta(seconds=2.5)
+    _write(tmp_path / "plain")
+    assert CaptureInput(tmp_path / "plain").patience is None
+    describe(tmp_path / "told", patience="soon")
+    with pytest.raises(InputError, match=r"capture\.json: patience: invalid duration 'soon'"):
+        read_capture(tmp_path / "told")

@@ -1,0 +1,270 @@
+"""How brokers are waited for, and which client reads from them."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, KafkaError, libversion
+
+from sharelag.errors import BrokerUnreachableError, ConfigError, NoLeaderError, TopicMissingError
+from sharelag.inputs.kafka import fetch, native
+from sharelag.inputs.kafka.client import Connection, until_answered
+from sharelag.inputs.kafka.config import GRACE, LEAST, ClientConfig, Patience, client_config
+from sharelag.inputs.kafka.messages import Failed, Taken
+from sharelag.inputs.kafka.records import until_done
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_was_lost_is_taken_from_the_next_request_and_comes_back() -> None:
+    clock = Clock()
+    patience = Patience(10, clock)
+    assert patience.left() == 10
+    clock.now += 500  # answered, however late
+    assert patience.left() == 10
+    patience.lose(4)
+    clock.now += 3
+    assert patience.left() == 6 + GRACE
+    patience.lose(6)
+    clock.now += 9
+    assert patience.left() == GRACE  # enough to reach a broker that is well
+    patience.lose(GRACE)
+    assert patience.left() == LEAST
+    patience.lose(LEAST)
+    clock.now += 9  # less than a timeout after the last loss
+    assert patience.left() == LEAST
+    clock.now += 2
+    assert patience.left() == 10
+
+
+def test_late_answers_count_once_others_did_not_come() -> None:
+    clock = Clock()
+    patience = Patience(10, clock)
+    patience.answered(9)
+    assert patience.left() == 10
+    patience.lose(4)
+    patience.answered(LEAST)  # brokers that are well answer within it
+    assert patience.left() == 6 + GRACE
+    patience.answered(3)
+    assert patience.left() == 3 + GRACE
+    clock.now += 11
+    patience.answered(9)
+    assert patience.left() == 10
+
+
+def test_several_requests_that_nobody_answers_cost_one_timeout() -> None:
+    config = client_config("127.0.0.1:1", None, {}, timeout=2.0)
+    config.patience.clock = lambda: 0.0  # a pause of the machine gives no time back
+    waits = []
+    for _ in range(4):
+        before = time.monotonic()
+        with pytest.raises(BrokerUnreachableError):
+            Connection(config).result(Future[int](), "orders")
+        waits.append(time.monotonic() - before)
+    assert waits[0] >= 2.0
+    assert min(waits[2:]) < 2.0
+    assert config.patience.left() == LEAST
+
+
+def test_an_attempt_ends_for_all_its_requests_together() -> None:
+    config = client_config("127.0.0.1:1", None, {}, timeout=60.0)
+    connection = Connection(config, 0.5)
+    assert connection.within <= 0.5
+    with pytest.raises(BrokerUnreachableError):
+        connection.result(Future[int](), "orders")
+    assert connection.within == LEAST
+
+
+def test_what_an_answering_leader_was_waited_for_beside_a_silent_one_is_lost() -> None:
+    config = client_config("127.0.0.1:1", None, {}, timeout=20.0)
+    connection = Connection(config)
+    connection.asked_together()
+    time.sleep(GRACE + 0.3)
+    answered, silent, also_silent = Future[Any](), Future[Any](), Future[Any]()
+    answered.set_result(SimpleNamespace(offset=5))
+    for one in (silent, also_silent):
+        one.set_result(SimpleNamespace(offset=OFFSET_INVALID))
+    assert connection.result(answered, "orders").offset == 5
+    assert config.patience.left() == 20
+    connection.result(silent, "orders")
+    left = config.patience.left()
+    assert left < 20 - 0.25
+    connection.result(also_silent, "orders")  # at the same time: it costs nothing more
+    assert config.patience.left() > left - GRACE
+
+
+def test_who_reached_brokers_once_says_what_these_said() -> None:
+    config = client_config("127.0.0.1:1", None, {}, timeout=0.7)
+    said = [NoLeaderError("partition 3 is silent"), BrokerUnreachableError("nobody")]
+
+    def ask(_: Connection) -> int:
+        time.sleep(0.15)
+        raise said.pop(0) if len(said) > 1 else said[0]
+
+    with pytest.raises(NoLeaderError, match="partition 3"):
+        until_answered(config, ask)
+
+
+class _OfNoLeader:
+    """A client that hears only from the coordinator of its group, which it has no rights on."""
+
+    at_once = 100
+
+    def __init__(self) -> None:
+        self.refused = SimpleNamespace(
+            error=lambda: KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+        )
+
+    def assign(self, _: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def consume(self, _: int, timeout: float) -> list[Any]:
+        time.sleep(min(timeout, 0.02))
+        return [self.refused]
+
+    def take(self, _: int, timeout: float) -> Taken:
+        time.sleep(min(timeout, 0.02))
+        return Taken(None, [Failed(self.refused.error(), -1, -1001)])
+
+
+def test_refusals_by_a_coordinator_do_not_prolong_the_wait_for_a_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without rights on a group the client hears of that again and again, whoever leads."""
+    monkeypatch.setattr(fetch, "_client", lambda *_: _OfNoLeader())
+    config = client_config("127.0.0.1:1", None, {}, timeout=0.3)
+    with pytest.raises(NoLeaderError, match="partition 0 of orders did not answer"):
+        list(fetch.read_ranges(config, "orders", {0: (0, 5)}))
+    heard: list[KafkaError] = []
+    config = client_config("127.0.0.1:1", None, {}, timeout=0.3)
+    with pytest.raises(BrokerUnreachableError):
+        list(until_done(_OfNoLeader(), config, heard, lambda: False, 10))
+
+
+def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> None:
+    """A new client may not have logged in within the little time that is left."""
+    config = client_config("127.0.0.1:1", None, {}, timeout=2.0)
+    config.patience.clock = lambda: 0.0
+    first = Connection(config)
+    answer = Future[Any]()
+    answer.set_result(SimpleNamespace(offset=5))
+    assert first.result(answer, "orders").offset == 5
+    assert Connection(config).admin is not first.admin
+    config.patience.lose(2.5)
+    silent = Future[Any]()
+    with pytest.raises(NoLeaderError, match=r"orders was not answered at .* other requests were"):
+        first.result(silent, "orders")
+    assert Connection(config).admin is first.admin
+    assert Connection(config, within=0.5).admin is not first.admin  # it has to learn who leads
+    with pytest.raises(NoLeaderError, match="other requests were"):
+        until_answered(config, lambda connection: connection.result(Future[int](), "orders"))
+    used: list[Connection] = []
+
+    def ask(connection: Connection) -> int:
+        used.append(connection)
+        connection.asked.is_answered = len(used) == 2
+        raise BrokerUnreachableError("nobody") if len(used) < 3 else TopicMissingError("none")
+
+    with pytest.raises(TopicMissingError):
+        until_answered(config.renewed(), ask)
+    # It may still log in; who was answered has to learn who leads now.
+    assert used[1].admin is used[0].admin
+    assert used[2].admin is not used[1].admin
+    assert Connection(config.renewed()).admin is not first.admin
+    assert config.renewed().patience.left() == 2.0
+    assert pickle.loads(pickle.dumps(config)).patience.known is None
+
+
+_ADDRESS = {"bootstrap.servers": "127.0.0.1:1"}
+_LOGGER = logging.getLogger("sharelag.librdkafka")
+
+
+def test_the_library_is_the_clients_own() -> None:
+    assert native.library().rd_kafka_version() == libversion()[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "usable"),
+    [
+        ({}, True),
+        ({"sasl.mechanism": "SCRAM-SHA-256", "socket.keepalive.enable": True}, True),
+        ({"sasl.mechanism": "OAUTHBEARER"}, False),
+        ({"oauth_cb": print}, False),
+    ],
+)
+def test_what_only_the_client_can_do_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], usable: bool
+) -> None:
+    monkeypatch.setattr(_LOGGER, "handlers", [logging.NullHandler()])  # pytest adds some
+    assert native.is_usable(ClientConfig(_ADDRESS | settings)) is usable
+
+
+def test_who_wants_to_see_the_log_gets_the_client_that_writes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_LOGGER, "handlers", [logging.NullHandler()])
+    assert native.is_usable(ClientConfig(_ADDRESS))
+    _LOGGER.addHandler(logging.NullHandler())
+    assert not native.is_usable(ClientConfig(_ADDRESS))
+
+
+def test_another_version_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "libversion", lambda: ("3.0.0", 0x030000FF))
+    native.library.cache_clear()
+    try:
+        assert native.library() is None
+    finally:
+        native.library.cache_clear()
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"rejected the settings.*fetch\.wait"):
+        native.NativeMessages(ClientConfig(_ADDRESS | {"fetch.wait": "1"}), "topic", [])
+
+
+#: librdkafka brings a cluster of its own for tests; the kernel is missing when messages are there.
+_INTERRUPTED = """
+from confluent_kafka import Producer
+from sharelag.inputs.kafka import fetch, native
+from sharelag.inputs.kafka.config import ClientConfig
+
+producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "-", "log_level": 0})
+broker = next(iter(producer.list_topics(timeout=30).brokers.values()))
+for _ in range(20_000):
+    producer.produce("topic", key=b"k", value=b"v" * 50, partition=0)
+    producer.poll(0)
+producer.flush(60)
+
+def interrupt(_):
+    raise KeyboardInterrupt
+
+native.compiled = interrupt
+config = ClientConfig({"bootstrap.servers": f"{broker.host}:{broker.port}"}, 30.0)
+try:
+    list(fetch.read_ranges(config, "topic", {0: (0, 20_000)}))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_reading_that_is_interrupted_ends() -> None:
+    """The library waits for every message that it handed out, so all are given back."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr

@@ -1,0 +1,400 @@
+"""The doctor says what is wrong with a machine or a cluster, and what to do about it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from sharelag.cli import doctor
+from sharelag.cli.doctor import Check, checks
+from sharelag.errors import BrokerUnreachableError, ClusterError, InputError
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka.brokers import Features, broker_features
+from sharelag.inputs.kafka.config import client_config
+from sharelag.wire.encode import unsigned_varint
+from sharelag.workbench import open_workbench
+from sharelag.workbench.rights import rights_of
+from tests.support.chapters import CAPTURE
+from tests.support.command import sharelag
+
+JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
+
+
+# ---- this machine --------------------------------------------------------------------------------
+
+
+def _fake_java(
+    folder: Path, says: str, modules: str = "java.base@17\njdk.incubator.vector@17"
+) -> Path:
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        f"#!/bin/sh\nif [ \"$1\" = --list-modules ]; then echo '{modules}'; "
+        f"else echo '{says}' >&2; fi\n"
+    )
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("through", ["JAVA_HOME", "PATH"])
+@pytest.mark.parametrize(
+    ("says", "modules", "verdict", "found", "advice"),
+    [
+        (JAVA_17, "jdk.incubator.vector@17", "ok", "17 at ", ""),
+        ('openjdk version "21" 2023-09-19', "jdk.incubator.vector@21", "ok", "21 at ", ""),
+        ('openjdk version "25-ea" 2025-09-16', "jdk.incubator.vector@25", "ok", "25 at ", ""),
+        ('java version "1.8.0_392"', "", "fail", "8 at ", "install Java 17 or newer"),
+        (
+            'openjdk version "11.0.21" 2023-10-17',
+            "jdk.incubator.vector@11",
+            "fail",
+            "11 at ",
+            "install Java 17",
+        ),
+        (JAVA_17, "java.base@17", "fail", "trimmed", "install a full JDK"),
+        ("command not understood", "", "fail", "does not print its version", "install Java 17"),
+    ],
+)
+def test_java(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    through: str,
+    says: str,
+    modules: str,
+    verdict: str,
+    found: str,
+    advice: str,
+) -> None:
+    home = _fake_java(tmp_path / "jdk", says, modules)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    if through == "JAVA_HOME":
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    check = next(iter(checks()))
+    assert (check.verdict, check.what) == (verdict, "java")
+    assert found in check.found
+    assert advice in check.advice
+
+
+@pytest.mark.parametrize("home", [None, "/no/such/jdk"])
+def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    if home:  # wins over the PATH, in Spark too
+        monkeypatch.setenv("JAVA_HOME", home)
+        monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "jdk", JAVA_17) / "bin"))
+    check = next(iter(checks()))
+    assert (check.verdict, check.what) == ("fail", "java")
+    assert "not found" in check.found
+    assert (home or "") in check.found
+    assert "--engine local works without" in check.advice
+
+
+@pytest.mark.parametrize("packages", [["pyspark"], ["pyspark-client"], []])
+@pytest.mark.parametrize("place", ["", "local[2]", "sc://spark:15002/;token=x"])
+def test_java_is_missed_only_where_spark_would_start_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packages: list[str], place: str
+) -> None:
+    def installed(name: str) -> str:
+        if name not in packages:
+            raise PackageNotFoundError(name)
+        return "4.2.0"
+
+    monkeypatch.setattr(doctor, "version", installed)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SPARK_REMOTE", place)
+    java, spark, *_ = checks()
+    needed = packages == ["pyspark"] and not place.startswith("sc:")
+    assert java.verdict == ("fail" if needed else "warn")
+    assert "17 or newer" in java.advice
+    assert spark.verdict == ("ok" if packages else "warn")
+    assert doctor.doctor.main([], standalone_mode=False) == int(needed)
+
+
+def test_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    assert Check("ok", "spark", version("pyspark")) in list(checks())
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", missing)
+    assert {(c.verdict, c.what): c.advice for c in checks()}["warn", "spark"].startswith(
+        "pip install"
+    )
+
+
+def test_without_a_cluster_it_says_how_to_name_one() -> None:
+    *_, last = checks()
+    assert last == Check(
+        "warn", "cluster", "not checked", "add --bootstrap-server HOST:PORT to check a cluster"
+    )
+
+
+def test_a_broker_that_is_not_there_ends_the_checks_of_the_cluster() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        found = list(checks(client_config(address, timeout=1)))
+    assert [check.what for check in found] == ["java", "spark", "broker"]
+    assert found[-1].verdict == "fail"
+    assert found[-1].found.startswith(f"no broker answered at {address} within 1 s")
+    assert found[-1].advice.startswith("check the address")
+
+
+# ---- what a broker says about itself -------------------------------------------------------------
+
+
+def _compact(text: str) -> bytes:
+    return unsigned_varint(len(text) + 1) + text.encode()
+
+
+def _levels(levels: dict[str, tuple[int, int]]) -> bytes:
+    data = unsigned_varint(len(levels) + 1)
+    for name, (one, other) in levels.items():
+        data += _compact(name) + struct.pack(">hh", one, other) + b"\0"
+    return data
+
+
+def _answer(
+    apis: dict[int, int],
+    supported: dict[str, tuple[int, int]] | None = None,
+    finalized: dict[str, tuple[int, int]] | None = None,
+) -> bytes:
+    """An ApiVersions response of version 3, as the protocol guide has it."""
+    body = struct.pack(">ih", 1, 0) + unsigned_varint(len(apis) + 1)
+    for key, highest in apis.items():
+        body += struct.pack(">hhh", key, 0, highest) + b"\0"
+    body += struct.pack(">i", 0)
+    tags = {0: None if supported is None else _levels(supported), 1: struct.pack(">q", 7)}
+    tags[2] = None if finalized is None else _levels(finalized)
+    present = {tag: data for tag, data in tags.items() if data is not None}
+    body += unsigned_varint(len(present))
+    for tag, data in present.items():
+        body += unsigned_varint(tag) + unsigned_varint(len(data)) + data
+    return struct.pack(">i", len(body)) + body
+
+
+@contextmanager
+def _broker_that_says(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+        def serve() -> None:
+            with listening.accept()[0] as connection:
+                connection.recv(4096)
+                answer(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        thread.join(10)
+
+
+def _sends(data: bytes) -> Callable[[socket.socket], None]:
+    return lambda connection: connection.sendall(data)
+
+
+def _asked(data: bytes) -> Features:
+    with _broker_that_says(_sends(data)) as address:
+        return broker_features(client_config(address, timeout=5))
+
+
+@pytest.mark.parametrize(
+    ("answer", "share_version", "state", "count"),
+    [
+        (
+            _answer({18: 4, 85: 1}, {"share.version": (0, 1)}, {"share.version": (1, 1)}),
+            1,
+            True,
+            True,
+        ),
+        (
+            _answer({18: 4, 85: 1}, {"share.version": (0, 1)}, {"share.version": (0, 0)}),
+            0,
+            True,
+            True,
+        ),
+        (_answer({18: 4, 85: 1}, {"share.version": (0, 1)}, {}), 0, True, True),
+        (
+            _answer({18: 4, 85: 0}, {"share.version": (0, 1)}, {"share.version": (1, 1)}),
+            1,
+            True,
+            False,
+        ),
+        (
+            _answer({18: 4}, {"metadata.version": (1, 21)}, {"metadata.version": (21, 21)}),
+            0,
+            False,
+            False,
+        ),
+        (_answer({18: 3}), 0, False, False),
+        (
+            _answer(
+                dict.fromkeys(range(300), 1),
+                {f"f{n}": (0, n) for n in range(200)},
+                {"share.version": (2, 1)},
+            ),
+            2,
+            True,
+            True,
+        ),
+    ],
+)
+def test_features(answer: bytes, share_version: int, state: bool, count: bool) -> None:
+    found = _asked(answer)
+    assert (found.share_version, found.has_share_state, found.has_complete_count) == (
+        share_version,
+        state,
+        count,
+    )
+
+
+def test_the_level_is_the_one_in_force() -> None:
+    assert _asked(_answer({18: 4}, {"a": (3, 7)}, {"a": (6, 5)})).finalized == {"a": 6}
+
+
+def test_an_answer_in_pieces() -> None:
+    data = _answer({18: 4, 85: 1}, {}, {"share.version": (1, 1)})
+
+    def slowly(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in data:
+            connection.sendall(bytes([byte]))
+
+    with _broker_that_says(slowly) as address:
+        assert broker_features(client_config(address, timeout=5)).share_version == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2p1\r\n",
+        b"\xff\xff\xff\xff",
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">i", 0),
+        _answer({18: 4, 85: 1}, {"share.version": (0, 1)})[:4] + b"\xff" * 64,
+        struct.pack(">ii", 9, 1) + b"\0\0\x09zz",  # a table of apis that ends early
+    ],
+)
+def test_somebody_who_is_no_kafka_broker(data: bytes) -> None:
+    with pytest.raises(
+        ClusterError, match="does not answer as a Kafka broker: check host and port"
+    ):
+        _asked(data)
+
+
+def test_a_broker_that_hangs_up() -> None:
+    with pytest.raises(BrokerUnreachableError, match="closed the connection"):
+        _asked(b"")
+
+
+def test_a_broker_that_refuses_the_version_of_the_question() -> None:
+    # Error 35, and the table of apis in the first version of the response: what a broker before 2.4
+    # says.
+    body = struct.pack(">ihi", 1, 35, 1) + struct.pack(">hhh", 18, 0, 2)
+    with pytest.raises(ClusterError, match="older than"):
+        _asked(struct.pack(">i", len(body)) + body)
+
+
+def test_the_next_address_is_tried() -> None:
+    with socket.socket() as nobody, _broker_that_says(_sends(_answer({85: 1}))) as there:
+        nobody.bind(("127.0.0.1", 0))
+        dead = f"127.0.0.1:{nobody.getsockname()[1]}"
+        assert broker_features(
+            client_config(f"{dead},PLAINTEXT://{there}", timeout=5)
+        ).has_complete_count
+
+
+def test_nobody_answers() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        dead = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(
+            BrokerUnreachableError, match=r"no broker answered.*check the addresses"
+        ):
+            broker_features(client_config(f"{dead}, {dead}", timeout=5))
+
+
+def test_addresses_that_stay_silent_cost_one_timeout() -> None:
+    """A broker that is stopped takes connections, and says nothing."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        begun = time.monotonic()
+        with pytest.raises(BrokerUnreachableError, match="timed out"):
+            broker_features(client_config(",".join([address] * 5), timeout=1.5))
+        # Once that and the grace are lost, each has the least that a login takes.
+        assert time.monotonic() - begun < 1.5 + 0.75 + 3 * 0.25 + 1
+
+
+# ---- the cluster, as the checks put it -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("features", "verdicts", "advice"),
+    [
+        (Features({85: 1}, {"metadata.version": 29, "share.version": 1}), ["ok", "ok"], ""),
+        (Features({85: 1}, {"metadata.version": 29}), ["ok", "fail"], "kafka-features.sh"),
+        (
+            Features({85: 0}, {"metadata.version": 27, "share.version": 1}),
+            ["warn", "ok"],
+            "4.2 or newer",
+        ),
+        (Features({18: 4}, {"metadata.version": 21}), ["fail", "fail"], "Kafka 4.0 or newer"),
+    ],
+)
+def test_versions(
+    monkeypatch: pytest.MonkeyPatch, features: Features, verdicts: list[str], advice: str
+) -> None:
+    monkeypatch.setattr("sharelag.inputs.kafka.brokers.broker_features", lambda _: features)
+    found = list(doctor._features(client_config("b:1")))
+    assert [check.verdict for check in found] == verdicts
+    assert [check.what for check in found] == ["kafka version", "share.version"]
+    assert advice in found[0].advice + found[1].advice
+
+
+# ---- rights --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rights"], "--rights asks a cluster: add --bootstrap-server"),
+        (["--group", "billing"], "--group without --rights: add it"),
+        (["-o", "json"], "--output without --rights"),
+        (["--principal", "User:a", "--topic", "t"], "--topic and --principal without --rights"),
+    ],
+)
+def test_options_of_rights_alone(arguments: list[str], said: str) -> None:
+    done = sharelag("doctor", *arguments)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_a_capture_has_no_rights() -> None:
+    bench = open_workbench(str(CAPTURE), engine="local")
+    with pytest.raises(InputError, match="rights belong to a running cluster"):
+        bench.rights()
+    cluster = KafkaInput(client_config("127.0.0.1:9092"))
+    with pytest.raises(InputError, match="invalid principal 'alice': give its type and name"):
+        rights_of(cluster, ["g"], ["t"], "alice")
+    with pytest.raises(InputError, match="invalid principal 'admin': give its type and name"):
+        rights_of(cluster, ["g"], ["t"], "User:alice", ["admin"])
+    with pytest.raises(InputError, match="super users are for judging somebody: add --principal"):
+        rights_of(cluster, ["g"], ["t"], super_users=["User:admin"])

@@ -1,0 +1,203 @@
+"""One place turns what people name into an input, for the command line, reports and notebooks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import sharelag
+from sharelag.cli import cli
+from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
+from sharelag.inputs.open import ChoiceError, is_cluster_named, named_input, open_input
+from sharelag.inputs.recorded import DEMO, folder_of
+from sharelag.reports.inputs import read
+from tests.support.command import sharelag as command
+from tests.support.packages import Packages
+
+_SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
+_CHOOSE = "choose one input: bootstrap_server, capture, raw or segments"
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(_SERVERS, raising=False)
+
+
+def test_each_option_names_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    demo = folder_of(DEMO)
+    assert named_input(capture=demo) == CaptureInput(demo) == open_input(demo) == open_input(DEMO)
+    assert named_input(raw="lake.state") == RawInput("lake.state")
+    assert named_input(segments="/var/kafka") == SegmentsInput((Path("/var/kafka"),))
+    cluster = named_input(bootstrap_server="broker:9092", timeout=3)
+    assert isinstance(cluster, KafkaInput)
+    assert (cluster.config.bootstrap_servers, cluster.config.timeout) == ("broker:9092", 3)
+    assert not is_cluster_named(None)
+    monkeypatch.setenv(_SERVERS, "other:9092")
+    assert is_cluster_named(None)
+    assert named_input().describe() == "cluster at other:9092"
+    assert named_input(capture=demo) == CaptureInput(demo)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, _CHOOSE),
+        ({"capture": "a", "raw": "b"}, f"{_CHOOSE}, not capture and raw"),
+        (
+            {"capture": "a", "properties": {"client.id": "x"}},
+            f"{_CHOOSE}, not bootstrap_server and capture",
+        ),
+    ],
+)
+def test_none_or_several_are_refused_in_one_wording(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ChoiceError) as raised:
+        named_input(**given)
+    assert str(raised.value) == message
+
+
+def test_reports_and_the_command_line_say_it_in_their_own_names() -> None:
+    with pytest.raises(InputError, match=f"^{_CHOOSE}$"):
+        read()
+    with pytest.raises(InputError, match=f"^{_CHOOSE}, not capture and segments$"):
+        read(capture="a", segments="b")
+    wrong = CliRunner().invoke(cli, ["lag", "--capture", "a", "--raw", "b"])
+    assert wrong.exit_code == 2
+    flags = "--bootstrap-server, --capture, --raw or --segments, not --capture and --raw."
+    assert f"choose one input: {flags}" in wrong.stderr
+
+
+GROUP = "sharelag.inputs"
+POINT = "s3state = our_store:open_store"
+CODE = f"""
+from pathlib import Path
+from sharelag.errors import InputError
+from sharelag.inputs import CaptureInput, RecordsOnly
+
+class Store(CaptureInput):
+    def describe(self):
+        return "a bucket"
+
+class Half(RecordsOnly):
+    pass
+
+def open_store(where):
+    name = where.removeprefix("s3state:")
+    if name == "half":
+        return Half()
+    if name == "nobody":
+        raise InputError("there is no bucket 'nobody'")
+    return {{"demo": Store(Path({str(folder_of(DEMO))!r})), "//minio:9000": "text"}}[name]
+
+NUMBER = 3
+"""
+
+
+def install(packages: Packages, points: str = POINT) -> None:
+    packages.install("our-store", GROUP, points, CODE)
+
+
+def test_a_workbench_opens_an_address_of_an_installed_package(packages: Packages) -> None:
+    install(packages)
+    assert sharelag.open(folder_of(DEMO), engine="local").lag().table.num_rows
+    assert "our_store" not in sys.modules  # nothing is imported before it is asked for
+    bench = sharelag.open("s3state:demo", engine="local")
+    assert bench.source.describe() == "a bucket"
+    assert bench.lag().table == sharelag.open(folder_of(DEMO), engine="local").lag().table
+
+
+def test_the_command_and_reports_take_it_as_raw(packages: Packages) -> None:
+    install(packages)
+    answer = command("lag", "--raw", "s3state:demo", "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    same = command("lag", "--capture", str(folder_of(DEMO)), "-o", "json")
+    assert [json.loads(line) for line in answer.stdout.splitlines()] == [
+        json.loads(line) for line in same.stdout.splitlines()
+    ]
+    assert read(raw="s3state:demo", engine="local").bench.source.describe() == "a bucket"
+
+
+def test_what_has_a_meaning_already_keeps_it(
+    packages: Packages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(packages)
+    monkeypatch.chdir(tmp_path)
+    for address in ("s3state:9092", "s3state:9092,other:9092"):
+        assert isinstance(open_input(address), KafkaInput)
+    assert open_input("s3a://bucket/raw") == RawInput("s3a://bucket/raw")
+    assert named_input(raw="s3a://bucket/raw") == RawInput("s3a://bucket/raw")
+    Path("s3state:demo").write_bytes(b"")
+    assert open_input("s3state:demo") == RawInput("s3state:demo") == named_input(raw="s3state:demo")
+    assert isinstance(open_input(DEMO), CaptureInput)
+
+
+@pytest.mark.parametrize(
+    ("point", "where", "message"),
+    [
+        ("s3state = our_store:nothing", "s3state:demo", r"cannot be loaded from .*AttributeError"),
+        ("s3state = not_there:any", "s3state:demo", r"cannot be loaded from .*not_there"),
+        ("s3state = our_store:NUMBER", "s3state:demo", r"is not a function: .*type int"),
+        (POINT, "s3state:other", r"cannot open 's3state:other' \(KeyError: 'other'\): repair or"),
+        (
+            POINT,
+            "s3state:half",
+            r"opened 's3state:half' as a Half without batches, frame, size, describe",
+        ),
+        (POINT, "s3state://minio:9000", r"opened .* as a str without holds_both, .*RecordsOnly"),
+    ],
+)
+def test_a_broken_package_is_named(
+    packages: Packages, point: str, where: str, message: str
+) -> None:
+    install(packages, point)
+    with pytest.raises(
+        InputError, match=f"the input 's3state' of the package 'our-store' {message}"
+    ):
+        sharelag.open(where, engine="local")
+    answer = command("lag", "--raw", where)
+    assert answer.returncode == 1
+    assert "the package 'our-store'" in " ".join(answer.stderr.split())
+
+
+def test_what_the_package_says_of_an_address_is_passed_on(packages: Packages) -> None:
+    install(packages)
+    with pytest.raises(InputError, match=r"^there is no bucket 'nobody'$"):
+        sharelag.open("s3state:nobody")
+
+
+@pytest.mark.parametrize("where", ["s3state:demo", "s3state://minio:9000"])
+def test_client_settings_are_for_clusters_only(packages: Packages, where: str) -> None:
+    install(packages)
+    with pytest.raises(InputError, match="client settings only apply to a cluster"):
+        sharelag.open(where, properties={"client.id": "x"})
+
+
+def test_a_prefix_that_is_built_in_is_not_for_others(packages: Packages) -> None:
+    install(packages, "s3a = our_store:open_store")
+    with pytest.raises(InputError, match=r"the input 's3a' is built in, but the package 'our-stor"):
+        sharelag.open("s3a://bucket/raw")
+
+
+def test_two_packages_with_one_prefix_are_both_named(packages: Packages) -> None:
+    install(packages)
+    packages.install("your-store", GROUP, "s3state = your_store:open_store", CODE)
+    with pytest.raises(InputError, match=r"'(our|your)-store' and the package '(our|your)-store'"):
+        sharelag.open("s3state:demo")
+
+
+def test_an_unknown_address_lists_what_is_installed(packages: Packages) -> None:
+    with pytest.raises(InputError) as without:
+        sharelag.open("s3stat:demo")
+    assert "installed package" not in str(without.value)
+    install(packages, "s3sate = our_store:open_store\n" + POINT)
+    sys.path.append(str(packages.folder / "more"))  # as a new environment would
+    try:
+        with pytest.raises(InputError, match=r"an address of an installed package \(s3sate:, s3st"):
+            sharelag.open("s3stat:demo")
+    finally:
+        sys.path.pop()

@@ -1,0 +1,1 @@
+"""Recorders of the captures, stories and experiments in `data/`, on real brokers."""

@@ -1,0 +1,122 @@
+"""What came of one run, simulated or real: the same pipeline reads the state topic of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sharelag.replay.history import history_arrow
+from sharelag.tables.arrow import one_batch
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulation.logs import logs
+from sharelag.wire.decode import decode_arrow
+from sharelag.wire.fields import STATE_TOPIC
+from tools.record.fidelity.experiments import START_MS
+
+#: Between two points of a lag curve.
+STEP_MS = 50
+Arrivals = Sequence[tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a scenario.
+
+    Attributes
+    ----------
+    drain_ms
+        From the first arrival until everything was finished.
+    deliveries, archived
+        Records.
+    lag
+        Every `STEP_MS` from then on, until everything was finished.
+    poll_ms, commit_ms
+        Median of what a poll that brought records took, and mean of a commit; None: nobody
+        measured, or committed.
+    """
+
+    drain_ms: float
+    deliveries: int
+    archived: int
+    lag: tuple[int, ...]
+    poll_ms: float | None = None
+    commit_ms: float | None = None
+
+
+def simulated(scenario: Scenario, seed: int) -> Run:
+    """Run a scenario in the simulator."""
+    result = simulate(scenario, seed)
+    row = result.summary.to_pylist()[0]
+    run = measured(
+        result.records(),
+        scenario.group_id,
+        scenario.begins_ms + START_MS,
+        [(scenario.begins_ms + at, size) for at, size in arrivals(scenario, seed)],
+        row["deliveries"],
+    )
+    if run.archived != row["archived"]:
+        raise AssertionError(
+            f"{scenario.name}: {run.archived} archived by its records, "
+            f"{row['archived']} by its counters"
+        )
+    return run
+
+
+def arrivals(scenario: Scenario, seed: int) -> list[tuple[float, int]]:
+    """When records are appended, in ms from the begin, and how many."""
+    found = []
+    for topic in logs(scenario, seed):
+        for log in topic:
+            found += [
+                (time / 1000, size)
+                for time, size in zip(log.times, np.diff(log.bases).tolist(), strict=True)
+            ]
+    return sorted(found)
+
+
+def measured(
+    records: pa.RecordBatch, group: str, begin_ms: float, arrived: Arrivals, deliveries: int
+) -> Run:
+    """Measure a run by the records of the state topic.
+
+    Parameters
+    ----------
+    records
+        `sharelag.schemas.RAW`.
+    group
+        Others are left out.
+    begin_ms
+        From when on time is counted, since the epoch, as the next.
+    arrived
+        When records were appended, and how many.
+    deliveries
+    """
+    decoded = one_batch(decode_arrow(records, STATE_TOPIC).records)
+    history = history_arrow(decoded.filter(pc.equal(decoded.column("group_id"), group)))
+    times = history.column("record_timestamp").cast(pa.int64()).to_numpy() - begin_ms
+    finished = history.column("finished").fill_null(0).to_numpy()
+    archived = int(pc.sum(history.column("archived")).as_py() or 0)
+    came, sizes = (np.array(values, np.float64) for values in zip(*arrived, strict=True))
+    came = came - begin_ms
+    left = int(sizes.sum()) - int(finished.sum())
+    if left:
+        raise AssertionError(f"{left} records were not finished")
+    drain = float(times[finished > 0].max())
+    grid = np.arange(0, drain + STEP_MS, STEP_MS, dtype=np.float64)
+    lag = _until(came, sizes, grid) - _until(times, finished, grid)
+    return Run(drain, deliveries, archived, tuple(lag.astype(int).tolist()))
+
+
+def _until(
+    times: NDArray[Any], counts: NDArray[Any], grid: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    order = np.argsort(times, kind="stable")
+    total = np.concatenate([[0.0], np.cumsum(counts[order])])
+    return total[np.searchsorted(times[order], grid, side="right")]

@@ -1,0 +1,382 @@
+"""Pieces of a dashboard other than charts: header, verdict, cards, fields and what is copied."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import ipywidgets as W  # noqa: N812
+import traitlets
+
+from sharelag.charts import text
+from sharelag.errors import ShareLagError, first_line
+from sharelag.workbench import Workbench
+from sharelag.workbench.next_steps import input_options, next_command
+
+from ..bundle import script, style
+from ..view import Heard, in_other_forms
+
+
+class Piece(Heard):
+    """A view that shows itself in words where no page is, and answers messages of its page."""
+
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(**traits)
+        self.on_msg(self._hear_page)
+
+    def _hear_page(self, _: Any, message: Any, __: Any) -> None:
+        if isinstance(message, dict):
+            self._answer(message)
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        """Do what a click asks for."""
+
+    def _words(self) -> str:
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return in_other_forms(super()._repr_mimebundle_(**options), plain=self._words())
+
+
+def words_of(error: BaseException) -> str:
+    """What went wrong, in a line and without a stack trace."""
+    if isinstance(error, ShareLagError):
+        return str(error)
+    return f"unexpected {type(error).__name__}: {first_line(error)}; please report it"
+
+
+class Header(Piece):
+    """A title with its moment, its age, help that opens by keyboard, and what went wrong.
+
+    The browser's clock says how old it is; so a dashboard that nobody refreshes turns stale before
+    one's eyes.
+    """
+
+    _esm = script("dashboards/header.js")
+    _css = style("dashboards/header.css")
+
+    title = traitlets.Unicode("").tag(sync=True)
+    level = traitlets.Int(3).tag(sync=True)  # of the heading: 2 above a dashboard, 3 above a part
+    as_of = traitlets.Float(None, allow_none=True).tag(sync=True)  # milliseconds
+    # of a part: the moment that the dashboard's header says; its own is said where it is another
+    above = traitlets.Float(None, allow_none=True).tag(sync=True)
+    units = traitlets.Unicode("").tag(sync=True)
+    source = traitlets.Unicode("").tag(sync=True)
+    # pairs of a term and its meaning
+    help: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+    unknown = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    finding = traitlets.Unicode("").tag(sync=True)  # what a chart shows, as a sentence
+    facts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # and how it is to be read
+    notes = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    failure = traitlets.Unicode("").tag(sync=True)
+    code = traitlets.Unicode("").tag(sync=True)  # Python of what is picked
+    busy = traitlets.Bool(False).tag(sync=True)
+    live = traitlets.Bool(False).tag(sync=True)  # whether reading again can give something else
+    # seconds between two refreshes while somebody looks; 0: by hand only
+    every = traitlets.Float(0).tag(sync=True)
+    paused = traitlets.Bool(False).tag(sync=True)
+    stale_after = traitlets.Float(120).tag(sync=True)  # seconds
+    theme = traitlets.Enum(["light", "dark"], "light").tag(sync=True)  # as the browser says
+
+    def __init__(self, refresh: Callable[[], Any] | None = None, **traits: Any) -> None:
+        super().__init__(**traits)
+        self.own_unknown = list(self.unknown)  # `unknown` is also what the parts below do not know
+        self._refresh = refresh
+
+    def tell(
+        self,
+        as_of: datetime | None,
+        unknown: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        meanings: Mapping[str, str] | None = None,
+        units: str = "",
+    ) -> None:
+        """Say what is shown now."""
+        with self.hold_sync():
+            self.as_of = None if as_of is None else as_of.timestamp() * 1000
+            self.own_unknown = list(unknown)
+            self.units, self.unknown, self.notes = units, self.own_unknown, list(notes)
+            if meanings is not None:
+                self.help = [[term, meaning] for term, meaning in meanings.items()]
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        if message.get("refresh") and self._refresh is not None:
+            self._refresh()
+
+    def _words(self) -> str:
+        return f"{self.title}{': ' if self.failure else ''}{self.failure}"
+
+
+class Verdict(Piece):
+    """A level and a sentence, with buttons; texts are copied by the browser.
+
+    Parameters
+    ----------
+    acts : mapping of str to callable
+        What the buttons in ``actions`` do, by their names.
+    """
+
+    _esm = script("dashboards/verdict.js")
+    _css = style("dashboards/verdict.css")
+
+    level = traitlets.Unicode("").tag(sync=True)
+    sentence = traitlets.Unicode("").tag(sync=True)
+    #: Pairs of a name and the words on its button.
+    actions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+    #: Pairs of the words on a button and the text that it copies.
+    copies: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+    assumed = traitlets.List(traitlets.Unicode()).tag(sync=True)  # what a simulation assumes
+    busy = traitlets.Unicode("").tag(sync=True)  # what goes on; its buttons are off meanwhile
+
+    def __init__(self, acts: Mapping[str, Callable[[], Any]], **traits: Any) -> None:
+        super().__init__(**traits)
+        self._acts = dict(acts)
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        if act := self._acts.get(message.get("act", "")):
+            act()
+
+    def _words(self) -> str:
+        return f"{self.level}: {self.sentence}" if self.level else self.sentence
+
+
+class Sheet(Piece):
+    """The name of what is picked; on a narrow page a button that opens and closes what is below.
+
+    It stands first in a box with the class ``sharelag-sheet``.
+    """
+
+    _esm = script("dashboards/sheet.js")
+    _css = style("dashboards/sheet.css")
+
+    words = traitlets.Unicode("").tag(sync=True)
+    is_open = traitlets.Bool(False).tag(sync=True)
+
+    def _words(self) -> str:
+        return self.words
+
+
+class PeekView(Piece):
+    """A button that reads one record; what it holds goes to the page and into no saved notebook.
+
+    Parameters
+    ----------
+    read : callable
+        Gives the text of the record.
+    """
+
+    _esm = script("dashboards/peek_view.js")
+    _css = style("dashboards/peek_view.css")
+
+    about = traitlets.Unicode("").tag(sync=True)  # which record the button reads; empty: none
+
+    def __init__(self, read: Callable[[], str]) -> None:
+        super().__init__()
+        self._read = read
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        if not message.get("peek"):
+            return
+        try:
+            said = {"text": self._read()}
+        except Exception as error:  # people get a sentence
+            said = {"failure": words_of(error)}
+        self.send({"peeked": said})  # a message, and no trait: traits are saved with notebooks
+
+    def _words(self) -> str:
+        return self.about
+
+
+CAUSES_HELP = {
+    "cause": "what holds lag, the most severe first; each with what shows it and what to do",
+    "holds": "how many offsets of lag the cause explains",
+    "nothing found": "no cause could be shown; with everything known, nothing is wrong",
+}
+#: What a card says of a cause, as `CauseSummary` names it.
+_CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
+
+
+class CauseCards(Piece):
+    """How a group is in a sentence, and a card for each cause, the worst first."""
+
+    _esm = script("dashboards/cards.js")
+    _css = style("dashboards/cards.css")
+
+    group = traitlets.Unicode("").tag(sync=True)
+    state = traitlets.Unicode("").tag(sync=True)
+    #: For each cause: ``severity``, ``cause``, ``where``, ``summary``, ``evidence``, ``advice``,
+    #: and ``command``, a line for a shell.
+    cards: traitlets.List[dict[str, str]] = traitlets.List().tag(sync=True)
+
+    def show(self, bench: Workbench, group: str) -> None:
+        """Show the causes of a group's lag."""
+        explained = bench.explain(group)
+        (said,) = explained.summaries
+        source = input_options(bench.source)
+        (members,) = (
+            row["members"] for row in bench.overview().table.to_pylist() if row["group_id"] == group
+        )
+        rows = explained.table.sort_by([("rank", "ascending")]).to_pylist()
+        with self.hold_sync():
+            self.group, self.state = said.group, said.state
+            self.cards = [
+                {name: str(getattr(words, name)) for name in _CARD}
+                | {"command": next_command(row, source, members)}
+                for words, row in zip(said.causes, rows, strict=True)
+            ]
+
+    def _words(self) -> str:
+        lines = [f"{one['severity']}: {one['cause']} {one['where']}" for one in self.cards]
+        return "\n".join([f"{self.group}  {self.state}", *lines])
+
+
+class Field(Piece):
+    """A text with a label, and what is wrong with it.
+
+    Parameters
+    ----------
+    entered : callable, optional
+        Called when somebody presses Enter there.
+    """
+
+    _esm = script("dashboards/field.js")
+    _css = style("dashboards/field.css")
+
+    label = traitlets.Unicode("").tag(sync=True)
+    value: Any = traitlets.Unicode("").tag(sync=True)
+    hint = traitlets.Unicode("").tag(sync=True)  # what no text means
+    error = traitlets.Unicode("").tag(sync=True)
+    disabled = traitlets.Bool(False).tag(sync=True)
+    #: Whether buttons count up and down, and where they begin while there is no text.
+    step = traitlets.Bool(False).tag(sync=True)
+    start = traitlets.Int(0).tag(sync=True)
+    options: traitlets.List[str] = traitlets.List().tag(sync=True)
+    now = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(
+        self, label: str, *, entered: Callable[[], Any] | None = None, **traits: Any
+    ) -> None:
+        super().__init__(label=label, **traits)
+        self._entered = entered
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        if self._entered is not None and message == {"act": "enter"} and not self.disabled:
+            self._entered()
+
+    def _words(self) -> str:
+        said = self.value if isinstance(self.value, str) else ", ".join(self.value)
+        return f"{self.label}: {said or self.hint}"
+
+
+class Chips(Field):
+    """Names of which several may be pressed; ``now`` is the one in force."""
+
+    value: Any = traitlets.Tuple().tag(sync=True)
+
+    def __init__(self, label: str, options: Sequence[str], **traits: Any) -> None:
+        super().__init__(label, options=list(options), **traits)
+
+    @traitlets.validate("value")
+    def _known(self, proposal: Any) -> tuple[str, ...]:
+        unknown = [name for name in proposal["value"] if name not in self.options]
+        if unknown:
+            raise traitlets.TraitError(
+                f"unknown choice {unknown[0]!r}: choose some of {', '.join(self.options)}"
+            )
+        return tuple(name for name in self.options if name in proposal["value"])
+
+
+class FoldButton(Heard):
+    """Shows and hides something by its ``display``, also where no kernel is left."""
+
+    _esm = script("dashboards/fold.js")
+    _css = style("dashboards/fold.css")
+
+    label = traitlets.Unicode("").tag(sync=True)
+    display = traitlets.Unicode("none").tag(sync=True)
+
+
+class Fold(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """Parts that are hidden until somebody asks for them."""
+
+    def __init__(self, label: str, parts: Sequence[W.Widget]) -> None:
+        self.button = FoldButton(label=label)
+        self.content = W.VBox(list(parts), layout=W.Layout(width="100%", display="none"))
+        super().__init__([self.button, self.content], layout=W.Layout(width="100%"))
+        ends = (self.button, "display"), (self.content.layout, "display")
+        traitlets.link(*ends)
+        self._in_the_page = W.jslink(*ends)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its parts are shown."""
+        return bool(self.button.display != "none")
+
+    @is_open.setter
+    def is_open(self, is_open: bool) -> None:
+        self.button.display = "" if is_open else "none"
+
+    def close(self) -> None:
+        """Let go of the link as well."""
+        self._in_the_page.close()
+        super().close()
+
+
+#: Characters of a name.
+_WIDTH = 60
+
+
+class Finder(Piece):
+    """One of some names from outside, of which a part can be typed.
+
+    The names cross to the browser shortened, and unable to turn what is around them.
+    """
+
+    _esm = script("dashboards/finder.js")
+    _css = style("dashboards/finder.css")
+
+    label = traitlets.Unicode("").tag(sync=True)
+    labels: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    index = traitlets.Int(-1).tag(sync=True)  # of the chosen one; -1: none
+    disabled = traitlets.Bool(False).tag(sync=True)
+    value = traitlets.Unicode(None, allow_none=True)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names."""
+        return self._options
+
+    @options.setter
+    def options(self, names: Sequence[str]) -> None:
+        self._options = tuple(names)
+        shown = [text.name(name, _WIDTH) for name in names]
+        seen = Counter[str]()
+        for place, label in enumerate(shown):
+            seen[label] += 1
+            if seen[label] > 1:  # two that are shortened to the same
+                shown[place] = f"{label} ({seen[label]})"
+        with self.hold_sync():
+            self.labels = shown
+            self.index = self._options.index(self.value) if self.value in self._options else -1
+
+    @traitlets.observe("value")
+    def _to_index(self, _: Any) -> None:
+        self.index = self._options.index(self.value) if self.value in self._options else -1
+
+    @traitlets.observe("index")
+    def _to_value(self, _: Any) -> None:
+        if 0 <= self.index < len(self._options):
+            self.value = self._options[self.index]
+
+    @traitlets.validate("value")
+    def _known(self, proposal: Any) -> Any:
+        if proposal["value"] is not None and proposal["value"] not in self._options:
+            raise traitlets.TraitError(f"unknown choice {proposal['value']!r}")
+        return proposal["value"]
+
+    def _words(self) -> str:
+        return f"{self.label}: {self.labels[self.index] if self.index >= 0 else 'none'}"
+
+    _options: tuple[str, ...] = ()
