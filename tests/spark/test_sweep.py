@@ -244,6 +244,8 @@ def test_an_interrupt_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
     assert sweep({"a": QUICK}, range(2), spark=spark).num_rows == 2
     assert len(kept(tmp_path)) == made
     if not is_connect(spark):
+        # What the tracker knows arrives by a queue of events.
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60_000)
         assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
 
 

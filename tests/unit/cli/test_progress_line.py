@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from contextlib import redirect_stderr
+from contextlib import ExitStack, redirect_stderr
 from threading import Event
 from types import SimpleNamespace
 
@@ -68,7 +68,10 @@ def test_what_is_quick_or_not_looked_at_says_nothing(
 
 
 def test_the_line_of_spark_stays_alone(terminal: Terminal) -> None:
-    with redirect_stderr(terminal), reading_bar(SOURCE), notice("starting Spark"):
-        assert not terminal.shown.wait(0.5)
-        assert terminal.getvalue() == "\rstarting Spark ...\x1b[K"
+    with redirect_stderr(terminal), ExitStack() as stack:
+        with notice("starting Spark"):
+            stack.enter_context(reading_bar(SOURCE))
+            assert not terminal.shown.wait(0.5)
+            assert terminal.getvalue() == "\rstarting Spark ...\x1b[K"
+        assert terminal.shown.wait(60)
     assert terminal.getvalue().endswith("\r\x1b[K")
