@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.whatif.compiled.support import RecordsLostError, use_compiled
+from sharelag.whatif.compiled.support import use_compiled
 from sharelag.whatif.records import StateLog
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation import tables
@@ -136,11 +136,7 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
         )
     seed = require_seed(seed)
     run = _run(scenario, seed, requests)
-    try:
-        ended = run.end()
-    except RecordsLostError:
-        run = Simulation(scenario, seed, requests)
-        ended = run.end()
+    ended = run.end()
     return SimulationResult(
         **vars(ended),
         requests=tables.requests(run.requests or (), run.lives),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from sharelag.compiled import compiled
-from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.scenario import Member
@@ -32,6 +30,7 @@ class CompiledClient(Client):
         work_at: int,
     ) -> None:
         self._core, self._m = core, core.member()
+        self._is_counted: tuple[int, int] | None = None
         fields = {
             at.MAX_POLL: member.max_poll_records,
             at.RECORD_LIMIT: int(member.acquire_mode == "record_limit"),
@@ -72,6 +71,24 @@ class CompiledClient(Client):
         """Close the consumer instead of polling again."""
         self._close()
 
+    @property
+    def busy(self) -> int:
+        """Microseconds of processing records."""
+        return self._core[self._m + at.BUSY] if self._is_counted is None else self._is_counted[0]
+
+    @busy.setter
+    def busy(self, busy: int) -> None:
+        """A life begins with none; the memory has them."""
+
+    @property
+    def polls(self) -> int:
+        """How many polls brought records."""
+        return self._core[self._m + at.POLLS] if self._is_counted is None else self._is_counted[1]
+
+    @polls.setter
+    def polls(self, polls: int) -> None:
+        """A life begins with none; the memory has them."""
+
     def hang(self, for_ms: int | None) -> None:
         """Stand still, heartbeats included, with open connections, for a time or indefinitely."""
         super().hang(for_ms)
@@ -85,7 +102,7 @@ class CompiledClient(Client):
     def finish(self) -> None:
         """Count what is going on when the simulation ends."""
         super().finish()
-        self.busy, self.polls = self._core[self._m + at.BUSY], self._core[self._m + at.POLLS]
+        self._is_counted = self.busy, self.polls
 
     def _stop_work(self) -> None:
         core, m = self._core, self._m
@@ -98,16 +115,11 @@ class CompiledClient(Client):
         return bool(self._core[self._m + at.ACTIVE])
 
     def _poll(self) -> None:
-        compiled(calls.poll)(self._core.a, self._m)
+        self._core.call("poll", self._m)
 
     def _end(self, how: str) -> None:
         super()._end(how)
         self._core[self._m + at.ENDED] = 1
 
     def _send_last(self) -> bool:
-        a, m = self._core.a, self._m
-        sent = compiled(calls.send_pending)(a, m)
-        if self._core[m + at.HAS_SESSION]:
-            self._core[m + at.EPOCH] = -1
-            compiled(calls.note_request)(a, m, at.ASKS_CLOSE)
-        return bool(sent)
+        return bool(self._core.call("close_sessions", self._m))

@@ -17,6 +17,7 @@ from sharelag.whatif.compiled.layout import (
     PLACES,
     PLACES_AT,
     READABLE,
+    READS_AT,
     START,
     STEP,
     TIMES_AT,
@@ -35,10 +36,16 @@ def log_end(a: Any, p: Any) -> Any:
 
 @kernel
 def fetch_end(a: Any, p: Any) -> Any:
-    """Up to where fetches read."""
-    end = log_end(a, p)
-    a[p + READABLE] = a[p + AT]
-    return end
+    """Up to where fetches read: the last stable offset, if the group reads committed only."""
+    if a[p + READS_AT] == a[p + TIMES_AT]:
+        end = log_end(a, p)
+        a[p + READABLE] = a[p + AT]
+        return end
+    at, reads = a[p + READABLE], a[p + READS_AT]
+    while at < a[p + BATCHES] and a[reads + at] <= a[NOW]:
+        at += 1
+    a[p + READABLE] = at
+    return a[a[p + BASES_AT] + at]
 
 
 @kernel

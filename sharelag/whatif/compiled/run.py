@@ -9,24 +9,19 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from sharelag.compiled import compiled
 from sharelag.model import SharePartition
-from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
+from sharelag.whatif.compiled.brokers import CompiledBrokers
 from sharelag.whatif.compiled.clients import CompiledClient
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import CompiledStates, CompiledTally
-from sharelag.whatif.compiled.support import RecordsLostError
-from sharelag.whatif.scenario import Fault, Member, Scenario, Service
-from sharelag.whatif.simulation.brokers import Brokers
+from sharelag.whatif.scenario import Member, Scenario, Service
 from sharelag.whatif.simulation.clients import Client
 from sharelag.whatif.simulation.clock import MS, Clock, check
 from sharelag.whatif.simulation.coordinator import Coordinator
-from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.loop import Loop, Progress, Simulation, SimulationTables, Works
-from sharelag.whatif.simulation.served import Served
+from sharelag.whatif.simulation.scaling import Observed
 from sharelag.whatif.simulation.streams import Longs
-from sharelag.whatif.simulation.tables import Tally
 
 #: After all numbers of events.
 _LAST = (1 << 62) - 1
@@ -68,7 +63,7 @@ class CompiledClock(Clock):
     def _has_run(self, time: int, number: int) -> bool:
         """Do compiled events; whether nothing else comes before a time and a number there."""
         core = self._core
-        code, subject = compiled(calls.run)(core.a, time, number)
+        code, subject = core.call("run", time, number)
         if at.CLOSE <= code <= at.HANG_NOW:
             self.now = core[at.NOW]
             self.call(code, subject)
@@ -79,77 +74,27 @@ class CompiledClock(Clock):
         return bool(code == at.ENDED_RUN)
 
 
-class CompiledServed(Served):
-    """A share partition that lies in the memory of a compiled run."""
-
-    __slots__ = ("core", "p")
-
-    core: Core
-    p: int
-
-    @property
-    def lag(self) -> int:
-        """Unfinished offsets, by what is in memory."""
-        core, p = self.core, self.p
-        return self.log.known_end - core[p + at.START] - core[p + at.COMPLETE]
-
-
-class CompiledBrokers(Brokers):
-    """The brokers' side of a compiled run."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        clock: Clock,
-        logs: Sequence[Log],
-        states: CompiledStates,
-        tally: Tally,
-        core: Core,
-    ) -> None:
-        super().__init__(scenario, clock, logs, states, tally)
-        self._core = core
-        self._starts = [start.window for topic in scenario.topics for start in topic.starts]
-        self.served = [self._moved(served) for served in self.served]
-        states.epochs = [served.share.epochs for served in self.served]
-
-    def close(self, number: int, member: str) -> None:  # noqa: ARG002, the number says it
-        """End the share sessions of a member: release what it holds, forget what it waits for."""
-        compiled(calls.closes)(self._core.a, self._core.members[number])
-        self._core.forget()
-
-    def _moved(self, served: Served) -> Served:
-        """The same share partition, its state in the memory."""
-        moved = CompiledServed(served.place, served.log, served.share, served.leader)
-        core, p = self._core, self._core.places[served.place]
-        moved.core, moved.p = core, p
-        window = self._starts[served.place]
-        share = served.share
-        core.hold(p, share.start_offset, window, share.delivery_complete_count)
-        core[p + at.STATE_MS] = self._clock.now_ms
-        core[p + at.AT], core[p + at.READABLE] = served.log.asked
-        return moved
-
-
 class CompiledRun(Simulation):
     """One simulation of a share group, compiled; see `sharelag.whatif.compiled.support`."""
 
-    def __init__(self, scenario: Scenario, seed: int, requests: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, seed: int, requests: bool, is_compiled: bool = True
+    ) -> None:
         Loop.__init__(self, scenario, seed)
-        self.core = Core(scenario, self.logs, requests)
+        self.core = Core(scenario, self.logs, requests, is_compiled)
         self.clock = self._clock = CompiledClock(scenario.begins_ms, self.core)
         self._clock.call, self._clock.draw = self._call, self._draw
         for place, outcomes in enumerate(self.outcomes):
             if outcomes.poison:
                 self.core.poison(place, outcomes.poison)
-        self.tally = self._counts = CompiledTally(len(self.names), scenario.step_ms * MS)
+        self.tally = self._counts = CompiledTally(len(self.names), scenario.step_ms * MS, self.core)
         ids = {topic.name: topic.id for topic in scenario.topics}
         self.states = self._written = CompiledStates(
             [SharePartition(scenario.group_id, ids[name], number) for name, number in self.names],
             self.core,
         )
-        self.brokers = CompiledBrokers(
-            scenario, self.clock, self.logs, self.states, self.tally, self.core
-        )
+        brokers: Any = CompiledBrokers(scenario, self.clock, self.logs, self._written, self.core)
+        self.brokers = brokers
         self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
         self.requests = [] if requests else None
         self.world = self._world(seed, None)
@@ -174,16 +119,33 @@ class CompiledRun(Simulation):
         self._clients[client.address] = client
         return client
 
-    def _fail(self, fault: Fault) -> None:
-        raise NotImplementedError(f"brokers of compiled runs do not fail: {fault.kind}")
-
     def _delete(self, place: int, offset: int) -> None:
         super()._delete(place, offset)
-        self.core[self.core.places[place] + at.LOG_START] = self.logs[place].start
+        core, p = self.core, self.core.places[place]
+        core[p + at.LOG_START] = self.logs[place].start
+        core.have_window(p)
+
+    def _compact(self, places: Sequence[int], every_ms: int) -> None:
+        super()._compact(places, every_ms)
+        self.core[at.COMPACTIONS] = self.core[at.COMPACTIONS] + 1
+        for place in places:
+            self.core.remove(place, self.logs[place])
+
+    def _observer(self) -> Callable[[bool], Observed]:
+        observe = super()._observer()
+
+        def look(without_stuck: bool) -> Observed:
+            seen = observe(without_stuck)
+            # Who looks how far fetches read knows it for them, too.
+            for log, p in zip(self.logs, self.core.places, strict=True):
+                self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.asked[1])
+            return seen
+
+        return look
 
     def _observed(self) -> Longs:
         core = self.core
-        compiled(calls.sample)(core.a)
+        core.call("sample")
         begin = core[at.SAMPLE_AT]
         rows = core.a[begin : begin + len(core.places) * at.SAMPLE]
         return rows.reshape(-1, at.SAMPLE)
@@ -192,24 +154,21 @@ class CompiledRun(Simulation):
         raise NotImplementedError("compiled runs observe all places together")
 
     def _note_drained(self) -> None:
-        compiled(calls.note_drained)(self.core.a, self.core.places[-1])
+        self.core.call("note_drained", self.core.places[-1])
 
     def _held(self) -> int:
-        return self.core[at.HELD_BY_ALL]
+        return sum(self.core.call("held_in", p) for p in self.core.places)
 
     def _settle(self) -> None:
         core = self.core
-        if core[at.IS_LOST]:
-            raise RecordsLostError
         for log, p in zip(self.logs, core.places, strict=True):
             log.seen(core[p + at.AT])
-        finished, asked = core.left()
-        self._counts.read(core, finished)
         self._written.keep()
+        self._counts.read(core)
         if self.requests is not None:
             self.requests += [
-                (time, number, 0, epoch, _WHAT[what])
-                for time, number, epoch, what in asked.tolist()
+                (time, number, broker, epoch, _WHAT[what])
+                for time, number, broker, epoch, what in core.asked().tolist()
             ]
         super()._settle()
 

@@ -32,6 +32,11 @@ class Served:
     waiting: dict[Fetch, None] = field(default_factory=dict)
 
     @property
+    def start_offset(self) -> int:
+        """The first offset that may still be delivered."""
+        return self.share.start_offset
+
+    @property
     def lag(self) -> int:
         """Unfinished offsets, by what is in memory."""
         return self.log.known_end - self.share.start_offset - self.share.delivery_complete_count

@@ -91,6 +91,10 @@ class Tally:
             elif state == _ACKED and counts:
                 counts[_ACKNOWLEDGED] += size
 
+    def finished_since(self, count: int) -> Sequence[Sequence[int]]:
+        """What was finished, without the first so many rows."""
+        return self.finished[count:]
+
     def finished_rows(self) -> Longs:
         """What was finished, as rows of `finished`."""
         return np.array(self.finished, np.int64).reshape(-1, 4)
