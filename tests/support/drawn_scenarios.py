@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from sharelag.model import StateBatch, Window
-from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Pods, TargetAge
+from sharelag.whatif.autoscale import Autoscaler, Fixed, Hpa, Keda, Metric, Pods, TargetAge
 from sharelag.whatif.scenario import Fault, PartitionStart, Producer, Scenario, Topic
 from tests.support.simulation_scenarios import DURATION_MS, calm_scenario, random_scenario
 
@@ -95,12 +95,12 @@ def _window(random: Random, window: Window, end: int) -> Window:
 
 
 def _autoscaler(random: Random) -> Autoscaler:
-    metric = random.choice(["lag", "lag_excluding_stuck"])
+    metrics: tuple[Metric, ...] = ("lag", "lag_excluding_stuck")
+    metric = random.choice(metrics)
     hpa, pods = Hpa(sync_period_ms=1000), Pods(startup_ms=random.choice([0, 700]), grace_ms=900)
-    return random.choice(
-        [
-            Keda(20, polling_interval_ms=900, max_replica_count=5, metric=metric, hpa=hpa, pods=pods),
-            TargetAge(2000, max_replica_count=5, metric=metric, hpa=hpa, pods=pods),
-            Fixed(random.randint(0, 4), hpa=hpa, pods=pods),
-        ]
+    drawn: tuple[Autoscaler, ...] = (
+        Keda(20, polling_interval_ms=900, max_replica_count=5, metric=metric, hpa=hpa, pods=pods),
+        TargetAge(2000, max_replica_count=5, metric=metric, hpa=hpa, pods=pods),
+        Fixed(random.randint(0, 4), hpa=hpa, pods=pods),
     )
+    return random.choice(drawn)

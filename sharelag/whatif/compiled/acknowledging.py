@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.batches import after_hole, batch_of, floor, is_hole, slot_of
 from sharelag.whatif.compiled.layout import (
     A_ROWS,
@@ -33,6 +33,7 @@ from sharelag.whatif.compiled.layout import (
     ENTRIES,
     ENTRY_SIZE,
     FIRST_CHUNK,
+    FOUND,
     GAP,
     M_OFFSET,
     M_SINCE,
@@ -76,7 +77,7 @@ from sharelag.whatif.compiled.states import change, given_back, undo
 _SAME_TYPE = 10
 
 
-@kernel
+@part
 def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
     """Whether an offset had no record after so many compactions."""
     low, high, misses = 0, a[p + MISSING], a[p + MISSING_AT]
@@ -92,7 +93,7 @@ def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
     )
 
 
-@kernel
+@part
 def _poison_of(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """How a record goes wrong in its so many-th delivery; 0: it does not."""
     low, high = 0, a[p + POISONS]
@@ -108,7 +109,7 @@ def _poison_of(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
     return a[at + P_TYPE]
 
 
-@kernel
+@part
 def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """What a member says of a record in its so many-th delivery."""
     if a[p + POISONS]:
@@ -126,7 +127,7 @@ def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
     return REJECT if drawn < a[m + BELOW_REJECT] else SILENT
 
 
-@kernel
+@part
 def _row(a: Any, ask: Any, p: Any, first: Any, last: Any, type_: Any, types: Any) -> None:
     at = ask + ASK_HEAD + a[ask + A_ROWS] * ROW
     a[ask + A_ROWS] += 1
@@ -134,7 +135,7 @@ def _row(a: Any, ask: Any, p: Any, first: Any, last: Any, type_: Any, types: Any
     a[at + R_TYPE], a[at + R_TYPES], a[at + R_TAKEN] = type_, types, 0
 
 
-@kernel
+@part
 def _of_neighbours(a: Any, ask: Any, p: Any, first: Any, begin: Any, end: Any) -> None:
     """Rows without silent records: long runs of one type, the rest one by one."""
     at = begin
@@ -158,7 +159,7 @@ def _of_neighbours(a: Any, ask: Any, p: Any, first: Any, begin: Any, end: Any) -
         _row(a, ask, p, first + mixed - begin, first + end - begin - 1, type_, mixed)
 
 
-@kernel
+@part
 def rows_together(a: Any, m: Any, slot: Any, ask: Any, entry: Any) -> Any:
     """Put in what is said of one place, neighbours together; return where the next place begins."""
     p, count, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0, a[ask + A_ROWS]
@@ -189,7 +190,7 @@ def rows_together(a: Any, m: Any, slot: Any, ask: Any, entry: Any) -> Any:
     return entry
 
 
-@kernel
+@part
 def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """What a member says of an offset, which may have no record."""
     if a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED]):
@@ -197,7 +198,7 @@ def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any
     return type_of(a, m, p, attempt, offset)
 
 
-@kernel
+@part
 def rows_one_by_one(
     a: Any, m: Any, slot: Any, ask: Any, entry: Any, offset: Any, to_entry: Any, to: Any
 ) -> Any:
@@ -222,7 +223,7 @@ def rows_one_by_one(
     return entry
 
 
-@kernel
+@part
 def rows_end(a: Any, ask: Any, row: Any) -> Any:
     """Where the rows of a request about the place of a row end."""
     p, row = a[ask + ASK_HEAD + row * ROW + R_PLACE], row + 1
@@ -231,7 +232,7 @@ def rows_end(a: Any, ask: Any, row: Any) -> Any:
     return row
 
 
-@kernel
+@part
 def records_in(a: Any, ask: Any, begin: Any, end: Any) -> Any:
     """How many records rows are about, but for those whose locks are renewed."""
     total = 0
@@ -242,7 +243,7 @@ def records_in(a: Any, ask: Any, begin: Any, end: Any) -> Any:
     return total
 
 
-@kernel
+@part
 def _trouble(a: Any, p: Any, first: Any, last: Any) -> Any:
     """What is wrong with offsets that are to be acknowledged, whoever holds them; 0: nothing."""
     known = floor(a, p, first) >= 0 or (first < a[p + START] and floor(a, p, a[p + START]) >= 0)
@@ -252,12 +253,12 @@ def _trouble(a: Any, p: Any, first: Any, last: Any) -> Any:
     return BEYOND if end < last else 0
 
 
-@kernel
+@part
 def _is_members(a: Any, at: Any, member: Any) -> bool:
     return bool(a[at + STATE] == S_ACQUIRED and a[at + OWNER] == member)
 
 
-@kernel
+@part
 def check_rows(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> Any:
     """What is wrong with what rows are about; 0: all of it is the member's."""
     for row in range(begin, end):
@@ -265,6 +266,7 @@ def check_rows(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> A
         last, offset = a[at + R_LAST], max(a[at + R_FIRST], a[p + START])
         if offset > last:
             continue
+        a[FOUND] = row
         trouble = _trouble(a, p, a[at + R_FIRST], last)
         if trouble:
             return trouble
@@ -283,14 +285,14 @@ def check_rows(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> A
     return 0
 
 
-@kernel
+@part
 def _becomes(a: Any, p: Any, type_: Any, count: Any, last: Any) -> Any:
     if type_ == ACCEPT:
         return S_ACKNOWLEDGED
     return given_back(a, p, count, last) if type_ == RELEASE else S_ARCHIVED
 
 
-@kernel
+@part
 def acknowledge(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> Any:
     """Take rows: all of them, or none when one offset is not the member's; nothing is written yet.
 
@@ -318,12 +320,13 @@ def acknowledge(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> 
             trouble = _take_batch(a, p, at, batch, offset, member)
             offset = after_hole(a, p, a[batch + BATCH_LAST] + 1)
         if trouble:
+            a[FOUND] = row
             undo(a, p, complete)
             return trouble
     return 0
 
 
-@kernel
+@part
 def _take_batch(a: Any, p: Any, row: Any, batch: Any, offset: Any, member: Any) -> Any:
     """Take what a row says of a batch from an offset on; return what is wrong."""
     first, end, type_ = a[batch + BATCH], a[batch + BATCH_LAST], a[row + R_TYPE]

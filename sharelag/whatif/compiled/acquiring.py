@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.batches import (
     after_hole,
     floor,
@@ -60,7 +60,7 @@ from sharelag.whatif.compiled.locks import acquire_offsets, split
 from sharelag.whatif.compiled.states import archive
 
 
-@kernel
+@part
 def next_fetch_offset(a: Any, p: Any) -> Any:
     """Where the next fetch begins; the search may find that nothing is to be redelivered."""
     nothing = not a[p + IN_MEMORY] or a[p + START] > a[p + LAST]
@@ -72,7 +72,7 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
     return a[p + END] if nothing else a[p + END] + 1
 
 
-@kernel
+@part
 def _available_from(a: Any, p: Any) -> Any:
     """The first available offset; -1: there is none."""
     if a[p + AVAILABLE]:
@@ -87,7 +87,7 @@ def _available_from(a: Any, p: Any) -> Any:
     return -1
 
 
-@kernel
+@part
 def _available_in(a: Any, p: Any, first: Any) -> Any:
     """The first available offset of a batch that begins at one; -1: there is none."""
     batch = slot_of(a, p, first)
@@ -99,7 +99,7 @@ def _available_in(a: Any, p: Any, first: Any) -> Any:
     return -1
 
 
-@kernel
+@part
 def _from_gap(a: Any, p: Any) -> Any:
     """The first offset that is available or in a hole of unknown state; -1: there is none."""
     at, gap = a[p + FIRST], a[p + GAP_START]
@@ -115,14 +115,14 @@ def _from_gap(a: Any, p: Any) -> Any:
     return -1
 
 
-@kernel
+@part
 def can_fetch(a: Any, p: Any) -> bool:
     """Whether a fetch may go on: there is something to deliver again, or room for new records."""
     again = next_fetch_offset(a, p) != a[p + END] + 1
     return bool(again or span(a, p) < a[LOCKS])
 
 
-@kernel
+@part
 def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     """The last record batch of ``low..high`` that begins at or before an offset; else low - 1."""
     bases = a[p + BASES_AT]
@@ -136,13 +136,13 @@ def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     return low - 1
 
 
-@kernel
+@part
 def _has(a: Any, p: Any, batch: Any, flag: Any) -> bool:
     """Whether a record batch of the log is removed, or aborted."""
     return bool(a[p + FLAGS_AT] and a[a[p + FLAGS_AT] + batch] & flag)
 
 
-@kernel
+@part
 def _aligned(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     """The end of the fetched record batch that holds an offset; the offset itself in a hole."""
     at = batch_at(a, p, offset, low, high)
@@ -151,7 +151,7 @@ def _aligned(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     return max(a[a[p + BASES_AT] + at + 1] - 1, offset) if at >= low else offset
 
 
-@kernel
+@part
 def _take(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
     """Note what a fetch acquired; the slot is there from the first time on."""
     if a[SLOT] < 0:
@@ -165,7 +165,7 @@ def _take(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
     a[TAKEN] += last - first + 1
 
 
-@kernel
+@part
 def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     """Whether anything is available (1), and failed too often to come with others (2)."""
     if not a[batch + SPLIT]:
@@ -182,7 +182,7 @@ def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     return found
 
 
-@kernel
+@part
 def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, limit: Any) -> None:
     """Acquire available offsets of a split batch; no limit is -1."""
     attempts, size = a[ATTEMPTS], a[batch + BATCH_LAST] - a[batch + BATCH] + 1
@@ -224,7 +224,7 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
         begin += number
 
 
-@kernel
+@part
 def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any) -> None:
     """Acquire what is available of a batch in flight."""
     begin, end = a[batch + BATCH], a[batch + BATCH_LAST]
@@ -239,7 +239,7 @@ def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any,
     _take(a, p, begin, end, a[batch + COUNT])
 
 
-@kernel
+@part
 def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, high: Any) -> None:
     """Acquire new offsets, up to the end of a record batch (``acquireNewBatchRecords``)."""
     bases, member, until = a[p + BASES_AT], a[m + MEMBER_INDEX], last
@@ -274,14 +274,14 @@ def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, hig
         _shrink_gap(a, p)
 
 
-@kernel
+@part
 def _whole(a: Any, p: Any, first: Any, last: Any, member: Any) -> None:
     put_batch(a, p, first, last, 0)
     acquire_offsets(a, p, first, last, 1, member, False)
     _take(a, p, first, last, 1)
 
 
-@kernel
+@part
 def _shrink_gap(a: Any, p: Any) -> None:
     """The holes before what was acquired last are known; after the end of the load are none."""
     slot = a[SLOT]
@@ -292,7 +292,7 @@ def _shrink_gap(a: Any, p: Any) -> None:
         a[p + GAP_END] = -1
 
 
-@kernel
+@part
 def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any) -> None:
     """Acquire from the record batches ``low..high`` of the log, which a fetch brought."""
     while low <= high and _has(a, p, low, IS_REMOVED):
@@ -329,7 +329,7 @@ def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any)
         _leave_aborted_out(a, p, entry, taken, low, high)
 
 
-@kernel
+@part
 def _known_and_new(
     a: Any, m: Any, p: Any, base: Any, last: Any, begin: Any, room: Any, low: Any, high: Any
 ) -> None:
@@ -366,7 +366,7 @@ def _known_and_new(
         _shrink_gap(a, p)
 
 
-@kernel
+@part
 def _leave_aborted_out(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -> None:
     """Archive aborted record batches as they are acquired, and leave them out of what is delivered.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     BATCH,
     BATCH_LAST,
@@ -32,25 +32,25 @@ from sharelag.whatif.compiled.layout import (
 )
 
 
-@kernel
+@part
 def slot_of(a: Any, p: Any, offset: Any) -> Any:
     """Where an offset lies."""
     return a[p + WINDOW_AT] + ((offset & a[p + MASK]) << OFFSET_BITS)
 
 
-@kernel
+@part
 def batch_of(a: Any, p: Any, offset: Any) -> Any:
     """Where the first offset of its batch lies."""
     return slot_of(a, p, a[slot_of(a, p, offset) + BATCH])
 
 
-@kernel
+@part
 def is_hole(a: Any, p: Any, offset: Any) -> bool:
     """Whether an offset from the first batch to the last lies between two."""
     return bool(a[slot_of(a, p, offset) + BATCH] < 0)
 
 
-@kernel
+@part
 def after_hole(a: Any, p: Any, offset: Any) -> Any:
     """The first offset of a batch from one on that lies after another; or after all."""
     if offset <= a[p + LAST] and is_hole(a, p, offset):
@@ -58,7 +58,7 @@ def after_hole(a: Any, p: Any, offset: Any) -> Any:
     return offset
 
 
-@kernel
+@part
 def from_batch(a: Any, p: Any, offset: Any) -> Any:
     """Where the batch begins that holds an offset, or else the next one; or after all."""
     if offset < a[p + FIRST]:
@@ -70,7 +70,7 @@ def from_batch(a: Any, p: Any, offset: Any) -> Any:
     return a[slot_of(a, p, offset) + BATCH]
 
 
-@kernel
+@part
 def floor(a: Any, p: Any, offset: Any) -> Any:
     """Where the last batch begins that begins at or before an offset; -1: there is none."""
     if not a[p + IN_MEMORY] or offset < a[p + FIRST]:
@@ -81,7 +81,7 @@ def floor(a: Any, p: Any, offset: Any) -> Any:
     return a[slot_of(a, p, within) + BATCH]
 
 
-@kernel
+@part
 def put_batch(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
     """Put a batch in flight where none is."""
     if not a[p + IN_MEMORY]:
@@ -103,26 +103,26 @@ def put_batch(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
     a[batch + BATCH_LAST], a[batch + SPLIT] = last, is_split
 
 
-@kernel
+@part
 def _put_hole(a: Any, p: Any, first: Any, last: Any) -> None:
     for offset in range(first, last + 1):
         at = slot_of(a, p, offset)
         a[at + BATCH], a[at + HOLE_FIRST], a[at + HOLE_LAST] = -1, first, last
 
 
-@kernel
+@part
 def span(a: Any, p: Any) -> Any:
     """Offsets from start to end, finished ones and holes included."""
     return a[p + END] - a[p + START] + 1 if a[p + IN_MEMORY] else 0
 
 
-@kernel
+@part
 def has_gap(a: Any, p: Any) -> bool:
     """Whether holes may be first deliveries that were under way when the leader began."""
     return bool(a[p + GAP_END] == a[p + END])
 
 
-@kernel
+@part
 def held_in(a: Any, p: Any) -> Any:
     """Count the acquired offsets, but for those of deleted records, before the start offset."""
     held = a[p + HELD]

@@ -1,4 +1,4 @@
-"""The brokers of a compiled run: who leads which share partition, and what a leader begins with.
+"""The brokers of a run: who leads which share partition, and what a leader begins with.
 
 A share partition is with one broker at a time. Another leader knows of it what was written, and no
 more.
@@ -13,7 +13,7 @@ from sharelag.errors import InputError
 from sharelag.model import UNINITIALIZED_START_OFFSET, Window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.compiled.outcome import CompiledStates
+from sharelag.whatif.compiled.outcome import Writes
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.logs import Log
@@ -39,15 +39,15 @@ class Served:
         return self.log.known_end - self.start_offset - self.core[self.p + at.COMPLETE]
 
 
-class CompiledBrokers:
-    """All brokers of the cluster, whose answers to requests are compiled."""
+class Brokers:
+    """All brokers of the cluster; their answers to requests are kernels."""
 
     def __init__(
         self,
         scenario: Scenario,
         clock: Clock,
         logs: Sequence[Log],
-        states: CompiledStates,
+        states: Writes,
         core: Core,
     ) -> None:
         self._clock, self._states, self._core = clock, states, core
@@ -75,7 +75,7 @@ class CompiledBrokers:
             self._states.adopt(place, window, now)
         self._load(place, window, 0, place % self._count)
 
-    def close(self, number: int, member: str) -> None:  # noqa: ARG002, the number says it
+    def close(self, number: int) -> None:
         """End the share sessions of a member: release what it holds, forget what it waits for."""
         self._core.call("closes", self._core.members[number])
         self._core.forget()

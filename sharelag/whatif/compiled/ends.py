@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     AT,
     BASES_AT,
@@ -24,7 +24,7 @@ from sharelag.whatif.compiled.layout import (
 )
 
 
-@kernel
+@part
 def log_end(a: Any, p: Any) -> Any:
     """The end offset now."""
     at, times = a[p + AT], a[p + TIMES_AT]
@@ -34,7 +34,7 @@ def log_end(a: Any, p: Any) -> Any:
     return a[a[p + BASES_AT] + at]
 
 
-@kernel
+@part
 def fetch_end(a: Any, p: Any) -> Any:
     """Up to where fetches read: the last stable offset, if the group reads committed only."""
     if a[p + READS_AT] == a[p + TIMES_AT]:
@@ -48,7 +48,7 @@ def fetch_end(a: Any, p: Any) -> Any:
     return a[a[p + BASES_AT] + at]
 
 
-@kernel
+@part
 def note_drained(a: Any, p: Any) -> None:
     """Note the time if nothing is left to finish, neither there nor elsewhere."""
     if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     ACCEPTS_ALL,
     ACKNOWLEDGED_NOW,
@@ -84,7 +84,7 @@ from sharelag.whatif.compiled.serving import (
 from sharelag.whatif.compiled.working import answered, call, renews, resumes, worked
 
 
-@kernel
+@part
 def _misses(a: Any, m: Any, slot: Any) -> Any:
     """Which random numbers are to be drawn before a member can work on a slot; 0: none."""
     for entry in range(a[slot + ENTRIES]):
@@ -108,7 +108,7 @@ def _misses(a: Any, m: Any, slot: Any) -> Any:
     return 0
 
 
-@kernel
+@part
 def _is_full(a: Any) -> bool:
     """Whether the next event might need more room than there is."""
     members, places = a[MEMBERS], a[PLACES]
@@ -124,7 +124,7 @@ def _is_full(a: Any) -> bool:
     )
 
 
-@kernel
+@part
 def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     """Do an event."""
     if kind == WORKED:
@@ -160,7 +160,7 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
         renews(a, subject, more)
 
 
-@kernel
+@part
 def run(a: Any, until: Any, number: Any) -> Any:
     """Do the events before a time and the number of an action there; say what Python has to do.
 

@@ -120,6 +120,7 @@ CHUNK = 4096
     POISONS,
     POISONS_AT,
     MASK,
+    LOCK_ROOM,
     SPARE,
     LAST,
     GAP_END,
@@ -137,7 +138,7 @@ CHUNK = 4096
     WRITTEN_START,
     WRITTEN_COMPLETE,
     PLACE,
-) = range(54)
+) = range(55)
 
 # ---- an offset in the window of a place; of a batch that is not split, at its first one ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)

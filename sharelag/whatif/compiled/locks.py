@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.batches import slot_of
 from sharelag.whatif.compiled.layout import (
     BATCH,
@@ -26,11 +26,11 @@ from sharelag.whatif.compiled.layout import (
     LOCK_MS,
     LOCK_NO,
     LOCK_NUMBER,
+    LOCK_ROOM,
     LOCK_SIZE,
     LOCKS_AT,
     LOCKS_FROM,
     LOCKS_TO,
-    MASK,
     OWNER,
     S_ACQUIRED,
     SPLIT,
@@ -39,7 +39,7 @@ from sharelag.whatif.compiled.layout import (
 )
 
 
-@kernel
+@part
 def is_held(a: Any, p: Any, lock: Any) -> bool:
     """Whether a lock still holds an offset: not acknowledged, split, or locked anew since."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
@@ -54,25 +54,25 @@ def is_held(a: Any, p: Any, lock: Any) -> bool:
     return False
 
 
-@kernel
+@part
 def _write(a: Any, lock: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
     a[lock + LOCK_ENDS], a[lock + LOCK_NO] = ends, number
     a[lock + LOCK_FIRST], a[lock + LOCK_LAST] = first, last
 
 
-@kernel
+@part
 def _copy(a: Any, lock: Any, to: Any) -> None:
     _write(a, to, a[lock + LOCK_ENDS], a[lock + LOCK_NO], a[lock + LOCK_FIRST], a[lock + LOCK_LAST])
 
 
-@kernel
+@part
 def _is_before(a: Any, one: Any, ends: Any, number: Any) -> bool:
     return bool(
         a[one + LOCK_ENDS] < ends or (a[one + LOCK_ENDS] == ends and a[one + LOCK_NO] < number)
     )
 
 
-@kernel
+@part
 def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     """Lock offsets until a time; ``last`` is -1 for a whole batch."""
     number, to = a[p + LOCK_NUMBER], a[p + LOCKS_TO]
@@ -81,14 +81,14 @@ def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     if a[p + LOCKS_FROM] < to and a[before + LOCK_ENDS] > ends:
         _lock_early(a, p, ends, number, first, last)
         return
-    if to > 2 * a[p + MASK]:
+    if to == a[p + LOCK_ROOM]:
         _clear(a, p)
         to = a[p + LOCKS_TO]
     a[p + LOCKS_TO] = to + 1
     _write(a, a[p + LOCKS_AT] + to * LOCK_SIZE, ends, number, first, last)
 
 
-@kernel
+@part
 def _clear(a: Any, p: Any) -> None:
     """Forget locks that hold nothing any more."""
     base, kept = a[p + LOCKS_AT], 0
@@ -100,16 +100,16 @@ def _clear(a: Any, p: Any) -> None:
     a[p + LOCKS_FROM], a[p + LOCKS_TO] = 0, kept
 
 
-@kernel
+@part
 def _lock_early(a: Any, p: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
     """Lock offsets for less long than what was locked before."""
-    if a[p + EARLY_LOCKS] > 2 * a[p + MASK]:
+    if a[p + EARLY_LOCKS] == a[p + LOCK_ROOM]:
         _clear_early(a, p)
     a[p + EARLY_LOCKS] += 1
     _put(a, p, a[p + EARLY_LOCKS] - 1, ends, number, first, last)
 
 
-@kernel
+@part
 def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any) -> None:
     """Sift a lock up from a place in the heap."""
     base = a[p + EARLY_LOCKS_AT]
@@ -122,7 +122,7 @@ def _put(a: Any, p: Any, at: Any, ends: Any, number: Any, first: Any, last: Any)
     _write(a, base + at * LOCK_SIZE, ends, number, first, last)
 
 
-@kernel
+@part
 def _clear_early(a: Any, p: Any) -> None:
     base, count, kept = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS], 0
     for one in range(count):
@@ -134,7 +134,7 @@ def _clear_early(a: Any, p: Any) -> None:
     a[p + EARLY_LOCKS] = kept
 
 
-@kernel
+@part
 def first_lock(a: Any, p: Any) -> Any:
     """Where the lock lies that ends first, held or not; 0: there is none."""
     lock = 0
@@ -147,7 +147,7 @@ def first_lock(a: Any, p: Any) -> Any:
     return lock
 
 
-@kernel
+@part
 def drop_lock(a: Any, p: Any, lock: Any) -> None:
     """Take the lock that ends first away."""
     if lock == a[p + EARLY_LOCKS_AT]:
@@ -158,7 +158,7 @@ def drop_lock(a: Any, p: Any, lock: Any) -> None:
         a[p + LOCKS_FROM] = a[p + LOCKS_TO] = 0
 
 
-@kernel
+@part
 def _drop_early(a: Any, p: Any) -> None:
     base, size = a[p + EARLY_LOCKS_AT], a[p + EARLY_LOCKS] - 1
     a[p + EARLY_LOCKS] = size
@@ -176,7 +176,7 @@ def _drop_early(a: Any, p: Any) -> None:
     _copy(a, moved, base + at * LOCK_SIZE)
 
 
-@kernel
+@part
 def acquire_offsets(
     a: Any, p: Any, first: Any, last: Any, count: Any, owner: Any, is_split: bool
 ) -> None:
@@ -191,7 +191,7 @@ def acquire_offsets(
     a[HELD_BY_ALL] += last - first + 1
 
 
-@kernel
+@part
 def split(a: Any, p: Any, batch: Any) -> None:
     """Give every offset of a batch its own state and lock; there is no way back."""
     if a[batch + SPLIT]:
@@ -210,7 +210,7 @@ def split(a: Any, p: Any, batch: Any) -> None:
         lock_offsets(a, p, first, last, a[batch + DEADLINE])
 
 
-@kernel
+@part
 def renew(a: Any, p: Any, at: Any, first: Any, last: Any) -> None:
     """Lock acquired offsets anew: single ones, or a whole batch where ``last`` is -1."""
     ends, number = a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER]

@@ -14,6 +14,7 @@ from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.calls import CALLS
 from sharelag.whatif.compiled.sizes import Sizes
 from sharelag.whatif.consumers import Behaviour
+from sharelag.whatif.partition.values import Limits, LogBatch
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log
@@ -78,6 +79,7 @@ class Core:
         self._finished: list[Longs] = []
         self._asked: list[Longs] = []
         self._written = self._ran = self._took = 0
+        self._types = 0, 0
         self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
         self.places = [
@@ -117,7 +119,7 @@ class Core:
 
     def _globals(self, requests: bool) -> None:
         scenario, sizes = self._scenario, self._sizes
-        costs, limits = scenario.costs, scenario.settings.limits
+        costs = scenario.costs
         values = {
             at.PLACES: sizes.places,
             at.PLACES_AT: self._room(sizes.places * at.PLACE),
@@ -126,7 +128,6 @@ class Core:
             at.BROKERS: scenario.brokers,
             at.BROKERS_AT: self._room(scenario.brokers * at.BROKER),
             at.BROKERS_FAIL: int(sizes.leaders_change),
-            at.RENEWS: int(limits.renew_enabled),
             at.DRAINED_AT: self._room(sizes.steps),
             at.SAMPLE_AT: self._room(sizes.places * at.SAMPLE),
             at.BUCKETS_AT: self._room(at.BUCKETS),
@@ -139,20 +140,23 @@ class Core:
             at.RECORDS_A_FETCH: max(costs.fetch_max_bytes // max(costs.record_bytes, 1), 1),
             at.BEGINS_MS: scenario.begins_ms,
             at.STEP: scenario.step_ms * MS,
-            at.LOCKS: limits.max_record_locks,
-            at.ATTEMPTS: limits.delivery_count_limit,
-            at.LOCK_MS: limits.lock_duration_ms,
-            at.THROTTLED: limits.throttled_from,
             at.CAUSE_NUMBER: at.NOBODY,
             at.FREE: -1,
             at.FREE_ASK: -1,
             at.NOTES_REQUESTS: int(requests),
         }
         self.a[list(values)] = list(values.values())
+        self.limit(scenario.settings.limits)
         self.a[self[at.CHANCES_AT] : self._end] = -1
         for _ in range(4 * (sizes.members + sizes.places) + 64):
             node = self._room(at.NODE)
             self[node + at.NODE_NEXT], self[at.FREE_NODE] = self[at.FREE_NODE], node
+
+    def limit(self, limits: Limits) -> None:
+        """Put in the settings in force."""
+        self[at.LOCKS], self[at.ATTEMPTS] = limits.max_record_locks, limits.delivery_count_limit
+        self[at.LOCK_MS], self[at.THROTTLED] = limits.lock_duration_ms, limits.throttled_from
+        self[at.RENEWS] = limits.renew_enabled
 
     def _place(self, number: int, log: Log, chunk: int) -> int:
         p = self[at.PLACES_AT] + number * at.PLACE
@@ -169,6 +173,7 @@ class Core:
             at.FIRST_CHUNK: log.bases[0] // at.CHUNK,
             at.LOG_START: log.start,
             at.MASK: self._window - 1,
+            at.LOCK_ROOM: 2 * self._window,
             at.SPARE: self._sizes.spare if self._is_slow else self._sizes.window,
             at.GAP_END: -1,
             at.WRITTEN_START: -1,
@@ -245,7 +250,7 @@ class Core:
                     f"after offset {before}; take the batches as replay gives them"
                 )
             if not self[p + at.IN_MEMORY]:
-                self[p + at.FIRST] = first
+                self[p + at.FIRST], self[p + at.LAST] = first, first - 1
             if gap < 0 and first > before + 1:
                 gap = before + 1
             self[p + at.IN_MEMORY] = self[p + at.FIND] = 1
@@ -355,9 +360,36 @@ class Core:
             _KEPT.append(self.a)
         self._hold(np.zeros(0, np.int64))
 
+    def fetched(self, p: int, batches: Sequence[LogBatch], aborted: Sequence[LogBatch]) -> None:
+        """Put in what a fetch of the log brought, instead of the log."""
+        bases, flags = [batches[0].base_offset], []
+        bad = {one.base_offset for one in aborted}
+        for base, last in batches:
+            if base > bases[-1]:
+                bases.append(base)
+                flags.append(at.IS_REMOVED)
+            bases.append(last + 1)
+            flags.append(at.IS_ABORTED if base in bad else 0)
+        if self[p + at.READABLE] < len(bases):
+            self[p + at.READABLE] = 2 * len(bases)
+            self[p + at.BASES_AT] = self._room(2 * len(bases))
+            self[p + at.FLAGS_AT] = self._room(2 * len(bases))
+        self.a[self[p + at.BASES_AT] :][: len(bases)] = bases
+        self.a[self[p + at.FLAGS_AT] :][: len(flags)] = flags
+        self[p + at.BATCHES] = len(flags)
+        if not self[p + at.IN_MEMORY]:
+            self[p + at.FIRST], self[p + at.LAST] = self[p + at.START], self[p + at.START] - 1
+        self.have_window(p, bases[-1])
+
+    def types(self, count: int) -> int:
+        """Return room for types of acknowledgements, until the next time."""
+        if count > self._types[1]:
+            self._types = self._room(2 * count), 2 * count
+        return self._types[0]
+
     def have_window(self, p: int, until: int | None = None) -> None:
         """Make the window of a place larger if a fetch may need more, now or from an offset on."""
-        if not self[p + at.IN_MEMORY]:
+        if not self[p + at.IN_MEMORY] and until is None:
             return
         ends = max(self[p + at.END], self[p + at.LOG_START], until or 0)
         before = larger = self[p + at.MASK] + 1
@@ -374,9 +406,12 @@ class Core:
         old = _rows_at(self.a, window, before, at.OFFSET)
         new = _rows_at(self.a, self[p + at.WINDOW_AT], larger, at.OFFSET)
         new[offsets % larger] = old[offsets % before]
+        # Behind deleted records a window may be wide, and hold no more than others.
+        locked = self[p + at.HELD] + self[at.LOCKS] + 2 * self[p + at.SPARE]
+        self[p + at.LOCK_ROOM] = max(self[p + at.LOCK_ROOM], 2 * min(larger, locked))
         for field, to in ((at.LOCKS_AT, at.LOCKS_TO), (at.EARLY_LOCKS_AT, at.EARLY_LOCKS)):
             begin, size = self[p + field], self[p + to] * at.LOCK_SIZE
-            self[p + field] = self._room(2 * larger * at.LOCK_SIZE)
+            self[p + field] = self._room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
             self.a[self[p + field] :][:size] = self.a[begin:][:size]
 
     def finished(self) -> Longs:

@@ -1,4 +1,4 @@
-"""What a compiled run leaves: counters, what was finished, and what was sent to the coordinator."""
+"""What a run leaves: counters, what was finished, and what was sent to the coordinator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sharelag.whatif.simulation.streams import Longs
 from sharelag.whatif.simulation.tables import COUNTS, Tally
 
 
-class CompiledTally(Tally):
+class Counted(Tally):
     """Counters of a run, read from its memory when it is over."""
 
     def __init__(self, places: int, step: int, core: Core) -> None:
@@ -49,7 +49,7 @@ class CompiledTally(Tally):
         return self._finished if self._core is None else self._core.finished()
 
 
-class CompiledStates(StateLog):
+class Writes(StateLog):
     """The writes of a run, made when their outcome is needed."""
 
     def __init__(self, keys: list[SharePartition], core: Core) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.acknowledging import (
     is_gap,
     rows_one_by_one,
@@ -65,7 +65,7 @@ from sharelag.whatif.compiled.layout import (
 from sharelag.whatif.compiled.requests import free_ask, new_ask, refuse
 
 
-@kernel
+@part
 def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
     """Microseconds that records take together."""
     total = 0
@@ -77,7 +77,7 @@ def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
     return total
 
 
-@kernel
+@part
 def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
     """Work from the record at hand to the end of a part, or of all; notes where that is."""
     entry, offset, total = a[m + ENTRY], a[m + RECORD], 0
@@ -108,7 +108,7 @@ def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
     return total
 
 
-@kernel
+@part
 def may_crash(a: Any, slot: Any) -> bool:
     """Whether a record lets the process crash in this delivery."""
     for entry in range(a[slot + ENTRIES]):
@@ -122,7 +122,7 @@ def may_crash(a: Any, slot: Any) -> bool:
     return False
 
 
-@kernel
+@part
 def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
     """Whether all offsets from one on are silent records that take no time."""
     while entry < a[slot + ENTRIES]:
@@ -140,7 +140,7 @@ def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
     return True
 
 
-@kernel
+@part
 def ask_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     """The request that acknowledges a part, as far as a broker leads; -1: it says nothing.
 
@@ -163,7 +163,7 @@ def ask_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     return _some(a, ask)
 
 
-@kernel
+@part
 def _keep(a: Any, ask: Any, p: Any, epoch: Any, begin: Any, broker: Any) -> None:
     """Keep new rows about a place if a broker leads it that has delivered its records."""
     if a[ask + A_ROWS] == begin:
@@ -177,7 +177,7 @@ def _keep(a: Any, ask: Any, p: Any, epoch: Any, begin: Any, broker: Any) -> None
         a[ask + A_ROWS] = begin
 
 
-@kernel
+@part
 def _some(a: Any, ask: Any) -> Any:
     if a[ask + A_ROWS]:
         return ask
@@ -185,7 +185,7 @@ def _some(a: Any, ask: Any) -> Any:
     return -1
 
 
-@kernel
+@part
 def renewal_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     """The request that renews the locks of all that is still to be acknowledged, as `ask_of`."""
     entry, record = a[m + ENTRY], a[m + RECORD]
@@ -219,7 +219,7 @@ def renewal_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     return _some(a, ask)
 
 
-@kernel
+@part
 def after_part(a: Any, m: Any, slot: Any) -> None:
     """Go on to what follows a part."""
     entry, last = a[m + PART_ENTRY], a[m + PART_LAST]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.acknowledging import acknowledge, check_rows, records_in, rows_end
 from sharelag.whatif.compiled.layout import (
     A_NEXT_FREE,
@@ -45,7 +45,7 @@ from sharelag.whatif.compiled.states import counts_of, expire, finish, release_a
 from sharelag.whatif.compiled.waiting import forget, node_of
 
 
-@kernel
+@part
 def new_ask(a: Any, m: Any) -> Any:
     """An empty request of a member."""
     ask = a[FREE_ASK]
@@ -56,7 +56,7 @@ def new_ask(a: Any, m: Any) -> Any:
     return ask
 
 
-@kernel
+@part
 def free_ask(a: Any, ask: Any) -> None:
     """A request is over."""
     a[ask + A_NEXT_FREE] = a[FREE_ASK]
@@ -64,7 +64,7 @@ def free_ask(a: Any, ask: Any) -> None:
     a[FREE_ASKS] += 1
 
 
-@kernel
+@part
 def refuse(a: Any, ask: Any, begin: Any, end: Any) -> None:
     """Count acknowledgements in rows about one place that no leader takes."""
     p, m = a[ask + ASK_HEAD + begin * ROW + R_PLACE], a[ask + A_OF]
@@ -73,7 +73,7 @@ def refuse(a: Any, ask: Any, begin: Any, end: Any) -> None:
     a[counts + COUNTED] = 1
 
 
-@kernel
+@part
 def refuse_all(a: Any, ask: Any) -> None:
     """Take nothing of a request: its broker cannot be reached."""
     row = 0
@@ -84,7 +84,7 @@ def refuse_all(a: Any, ask: Any) -> None:
     free_ask(a, ask)
 
 
-@kernel
+@part
 def check(a: Any, ask: Any) -> Any:
     """Take acknowledgements that are to be written; from when on there is an answer."""
     if ask < 0:
@@ -110,7 +110,7 @@ def check(a: Any, ask: Any) -> Any:
     return a[NOW] + a[WRITE]
 
 
-@kernel
+@part
 def acknowledged(a: Any, ask: Any) -> None:
     """The share coordinator has accepted a write."""
     row, member = 0, a[a[ask + A_OF] + MEMBER_INDEX]
@@ -132,7 +132,7 @@ def acknowledged(a: Any, ask: Any) -> None:
     free_ask(a, ask)
 
 
-@kernel
+@part
 def closes(a: Any, m: Any) -> None:
     """End the share sessions of a member: release what it holds, forget what it waits for."""
     for number in range(a[PLACES]):
@@ -149,7 +149,7 @@ def closes(a: Any, m: Any) -> None:
         after_write(a, p, start)
 
 
-@kernel
+@part
 def says(a: Any, m: Any, ask: Any, waits: bool) -> None:
     """Take a request that only acknowledges; nobody may wait for the answer."""
     if _is_unreachable(a, ask):
@@ -163,7 +163,7 @@ def says(a: Any, m: Any, ask: Any, waits: bool) -> None:
         a[NUMBER] += 1
 
 
-@kernel
+@part
 def _is_unreachable(a: Any, ask: Any) -> bool:
     """Whether a request is about a place whose leader is down."""
     if a[BROKERS_FAIL] and ask >= 0:

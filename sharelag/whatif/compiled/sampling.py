@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.acquiring import batch_at
 from sharelag.whatif.compiled.batches import held_in
 from sharelag.whatif.compiled.ends import log_end
@@ -25,7 +25,7 @@ from sharelag.whatif.compiled.layout import (
 )
 
 
-@kernel
+@part
 def sample(a: Any) -> None:
     """Fill in a row for each place as of now."""
     for number in range(a[PLACES]):
@@ -41,7 +41,7 @@ def sample(a: Any) -> None:
         a[row + 7] = max(a[NOW] - _appended(a, p, a[p + START]), 0) // 1000 if lag > 0 else 0
 
 
-@kernel
+@part
 def _appended(a: Any, p: Any, offset: Any) -> Any:
     """When the record at an offset was appended."""
     last = a[p + BATCHES]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.acquiring import acquire, batch_at, can_fetch, next_fetch_offset
 from sharelag.whatif.compiled.ends import fetch_end, note_drained
 from sharelag.whatif.compiled.layout import (
@@ -79,7 +79,7 @@ from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, n
 from sharelag.whatif.compiled.waiting import forget, wait
 
 
-@kernel
+@part
 def _offset_ready(a: Any, p: Any) -> Any:
     """Where a fetch of a place can begin now; -1: it is locked, full, or empty."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
@@ -95,7 +95,7 @@ def _offset_ready(a: Any, p: Any) -> Any:
     return offset if can_fetch(a, p) and offset < fetch_end(a, p) else -1
 
 
-@kernel
+@part
 def _watch_locks(a: Any, p: Any) -> None:
     ends = next_end(a, p)
     if ends >= 0 and a[p + EXPIRY_DUE] < 0:
@@ -103,7 +103,7 @@ def _watch_locks(a: Any, p: Any) -> None:
         push(a, a[p + EXPIRY_DUE], LOCKS_END, a[p + INDEX], a[p + LIFE])
 
 
-@kernel
+@part
 def _first_fetched(a: Any, p: Any, offset: Any) -> Any:
     """The record batch of the log that holds an offset, or the first of all."""
     # What is fetched is near the end of the log more often than not.
@@ -114,7 +114,7 @@ def _first_fetched(a: Any, p: Any, offset: Any) -> Any:
     return max(batch_at(a, p, offset, low, high), 0)
 
 
-@kernel
+@part
 def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> None:
     entry = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0
     # What lies beyond can not be acquired, so leaving it out changes nothing.
@@ -141,7 +141,7 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
             a[counts + REDELIVERED] += size
 
 
-@kernel
+@part
 def _serve(a: Any, m: Any, last_chance: bool) -> bool:
     """Answer the fetch of a member with what there is; whether it was answered."""
     ready, count = a[READY_AT], 0
@@ -172,7 +172,7 @@ def _serve(a: Any, m: Any, last_chance: bool) -> bool:
     return True
 
 
-@kernel
+@part
 def _await_change(a: Any, p: Any) -> None:
     """Try again when it is unlocked or when records come; all else wakes it by itself."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
@@ -186,7 +186,7 @@ def _await_change(a: Any, p: Any) -> None:
             push(a, due, APPENDED, a[p + INDEX], 0)
 
 
-@kernel
+@part
 def wake(a: Any, p: Any) -> None:
     """Let the fetches that wait for a place have it, the first comer first."""
     note_drained(a, p)
@@ -196,7 +196,7 @@ def wake(a: Any, p: Any) -> None:
         _await_change(a, p)
 
 
-@kernel
+@part
 def after_write(a: Any, p: Any, start: Any) -> None:
     """Wake fetches for a moved start offset only; released records wait for the next fetch."""
     if a[p + START] > start:
@@ -205,7 +205,7 @@ def after_write(a: Any, p: Any, start: Any) -> None:
         note_drained(a, p)
 
 
-@kernel
+@part
 def gives_up(a: Any, m: Any, number: Any) -> None:
     """A fetch has waited for long enough, or one that was answered would have."""
     a[m + GIVE_UP_DUE] = 0
@@ -217,7 +217,7 @@ def gives_up(a: Any, m: Any, number: Any) -> None:
         _will_give_up(a, m)
 
 
-@kernel
+@part
 def appended(a: Any, p: Any) -> None:
     """Records have come that a fetch waited for."""
     a[p + APPEND_DUE] = 0
@@ -225,14 +225,14 @@ def appended(a: Any, p: Any) -> None:
     wake(a, p)
 
 
-@kernel
+@part
 def unlocked(a: Any, p: Any) -> None:
     """The fetch that locked a place is over."""
     a[p + UNLOCK_DUE] = 0
     wake(a, p)
 
 
-@kernel
+@part
 def locks_end(a: Any, p: Any, life: Any) -> None:
     """A lock may have expired, unless it was of a leader that is over."""
     if life != a[p + LIFE]:
@@ -244,7 +244,7 @@ def locks_end(a: Any, p: Any, life: Any) -> None:
         wake(a, p)
 
 
-@kernel
+@part
 def fetches(a: Any, m: Any, answer_from: Any) -> None:
     """Take the places of a fetch, it waits when there is nothing; after its acknowledgements."""
     a[m + ANSWER_FROM] = answer_from
@@ -262,7 +262,7 @@ def fetches(a: Any, m: Any, answer_from: Any) -> None:
         _will_give_up(a, m)
 
 
-@kernel
+@part
 def fetches_in_vain(a: Any, m: Any) -> bool:
     """Whether a fetch asks a broker that is down; then it is answered with nothing."""
     if a[BROKERS_FAIL]:
@@ -273,7 +273,7 @@ def fetches_in_vain(a: Any, m: Any) -> bool:
     return False
 
 
-@kernel
+@part
 def end_leader(a: Any, p: Any) -> None:
     """Answer the fetches that wait for a place with nothing: the broker that leads it is down."""
     while a[p + HEAD]:
@@ -282,13 +282,13 @@ def end_leader(a: Any, p: Any) -> None:
         push(a, a[NOW] + RECONNECT, ANSWERED, m, -1)
 
 
-@kernel
+@part
 def is_dead(a: Any, p: Any) -> bool:
     """Whether the leader of a place is down."""
     return bool(a[a[BROKERS_AT] + a[p + LEADER] * BROKER + IS_DEAD])
 
 
-@kernel
+@part
 def free(a: Any, slot: Any) -> None:
     """A slot is needed no more."""
     a[slot + NEXT_FREE] = a[FREE]
@@ -296,7 +296,7 @@ def free(a: Any, slot: Any) -> None:
     a[FREE_SLOTS] += 1
 
 
-@kernel
+@part
 def _will_give_up(a: Any, m: Any) -> None:
     """Only one of these is among the events for each member: most fetches are answered before."""
     a[m + GIVE_UP_DUE] = 1

@@ -37,7 +37,8 @@ class Sizes:
         longest = max(batches, default=1)
         spare = polled + 2 * longest + 16
         held = max(map(_in_flight, scenario.topics))
-        most = max(scenario.settings.limits.max_record_locks, held) + spare
+        locks = min(scenario.settings.limits.max_record_locks, _records(scenario))
+        most = max(locks, held) + spare
         faults = {fault.kind for fault in scenario.faults}
         leaders_change = scenario.brokers > 1 or bool(faults & {"leader_change", "broker_down"})
         # A leader may load as one batch what is in flight.
@@ -80,11 +81,10 @@ def records_of(scenario: Scenario) -> int:
     return backlog + sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers)
 
 
-def words(scenario: Scenario) -> int:
-    """Words of memory that a scenario takes, but for its logs and what is written."""
-    sizes = Sizes.of(scenario)
-    fixed = sizes.fixed(sizes.window)
-    return fixed + 3 * sizes.members * (at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+def _records(scenario: Scenario) -> int:
+    """Records of all logs, at most but for chance."""
+    there = sum(start.end_offset for topic in scenario.topics for start in topic.starts)
+    return there + 2 * sum(int(expected(one, scenario)[1][-1]) for one in scenario.producers) + 4096
 
 
 def _in_flight(topic: Topic) -> int:

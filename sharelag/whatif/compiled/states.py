@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.batches import (
     after_hole,
     batch_of,
@@ -77,19 +77,19 @@ from sharelag.whatif.compiled.layout import (
 from sharelag.whatif.compiled.locks import drop_lock, first_lock, is_held, split
 
 
-@kernel
+@part
 def counts_of(a: Any, place: Any, member: Any) -> Any:
     """Where the counts of a place and a member lie."""
     return a[COUNTS_AT] + (member * a[PLACES] + place) * COUNTS
 
 
-@kernel
+@part
 def given_back(a: Any, p: Any, count: Any, last: Any) -> Any:
     """What acquired offsets become: available, or archived after the last attempt or if deleted."""
     return S_ARCHIVED if count >= a[ATTEMPTS] or last < a[p + START] else S_AVAILABLE
 
 
-@kernel
+@part
 def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset: Any) -> None:
     """Change acquired offsets that lie together, and put that in the write that is open."""
     a[at + STATE] = state
@@ -117,7 +117,7 @@ def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset
     a[row + 3], a[row + 4] = a[at + COUNT], by_offset
 
 
-@kernel
+@part
 def _count(a: Any, p: Any, row: Any) -> None:
     """Count a run that was written."""
     size, state = a[row + 1] - a[row] + 1, a[row + 2]
@@ -140,7 +140,7 @@ def _count(a: Any, p: Any, row: Any) -> None:
         a[at + ACKED] += size
 
 
-@kernel
+@part
 def undo(a: Any, p: Any, complete: Any) -> None:
     """Take the write that is open back: acquired as before, with the same locks."""
     for one in range(a[OPEN], a[RUNS]):
@@ -156,7 +156,7 @@ def undo(a: Any, p: Any, complete: Any) -> None:
     a[RUNS], a[p + COMPLETE] = a[OPEN], complete
 
 
-@kernel
+@part
 def finish(a: Any, p: Any) -> None:
     """Write what was changed, then let the start offset move."""
     if a[RUNS] == a[OPEN]:
@@ -179,12 +179,12 @@ def finish(a: Any, p: Any) -> None:
     move_start(a, p)
 
 
-@kernel
+@part
 def _is_terminal(state: Any) -> bool:
     return bool(state in (S_ACKNOWLEDGED, S_ARCHIVED))
 
 
-@kernel
+@part
 def _can_move(a: Any, p: Any) -> bool:
     """Whether the state at the start offset is terminal (``canMoveStartOffset``)."""
     first = floor(a, p, a[p + START])
@@ -198,7 +198,7 @@ def _can_move(a: Any, p: Any) -> bool:
     return bool(within and _is_terminal(a[slot_of(a, p, a[p + START]) + STATE]))
 
 
-@kernel
+@part
 def move_start(a: Any, p: Any) -> None:
     """Move the start over finished offsets (``maybeUpdateCachedStateAndOffsets``).
 
@@ -250,7 +250,7 @@ def move_start(a: Any, p: Any) -> None:
     a[p + FIRST] = first
 
 
-@kernel
+@part
 def archive(a: Any, p: Any, at: Any, first: Any, last: Any, initial: Any, counted: bool) -> bool:
     """Archive what is in the state ``initial`` in ``first..last`` (``archiveRecords``).
 
@@ -277,7 +277,7 @@ def archive(a: Any, p: Any, at: Any, first: Any, last: Any, initial: Any, counte
     return found
 
 
-@kernel
+@part
 def _archive(a: Any, p: Any, at: Any, initial: Any, size: Any, counted: bool) -> None:
     a[at + STATE] = S_ARCHIVED
     if initial == S_AVAILABLE:
@@ -289,7 +289,7 @@ def _archive(a: Any, p: Any, at: Any, initial: Any, size: Any, counted: bool) ->
         a[p + COMPLETE] += size
 
 
-@kernel
+@part
 def move_log_start(a: Any, p: Any, offset: Any) -> None:
     """Follow the log start offset after records were deleted (``updateCacheAndOffsets``).
 
@@ -317,7 +317,7 @@ def move_log_start(a: Any, p: Any, offset: Any) -> None:
     a[p + COMPLETE] -= passed
 
 
-@kernel
+@part
 def _run_out(a: Any, p: Any, lock: Any) -> None:
     """Take back what a lock holds: a write a batch, or an offset of a split batch."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
@@ -339,14 +339,14 @@ def _run_out(a: Any, p: Any, lock: Any) -> None:
             finish(a, p)
 
 
-@kernel
+@part
 def _give_back(a: Any, p: Any, offset: Any) -> None:
     """Give an acquired offset of a split batch back."""
     at = slot_of(a, p, offset)
     change(a, p, at, offset, offset, given_back(a, p, a[at + COUNT], offset), 1)
 
 
-@kernel
+@part
 def release_all(a: Any, p: Any, member: Any) -> None:
     """Give back all that a member has acquired (``releaseAcquiredRecords``), not written yet."""
     if not a[p + IN_MEMORY]:
@@ -369,7 +369,7 @@ def release_all(a: Any, p: Any, member: Any) -> None:
         at = after_hole(a, p, end + 1)
 
 
-@kernel
+@part
 def advance(a: Any, p: Any, now_ms: Any) -> None:
     """Let the locks expire that end until now."""
     lock = first_lock(a, p)
@@ -382,19 +382,19 @@ def advance(a: Any, p: Any, now_ms: Any) -> None:
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms)
 
 
-@kernel
+@part
 def now_ms(a: Any) -> Any:
     """The time as brokers have it."""
     return a[BEGINS_MS] + a[NOW] // 1000
 
 
-@kernel
+@part
 def see_time(a: Any, p: Any) -> None:
     """Let a place know the time; locks that are over have expired before."""
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms(a))
 
 
-@kernel
+@part
 def expire(a: Any, p: Any) -> bool:
     """Let locks expire if any is due; whether any offset was given back."""
     if a[p + EXPIRY_DUE] < 0 or a[p + EXPIRY_DUE] > a[NOW]:
@@ -405,7 +405,7 @@ def expire(a: Any, p: Any) -> bool:
     return bool(a[p + EXPIRED] > before)
 
 
-@kernel
+@part
 def next_end(a: Any, p: Any) -> Any:
     """When the next lock ends, in ms; -1 while nothing is acquired."""
     lock = first_lock(a, p)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import kernel
+from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import (
     ACTIVE,
     ANSWERED,
@@ -107,13 +107,13 @@ from sharelag.whatif.compiled.serving import free
 _PART = 2.0**-53
 
 
-@kernel
+@part
 def call(a: Any, code: Any, m: Any) -> None:
     """Let Python go on with a member after this event."""
     a[CALLS], a[CALLED] = code, m
 
 
-@kernel
+@part
 def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
     """Note a request, if that is wanted."""
     if a[NOTES_REQUESTS]:
@@ -123,7 +123,7 @@ def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
         a[row + 3], a[row + 4] = epoch, what
 
 
-@kernel
+@part
 def _session_with(a: Any, m: Any, broker: Any) -> Any:
     """The share session with a broker; a new one when it ended or cannot be reached."""
     session = a[m + SESSIONS_AT] + broker * (SESSION + a[PLACES])
@@ -135,7 +135,7 @@ def _session_with(a: Any, m: Any, broker: Any) -> Any:
     return session
 
 
-@kernel
+@part
 def _send(a: Any, m: Any, broker: Any, kind: Any, ask: Any) -> None:
     session = _session_with(a, m, broker)
     what = ASKS_FETCH if kind == FETCHES else ASKS_ACKNOWLEDGE
@@ -144,7 +144,7 @@ def _send(a: Any, m: Any, broker: Any, kind: Any, ask: Any) -> None:
     push(a, a[NOW] + a[NETWORK], kind, m, ask)
 
 
-@kernel
+@part
 def close_sessions(a: Any, m: Any) -> bool:
     """Acknowledge what is left and close all sessions; whether anything was left."""
     sent = _send_pending(a, m, -1)
@@ -154,7 +154,7 @@ def close_sessions(a: Any, m: Any) -> bool:
     return sent
 
 
-@kernel
+@part
 def _send_pending(a: Any, m: Any, but: Any) -> bool:
     """Acknowledge what is pending without a fetch, but for one broker; whether there was any."""
     slot = a[m + PENDING]
@@ -167,7 +167,7 @@ def _send_pending(a: Any, m: Any, but: Any) -> bool:
     return sent
 
 
-@kernel
+@part
 def _acknowledge(a: Any, m: Any, slot: Any, but: Any, then: Any, renews: bool) -> bool:
     """Send what is said of a part, alone, to each broker but one; whether anything was.
 
@@ -187,7 +187,7 @@ def _acknowledge(a: Any, m: Any, slot: Any, but: Any, then: Any, renews: bool) -
     return bool(last >= 0)
 
 
-@kernel
+@part
 def _open_session(a: Any, m: Any, broker: Any) -> Any:
     """Places that stay keep their order in the session; new ones follow."""
     session = _session_with(a, m, broker)
@@ -214,7 +214,7 @@ def _open_session(a: Any, m: Any, broker: Any) -> Any:
     return session
 
 
-@kernel
+@part
 def _next_broker(a: Any, m: Any) -> Any:
     """Whom to fetch from: those that lead any of its places are asked in turn."""
     count = 0
@@ -230,7 +230,7 @@ def _next_broker(a: Any, m: Any) -> Any:
     return 0
 
 
-@kernel
+@part
 def _leads(a: Any, m: Any, broker: Any) -> bool:
     for number in range(a[m + WANTED]):
         if a[a[a[m + WANTED_AT] + number] + LEADER] == broker:
@@ -238,7 +238,7 @@ def _leads(a: Any, m: Any, broker: Any) -> bool:
     return False
 
 
-@kernel
+@part
 def poll(a: Any, m: Any) -> None:
     """Fetch from the places that it has, if any; one that leaves closes instead."""
     if a[m + LEAVING]:
@@ -269,7 +269,7 @@ def poll(a: Any, m: Any) -> None:
     _send(a, m, broker, FETCHES, ask)
 
 
-@kernel
+@part
 def _is_stopped(a: Any, m: Any, kind: Any, more: Any) -> bool:
     """Whether a member has ended or hangs; one that hangs acts later."""
     if a[m + ENDED]:
@@ -281,7 +281,7 @@ def _is_stopped(a: Any, m: Any, kind: Any, more: Any) -> bool:
     return True
 
 
-@kernel
+@part
 def answered(a: Any, m: Any, slot: Any) -> None:
     """A fetch is answered: work on what it brought, or poll again."""
     if _is_stopped(a, m, ANSWERED, slot):
@@ -305,7 +305,7 @@ def answered(a: Any, m: Any, slot: Any) -> None:
     _work(a, m, a[m + POLL])
 
 
-@kernel
+@part
 def renews(a: Any, m: Any, of_poll: Any) -> None:
     """Renew the locks of all that it is still working on, and again later."""
     if _is_stopped(a, m, RENEWED, of_poll):
@@ -316,7 +316,7 @@ def renews(a: Any, m: Any, of_poll: Any) -> None:
         push(a, a[NOW] + a[m + RENEW], RENEWED, m, of_poll)
 
 
-@kernel
+@part
 def _draw_accident(a: Any, m: Any, duration: Any) -> None:
     """Draw whether a member crashes or hangs within the work that it begins now."""
     at = a[m + DRAWN_AT] + a[m + DRAWN]
@@ -328,7 +328,7 @@ def _draw_accident(a: Any, m: Any, duration: Any) -> None:
         push(a, when, HUNG, m, 0)
 
 
-@kernel
+@part
 def _work(a: Any, m: Any, before: Any) -> None:
     """Work on the next part, after something else."""
     duration = until(a, m, a[m + WORKING_ON], True)
@@ -336,13 +336,13 @@ def _work(a: Any, m: Any, before: Any) -> None:
     push(a, a[NOW] + before + duration, WORKED, m, 0)
 
 
-@kernel
+@part
 def resumes(a: Any, m: Any) -> None:
     """Work on the next record, or up to the next error."""
     _work(a, m, 0)
 
 
-@kernel
+@part
 def worked(a: Any, m: Any) -> None:
     """Work is done: acknowledge it with the next poll, or at once if more is to be done."""
     slot = a[m + WORKING_ON]

@@ -15,8 +15,8 @@ from typing import Generic, Protocol, TypeVar
 
 from sharelag.whatif.assignors.group import Group, Member, Topic
 from sharelag.whatif.assignors.registry import assign_group
+from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.simulation.brokers import Brokers
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.tables import Assigned
 

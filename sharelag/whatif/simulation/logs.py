@@ -28,9 +28,9 @@ class Log:
 
     ``bases`` are the base offset of each record batch, and the end of the last; ``times`` when each
     is appended, in microseconds (before the begin below 0), ascending; ``readable`` when fetches
-    can read each. ``missing`` are offsets without a record, ascending: compacted ones, and markers
-    of transactions, of which ``removed`` are those compacted; ``aborted`` base offsets of record batches that fetches have to leave out;
-    ``start`` is the log start offset now.
+    can read each. ``missing`` are offsets without a record, ascending: those compacted, which
+    ``removed`` has, and markers of transactions; ``aborted`` base offsets of record batches that
+    fetches have to leave out; ``start`` is the log start offset now.
     """
 
     __slots__ = (
