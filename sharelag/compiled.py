@@ -93,8 +93,8 @@ def part(function: Callable[_P, _T], /) -> Callable[_P, _T]:
     """Register a kernel that only kernels call; return it as it is.
 
     It is compiled as a part of those, for whole numbers of 64 bits whatever a call names: without
-    what Python needs to call it, a cache of its own, and a form for each number that is written
-    into a call. That takes a fraction of the time.
+    what Python needs to call it, a separate cache, and a form for each number that is written into
+    a call. That takes a fraction of the time.
     """
     _plain[function] = _in_python(function, views=False)
     _options[function] = {"cache": False, "nogil": True, "no_cpython_wrapper": True}

@@ -245,7 +245,7 @@ def records_in(a: Any, ask: Any, begin: Any, end: Any) -> Any:
 
 @part
 def _trouble(a: Any, p: Any, first: Any, last: Any) -> Any:
-    """What is wrong with offsets that are to be acknowledged, whoever holds them; 0: nothing."""
+    """What is wrong with offsets that are to be acknowledged by any member; 0: nothing."""
     known = floor(a, p, first) >= 0 or (first < a[p + START] and floor(a, p, a[p + START]) >= 0)
     if not known:
         return NOT_IN_FLIGHT

@@ -283,7 +283,7 @@ def _whole(a: Any, p: Any, first: Any, last: Any, member: Any) -> None:
 
 @part
 def _shrink_gap(a: Any, p: Any) -> None:
-    """The holes before what was acquired last are known; after the end of the load are none."""
+    """The holes before what was acquired last are known; there are none after what was loaded."""
     slot = a[SLOT]
     offset = a[slot + SLOT_HEAD + (a[slot + ENTRIES] - 1) * ENTRY_SIZE + E_LAST] + 1
     if has_gap(a, p) and offset <= a[p + GAP_END]:

@@ -221,7 +221,7 @@ def renewal_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
 
 @part
 def after_part(a: Any, m: Any, slot: Any) -> None:
-    """Go on to what follows a part."""
+    """Let a member begin what follows a part."""
     entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
     if last == a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_LAST]:
         entry += 1

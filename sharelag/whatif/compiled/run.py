@@ -13,11 +13,11 @@ from typing import Any
 from sharelag.model import SharePartition
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.clients import Client, World
 from sharelag.whatif.compiled.in_flight import InFlight, in_flight
 from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import Counted, Writes
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
-from sharelag.whatif.simulation.clients import Client, World
 from sharelag.whatif.simulation.clock import MS, Clock, check
 from sharelag.whatif.simulation.coordinator import Coordinator, Joined, Target
 from sharelag.whatif.simulation.loop import Loop, Progress, SimulationTables, Works

@@ -216,7 +216,7 @@ def _open_session(a: Any, m: Any, broker: Any) -> Any:
 
 @part
 def _next_broker(a: Any, m: Any) -> Any:
-    """Whom to fetch from: those that lead any of its places are asked in turn."""
+    """The broker to fetch from next, of those that lead any of its places."""
     count = 0
     for broker in range(a[BROKERS]):
         count += _leads(a, m, broker)

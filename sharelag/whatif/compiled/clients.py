@@ -1,6 +1,6 @@
 """Share consumers: they join, get partitions, leave and fail.
 
-How they poll, work and acknowledge is in the kernels of `sharelag.whatif.compiled`.
+How they poll, work and acknowledge is in the kernels beside.
 """
 
 from __future__ import annotations
