@@ -274,7 +274,8 @@ class Core:
         number, places = len(self.members), self._sizes.places
         if number == self._capacity:
             # Of all lives together: a place and a life find theirs by multiplying.
-            before, self._capacity = self._capacity, max(2 * number, self._sizes.members)
+            before = self._capacity
+            self._capacity = max(2 * number, self._sizes.members, 1)
             for where, size in ((at.COUNTS_AT, at.COUNTS), (at.NODES_AT, at.NODE_OF_PLACE)):
                 old, begin = self[where], self._room(self._capacity * places * size)
                 self.a[begin:][: before * places * size] = self.a[old:][: before * places * size]
