@@ -128,7 +128,7 @@ class JavaMap(Generic[K, V]):
             self._resize()
             return
         warnings.warn(
-            "hashes of many ids of this group end alike, where Java has an order of its own: "
+            "hashes of many ids of this group end in the same bits, and Java puts them in a tree: "
             "Kafka's assignor may choose other members than are chosen here",
             RuntimeWarning,
             stacklevel=2,

@@ -275,7 +275,7 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
     rows.sort(key=lambda row: (row["member_hours"], row["age_p95_ms"]))
     points = [(row["member_hours"], row["age_p95_ms"]) for row in rows]
     for row, (cost_here, old_here) in zip(rows, points, strict=True):
-        # Another one is no worse in either, and better in one of them.
+        # Another one is as good in both, and better in one of them.
         row["is_on_front"] = not any(
             cost <= cost_here and old <= old_here and (cost, old) != (cost_here, old_here)
             for cost, old in points
