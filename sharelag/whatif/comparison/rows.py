@@ -152,7 +152,7 @@ def measure_words(measure: str) -> str:
 DECISIVE = {"age_p95_ms": "p95 age", "drain_ms": "drain time"}
 #: Variants of which a sentence has the figures; the table has those of all.
 _MOST = 4
-#: A smaller gain, as a part of what the baseline has, is no reason to change anything.
+#: A gain below this share of what the baseline has changes nothing that people would notice.
 MATTERS = 0.1
 
 

@@ -155,7 +155,9 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
     )
     assert (few["drained"], many["drained"]) == ("0 of 5", "5 of 5")
     assert made.words.startswith("slow: 40 members is best by p95 age over 1m 0s: ")
-    assert re.search(r": drained in [^,;]+, p95 age [^,;]+; as it is: not drained.+\.$", made.words)
+    assert re.search(
+        r": drained in [^,;]+, p95 age [^,;]+; .+; as it is: not drained.+\.$", made.words
+    )
     assert re.fullmatch(r"-\S+ s ± \S+ s", many["age_p95_difference"])
     small = propose(case, members=[4], minutes=1, seeds=3)
     assert small.words.endswith(
