@@ -22,6 +22,7 @@ from sharelag.reports.inputs import Case
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted
 from sharelag.whatif.compare import Comparison, compare, variants
+from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.rows import blocked, unknown_work
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
@@ -207,7 +208,7 @@ def propose(
     members: Sequence[int] = (),
     assignors: Sequence[str] = (),
     minutes: float = 10,
-    seeds: int = 5,
+    seeds: int | None = None,
 ) -> Proposal:
     """Simulate variants of one group.
 
@@ -221,8 +222,8 @@ def propose(
         Assignors to try beside Kafka's own.
     minutes : float
         Simulated time.
-    seeds : int
-        Number of simulations of each variant.
+    seeds : int, optional
+        Simulations of each variant; by default as many as tell the variants apart.
 
     Raises
     ------
@@ -239,6 +240,7 @@ def propose(
         made |= variants(
             scenario, assignors=[name for name in assignors if name != scenario.assignor]
         )
+    seeds = enough_seeds(len(made)) if seeds is None else seeds
     found = compare(made, seeds=range(seeds), baseline=_NOW)
     rows = [_row(name, one, found) for name, one in made.items()]
     decides = [one for one in scenario.assumed if isinstance(one, Assumption)]
