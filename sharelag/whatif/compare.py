@@ -44,6 +44,7 @@ from sharelag.whatif.comparison.intervals import (
     projections,
     ratio_interval,
 )
+from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import (
     DIFFERENCES,
     MEASURED,
@@ -280,16 +281,64 @@ class Comparison(Displayable):
             columns = self.runs.column_names
             choices = [name for name, one in MEASURED.items() if one.better and name in columns]
             raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(choices)}")
+        wins = self._wins(measure)
+        return next((name for name in wins if 0 < len(wins[name]) == len(wins) - 1), None)
+
+    def best(self, measure: str) -> Best:
+        """Return the variants that are best by a measure, as far as the runs show it.
+
+        That is the winner. Where there is none, it is the best of those that are better than the
+        baseline, and those of them that it is not shown to be better than: they tie.
+
+        Raises
+        ------
+        InputError
+            The measure is not among those compared, or no direction of it is better.
+        """
+        if measure in MEASURED and MEASURED[measure].better is None:
+            return Best((), False, (), None)
+        winner, wins = self.winner(measure), self._wins(measure)
+        ahead = {
+            row["variant"]: row["difference"]
+            for row in self.differences.to_pylist()
+            if row["measure"] == measure and row["better"]
+        }
+        names = [winner] if winner else self._from_the_best(measure, list(ahead))
+        tied = [name for name in names if name not in wins[names[0]]]
+        usual = next(
+            row["mean"]
+            for row in self.measures.to_pylist()
+            if (row["variant"], row["measure"]) == (self.baseline, measure)
+        )
+        gains = [abs(ahead[name]) for name in tied if ahead.get(name) is not None]
+        is_known = len(gains) == len(tied) and usual
+        share = max(gains, default=0.0) / abs(usual) if is_known else None
+        return Best(tuple(tied), winner is not None, tuple(gains) if is_known else (), share)
+
+    def _from_the_best(self, measure: str, names: list[str]) -> list[str]:
+        """Sort variants by a measure: by the runs that do not know it, then by the mean."""
+        sign = 1 if MEASURED[measure].better == "lower" else -1
+        means = by_variant_and_seed(self.runs, measure)
+
+        def place(name: str) -> tuple[int, float]:
+            values = np.array(list(means[name].values()))
+            there = values[~np.isnan(values)]
+            return len(values) - len(there), sign * float(there.mean()) if len(there) else 0.0
+
+        return sorted(names, key=place)
+
+    def _wins(self, measure: str) -> dict[str, list[str]]:
+        """Return the variants that each is better than; the confidence holds for all pairs."""
         by_variant = by_variant_and_seed(self.runs, measure)
         pairs = list(combinations(by_variant, 2))
+        wins: dict[str, list[str]] = {name: [] for name in by_variant}
         level = each_level(self.confidence, len(pairs))
-        wins = dict.fromkeys(by_variant, 0)
         for one, other in pairs:
             values, others = paired(by_variant[one], by_variant[other])
             better = is_better(values, others, MEASURED[measure], level)
             if better is not None:
-                wins[one if better else other] += 1
-        return next((name for name, count in wins.items() if 0 < count == len(wins) - 1), None)
+                wins[one if better else other].append(other if better else one)
+        return wins
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
         """One row per measure and variant, with its difference to the baseline and whether it wins.

@@ -114,6 +114,14 @@ def fewest_equal(level: float) -> int:
     return 1 + ceil(-log2(1 - level))
 
 
+def enough_seeds(variants: int, confidence: float = 0.95) -> int:
+    """Return how many seeds tell variants from a baseline even where all runs differ by the same.
+
+    Seven at least: Student's t is wide below.
+    """
+    return max(7, fewest_equal(each_level(confidence, variants - 1)))
+
+
 def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
     """The geometric mean of paired ratios, by Student's t on their logarithms.
 

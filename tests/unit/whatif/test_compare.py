@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -544,12 +546,13 @@ def test_a_verdict_of_two_says_better_and_of_more_best() -> None:
     assert more.verdict().startswith("twice is best by p95 age over 5m 0s: drained in ")
 
 
-def _compared(first: Any, second: Any) -> Comparison:
-    """Seven runs of two variants each, with their drain time and age."""
+def _compared(luck: float = 1, **variants: tuple[float | None, float]) -> Comparison:
+    """Seven runs of each variant, with their drain time and age; ``_`` in a name is a space."""
+    chance = np.random.default_rng(5)
     rows = [
-        {"variant": name, "seed": seed, "drain_ms": drain, "age_p95_ms": age + seed}
-        | {"duration_ms": 600_000}
-        for name, (drain, age) in {"as it is": first, "tried": second}.items()
+        {"variant": name.replace("_", " "), "seed": seed, "drain_ms": drain}
+        | {"age_p95_ms": age + seed + luck * chance.random(), "duration_ms": 600_000}
+        for name, (drain, age) in variants.items()
         for seed in range(7)
     ]
     return compared(pa.Table.from_pylist(rows))
@@ -568,12 +571,88 @@ def _compared(first: Any, second: Any) -> Comparison:
 def test_a_verdict_names_the_measure_and_has_both_figures_of_both(
     now: Any, tried: Any, said: str
 ) -> None:
-    words = _compared(now, tried).verdict()
+    words = _compared(as_it_is=now, tried=tried).verdict()
     assert words.startswith(f"{said} over 10m 0s: ")
     for drain, age in (now, tried):
         drains = "not drained within 10m 0s" if drain is None else f"drained in {duration(drain)}"
         assert f"{drains}, p95 age {duration(age + 3)}" in words
     assert words.removeprefix(said).count("p95 age ") == 2
+
+
+MINUTES_24, MINUTES_20 = (None, 1_494.5e3), (None, 1_253e3)
+
+
+@pytest.mark.parametrize(
+    ("tried", "said"),
+    [
+        (
+            {"a": MINUTES_20, "b": MINUTES_20, "c": MINUTES_24},
+            (
+                "a and b tie by p95 age (4m 1s less than as it is) over 10m 0s: "
+                "not drained within 10m 0s, p95 age 20m 53s; c: not drained within 10m 0s, p95 age 24m 54s; "
+                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+            ),
+        ),
+        (
+            {"a": MINUTES_20, "b": MINUTES_20, "c": (462e3, 1_400e3)},
+            (
+                "a and b tie by p95 age (4m 1s less than as it is), "
+                "but c is better than as it is by drain time over 10m 0s: a and b: not drained within 10m 0s, "
+                "p95 age 20m 53s; c: drained in 7m 42s, p95 age 23m 20s; "
+                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+            ),
+        ),
+        (
+            {"more": (None, 1_446e3)},
+            (
+                "more is better by p95 age (less than a tenth) over 10m 0s: "
+                "not drained within 10m 0s, p95 age 24m 6s; "
+                "as it is: not drained within 10m 0s, p95 age 24m 54s"
+            ),
+        ),
+        (
+            {"a": MINUTES_24, "b": MINUTES_24},
+            "no variant is shown to be better than as it is by p95 age or drain time over 10m 0s: ",
+        ),
+    ],
+)
+def test_a_verdict_names_who_ties_what_is_gained_and_who_clears_the_lag(
+    tried: Any, said: str
+) -> None:
+    found = _compared(luck=3, as_it_is=MINUTES_24, **tried)
+    assert found.verdict().startswith(said)
+
+
+def test_a_verdict_and_the_tables_never_contradict_each_other(cases: Any) -> None:
+    chance, seen = np.random.default_rng(37), Counter[str]()
+    for _ in range(cases(200, 5_000)):
+        names, seeds = "abcde"[: chance.integers(2, 6)], int(chance.integers(3, 10))
+        columns = {}
+        for name in names:
+            ages = chance.normal(chance.choice([80, 95, 100]), chance.choice([0.1, 10]), seeds)
+            drains = chance.normal(chance.choice([200, 300]), 20, seeds)
+            drains[chance.random(seeds) < chance.choice([0, 0.5, 1])] = np.nan
+            columns[name] = {"age_p95_ms": ages, "drain_ms": drains}
+        found = compared(runs(**columns))
+        verdict, shown = found.verdict(), False
+        for measure in ("age_p95_ms", "drain_ms"):
+            best = found.best(measure)
+            rows = {one["variant"]: one for one in found.rows((measure,))}
+            better = {name for name, one in rows.items() if one["better"]}
+            if best.names == ("a",):
+                assert all(rows[name]["better"] is False for name in names[1:])
+            else:
+                assert set(best.names) <= better
+                assert bool(best.names) == bool(better)
+            winners = tuple(name for name, one in rows.items() if one["winner"])
+            assert winners == (best.names if best.beats_all else ())
+            assert all(re.search(rf"\b{name}\b", verdict) for name in best.names)
+            seen["tie"] += len(best.names) > 1
+            seen["small"] += best.is_small
+            shown |= bool(best.names)
+        assert ("shown to be better" in verdict) == (not shown)
+        seen["nothing shown"] += not shown
+    assert min(seen.values()) > 5, seen
 
 
 def test_a_verdict_of_an_open_transaction_says_that_members_do_not_help() -> None:
