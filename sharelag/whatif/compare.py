@@ -166,10 +166,8 @@ def contrast(
             measures.append(about | counts | known(values) | bounds)
             if name != baseline:
                 values, others = paired(mine, by_variant[baseline])
-                found, ratio = (
-                    difference_interval(less(values, others), level),
-                    ratio_interval(values, others, level),
-                )
+                found = difference_interval(less(values, others), level)
+                ratio = ratio_interval(values, others, level)
                 differences.append(
                     about
                     | {"variant": name, "baseline": baseline}
