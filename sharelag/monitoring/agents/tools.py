@@ -26,7 +26,6 @@ from sharelag.monitoring.agents.answers import (
 from sharelag.replay.moment import parse_time
 from sharelag.tables.words import shown_name, terminal
 from sharelag.whatif.compare import Comparison, compare
-from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.rows import (
     SHOWN,
     amount,
@@ -34,6 +33,7 @@ from sharelag.whatif.comparison.rows import (
     standing,
     unknown_work,
 )
+from sharelag.whatif.grid import variants
 from sharelag.whatif.horizon import WORDS, cut_short, size
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.deletions import not_simulated

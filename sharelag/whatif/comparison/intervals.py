@@ -5,7 +5,7 @@ Numbers are one a run, NaN where a run does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import ceil, log2
 from typing import Any, NamedTuple
 
@@ -66,6 +66,12 @@ def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats
     same = np.ptp(values, axis=0) <= _ROUNDING * np.abs(values).max(axis=0)
     half = np.where(same, 0.0, half)
     return mean, mean - half, mean + half
+
+
+def known(values: Floats) -> dict[str, int]:
+    """How many of the values are known, and how many are not."""
+    unknown = int(np.isnan(values).sum())
+    return {"n": len(values) - unknown, "unknown": unknown}
 
 
 #: Values that differ by less than this part of them differ by rounding.
@@ -265,24 +271,21 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
     )
     hours, age, drain = (np.asarray(values, np.float64) for values in (hours, age, drain))
     known = ~np.isnan(hours) & ~np.isnan(age)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(variant[known].tolist()):
         mine = known & (variant == name)
-        cost, old = mean_interval(hours[mine], confidence), mean_interval(age[mine], confidence)
-        drained = int((~np.isnan(drain[mine])).sum())
-        rows.append((name, int(mine.sum()), *cost, *old, drained))
-    rows.sort(key=lambda row: (row[2], row[5]))
-    costs, ages = (
-        np.array([row[2] for row in rows], float),
-        np.array([row[5] for row in rows], float),
-    )
-    no_more = (costs <= costs[:, None]) & (ages <= ages[:, None])
-    is_less = (costs < costs[:, None]) | (ages < ages[:, None])
-    on_front = [not beaten for beaten in np.any(no_more & is_less, axis=1)]
-    columns: list[Sequence[Any]] = (
-        [*zip(*rows, strict=True)] if rows else [()] * (len(COST_AGAINST_AGE) - 1)
-    )
-    columns.append(on_front)
-    return pa.table(
-        dict(zip(COST_AGAINST_AGE.names, columns, strict=True)), schema=COST_AGAINST_AGE
-    )
+        of_cost, of_age = (
+            mean_interval(hours[mine], confidence),
+            mean_interval(age[mine], confidence),
+        )
+        values = (name, int(mine.sum()), *of_cost, *of_age, int((~np.isnan(drain[mine])).sum()))
+        rows.append(dict(zip(COST_AGAINST_AGE.names, values, strict=False)))
+    rows.sort(key=lambda row: (row["member_hours"], row["age_p95_ms"]))
+    points = [(row["member_hours"], row["age_p95_ms"]) for row in rows]
+    for row, (cost_here, old_here) in zip(rows, points, strict=True):
+        # Another one is as good in both, and better in one of them.
+        row["is_on_front"] = not any(
+            cost <= cost_here and old <= old_here and (cost, old) != (cost_here, old_here)
+            for cost, old in points
+        )
+    return pa.Table.from_pylist(rows, schema=COST_AGAINST_AGE)

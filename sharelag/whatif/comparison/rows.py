@@ -46,7 +46,9 @@ MOVING = (
 #: Of a number that has no interval, for all runs have it.
 IN_EVERY_RUN = "in every run"
 RATIOS = frozenset({"ratio", "ratio_low", "ratio_high"})
-AMOUNTS = ("mean", "low", "high", "median", "difference", "difference_low", "difference_high")
+MEAN = ("mean", "low", "high")
+DIFFERENCE = ("difference", "difference_low", "difference_high")
+AMOUNTS = (*MEAN, "median", *DIFFERENCE)
 
 
 def measures() -> tuple[str, ...]:
@@ -72,13 +74,7 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words: times with their units, what is not known with its reason."""
     amounts = {name: amount(row["measure"], row[name]) for name in AMOUNTS}
-    for name, low, high in (
-        ("mean", "low", "high"),
-        ("difference", "difference_low", "difference_high"),
-    ):
-        amounts |= _in_every_run(row, amounts, name, low, high)
-    if row["unknown"]:
-        amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
+    _tell_sameness(row, amounts, MEAN, DIFFERENCE)
     words = {True: "better", False: "worse", None: None}
     is_baseline = row["variant"] == row["baseline"]
     verdict = [
@@ -86,12 +82,8 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
         "winner" if row["winner"] else None,
         f"{row['failed']} failed" if row["failed"] else None,
     ]
-    return {
-        **row,
-        **amounts,
-        "by": row["measure"],
-        "verdict": ", ".join(filter(None, verdict)) or None,
-    }
+    said = ", ".join(filter(None, verdict)) or None
+    return {**row, **amounts, "by": row["measure"], "verdict": said}
 
 
 def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,10 +96,8 @@ def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
     written = row["goal"].split()[0]
     measure = written if written in MEASURED else f"{written}_ms"
-    amounts = {name: amount(measure, row[name]) for name in ("mean", "low", "high")}
-    amounts |= _in_every_run(row, amounts, "mean", "low", "high")
-    if row["unknown"]:
-        amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
+    amounts = {name: amount(measure, row[name]) for name in MEAN}
+    _tell_sameness(row, amounts, MEAN)
     met = {True: "yes", False: "no", None: "not decided"}[row["met"]]
     return {**row, **amounts, "met": met, "answer": "fewest" if row["answer"] else None}
 
@@ -115,20 +105,19 @@ def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """The same row in words."""
     names = ("consumer_group", "share_group", "difference", "low", "high")
-    return {
-        **row,
-        "by": row["measure"],
-        **{name: amount(row["measure"], row[name]) for name in names},
-    }
+    amounts = {name: amount(row["measure"], row[name]) for name in names}
+    return {**row, "by": row["measure"], **amounts}
 
 
-def _in_every_run(
-    row: Mapping[str, Any], amounts: Mapping[str, str | None], name: str, low: str, high: str
-) -> dict[str, str | None]:
-    """What to say instead of an interval from a number to itself."""
-    if row[name] is None or not row[low] == row[name] == row[high]:
-        return {}
-    return {name: f"{amounts[name]} {IN_EVERY_RUN}", low: None, high: None}
+def _tell_sameness(
+    row: Mapping[str, Any], amounts: dict[str, str | None], *spans: tuple[str, str, str]
+) -> None:
+    """Say in place of bounds that every run has the same number, or that some runs have none."""
+    for name, low, high in spans:
+        if row[name] is not None and row[low] == row[name] == row[high]:
+            amounts |= {name: f"{amounts[name]} {IN_EVERY_RUN}", low: None, high: None}
+    if row["unknown"]:
+        amounts["mean"] = f"unknown in {row['unknown']} of {row['n'] + row['unknown']}"
 
 
 def amount(measure: str, value: float | None, thousands: str = ",") -> str | None:
