@@ -73,7 +73,12 @@ class Goal:
     def parse(cls, text: str, confidence: float = 0.95) -> Goal:
         """Read ``age_p95<30s`` or ``lag_p95 <= 1000``.
 
-        The measure of a time may also be written as its column is called: ``age_p95_ms<30s``.
+        Parameters
+        ----------
+        text : str
+            The measure of a time may also be written as its column is called: ``age_p95_ms<30s``.
+        confidence : float
+            With which the goal has to be met, above 0.5.
 
         Raises
         ------
