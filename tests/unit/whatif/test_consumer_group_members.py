@@ -183,6 +183,11 @@ def test_a_record_that_kills_stops_a_consumer_group_for_ever() -> None:
     assert share["lag_end"] == 0
     once = replace(scenario, poison=(Poison("orders", 0, 120, "crash", 1),))
     assert only(consumer_group_twin(once))["lag_end"] == 0
+    # It ends within a poll: at the fourth of ten records of 100 ms.
+    alone = replace(appended(10, 1, 1, Service(100)), poison=(Poison("t", 0, 3, "crash"),))
+    (life,) = lives(consumer_group_twin(alone))
+    assert life["ended"] == "crashed"
+    assert life["left_ms"] == pytest.approx(30_000 + 4 * 100, abs=2)
 
 
 def test_what_is_silent_is_done() -> None:
