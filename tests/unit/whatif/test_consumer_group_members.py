@@ -231,6 +231,9 @@ def test_it_begins_where_the_share_group_is() -> None:
     twin = consumer_group_twin(scenario)
     assert twin.timeline.column("lag")[0].as_py() == 6
     assert sum(row["busy_ms"] for row in lives(twin)) == 60
+    finished = PartitionStart(20, 0, replace(window, batches=(StateBatch(10, 11, 2, 1),)))
+    ahead = consumer_group_twin(replace(scenario, topics=(Topic("t", 1, starts=(finished,)),)))
+    assert ahead.timeline.column("start_offset")[0].as_py() == 12
     new = replace(scenario, topics=(Topic("t", 1, starts=(PartitionStart(20),)),))
     assert only(consumer_group_twin(new))["deliveries"] == 0
     from_begin = replace(new, settings=Settings(auto_offset_reset="earliest"))
