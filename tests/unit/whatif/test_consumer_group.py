@@ -223,6 +223,12 @@ def test_one_more_member_moves_no_more_than_it_gets() -> None:
     assert sum(len(before[name] - after[name]) for name in before) == 3
 
 
+def test_partitions_with_the_fewest_to_choose_from_come_first() -> None:
+    """Only so everybody has one: m1 may have nothing but 0, and 2 is for m2 alone."""
+    subscribed = {"m0": frozenset({0, 1}), "m1": frozenset({0}), "m2": frozenset({1, 2})}
+    assert uniform(subscribed, {}) == {"m0": {1}, "m1": {0}, "m2": {2}}
+
+
 # ---- should we move?
 
 
