@@ -25,7 +25,7 @@ from sharelag.wire.fields import (
     RecordKind,
     kinds_of,
 )
-from sharelag.wire.generations.layouts import layout_of
+from sharelag.wire.generations import layout_of
 
 _Name = Callable[[Field], str]
 _COLUMN: _Name = attrgetter("column")

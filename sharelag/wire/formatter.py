@@ -20,7 +20,7 @@ from sharelag.schemas import Arrow
 from sharelag.tables.arrow import one_batch, without_timestamps
 from sharelag.tables.lines import json_text
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, VALUE_VERSION, Field, RecordKind
-from sharelag.wire.generations.layouts import layout_of
+from sharelag.wire.generations import layout_of
 
 #: The columns that say of which kind a record is.
 _KIND = ["generation", "record_type"]
