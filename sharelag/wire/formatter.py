@@ -105,7 +105,6 @@ def _pieces(rows: Arrow) -> Iterator[pa.RecordBatch]:
 def _records(
     rows: pa.RecordBatch, kind: RecordKind, generation: int | None, control: int | None
 ) -> pa.StringArray:
-    """Return the texts of records of one kind."""
 
     def column(field: Field) -> pa.Array:
         name = field.column
@@ -182,7 +181,6 @@ def _quoted(values: pa.Array) -> pa.StringArray:
 
 
 def _hex(values: pa.Array) -> pa.StringArray:
-    """Return bytes as quoted hexadecimal digits."""
     sizes = pc.binary_length(values).fill_null(0).to_numpy()
     ends = np.concatenate([[0], np.cumsum(2 * sizes)]).astype(np.int32)
     digits = b"".join(values.drop_null().to_pylist()).hex()

@@ -176,7 +176,6 @@ def records_of(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBa
 
 
 def _union(program: Program, part: str) -> list[tuple[Field, list[int]]]:
-    """Return every field of the topic's records, with the record types that have it."""
     found: dict[str, tuple[Field, list[int]]] = {}
     for kind in program.kinds:
         for field in getattr(kind, part):

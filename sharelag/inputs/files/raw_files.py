@@ -153,7 +153,6 @@ def _paths_below(folder: Path) -> list[str]:
 
 
 def _marked(below: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield folders that are more than the Parquet files in them, and what they are."""
     for path in map(PurePosixPath, below):
         for mark, kind in MARKS.items():
             if path.match(mark):
@@ -210,7 +209,6 @@ def _known_by_names(path: Path) -> tuple[tuple[str, Any], ...]:
 
 
 def _with_types(known: Mapping[str, Any], path: str) -> tuple[tuple[str, Any], ...]:
-    """Return values of the columns that records need, each of its column's type."""
     found = {name: known[name] for name in ("topic", "partition") if name in known}
     if found.get("partition") is not None:
         try:

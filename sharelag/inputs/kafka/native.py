@@ -219,7 +219,7 @@ def is_usable(config: ClientConfig) -> bool:
 
 
 class NativeMessages:
-    """Messages by librdkafka itself; see `sharelag.inputs.kafka.fetch.Messages`."""
+    """Messages by librdkafka itself, in the form of `PlainMessages`."""
 
     at_once = 5_000
 

@@ -64,7 +64,6 @@ def _frame_by_number(
     read: Callable[[int], Iterable[pa.RecordBatch]],
     schema: pa.Schema = schemas.RAW,
 ) -> DataFrame:
-    """Read with one task for each number below a count."""
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -138,7 +137,6 @@ def files_in_reach(
 
 
 def _are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
-    """Whether Spark's tasks see the same files as this process."""
     paths = [file.path for file in files]
     if not paths or (not is_connect(spark) and _master(spark).startswith("local")):
         return True
