@@ -1,4 +1,4 @@
-"""Folders and how files begin: what may not be read is refused, else it would be missing silently."""
+"""Folders, and how files begin: what may not be read is refused, or it would seem to be missing."""
 
 from __future__ import annotations
 

@@ -153,6 +153,7 @@ class FrameInput(RecordsOnly):
     A column that is missing or of another type is an InputError.
     """
 
+    holds_both = True
     raw: DataFrame
     given_offsets: Any = None
 
@@ -164,10 +165,6 @@ class FrameInput(RecordsOnly):
                 raise InputError(
                     "offsets cannot be a stream: write them to a table, and give its name or path"
                 )
-
-    @property
-    def holds_both(self) -> bool:
-        return True
 
     def latest_end(self) -> datetime | None:
         """Return the time of the last end offsets; None if there are none."""

@@ -18,6 +18,7 @@ from sharelag.inputs.measured import read_metrics
 from sharelag.monitoring.checks.rules import read_rules
 from sharelag.whatif import named, to_json
 from tests.support.command import sharelag as command
+from tests.support.command import told
 
 TEXTS = Path(__file__).parents[2] / "data" / "texts"
 ROOT = Path(__file__).parents[3]
@@ -55,12 +56,6 @@ def rewritten(folder: Path, text: str, encoding: str, name: str = "w.txt") -> Pa
     path = folder / name
     path.write_bytes(ENCODINGS[encoding](text))
     return path
-
-
-def told(*arguments: str) -> list[dict[str, object]]:
-    done = command(*arguments, "-o", "json")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("text", [LIST, STATES, MEMBERS, OFFSETS, TYPES, STATES + MEMBERS])
