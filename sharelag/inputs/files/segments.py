@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from kafka.errors import KafkaError
@@ -28,9 +28,6 @@ from sharelag.errors import InputError
 from sharelag.inputs.files.listing import entries, refuse_unreadable
 from sharelag.model import topic_id_text
 from sharelag.wire.generations import topic_id_of
-
-if TYPE_CHECKING:
-    from kafka.record.default_records import DefaultRecordBatch
 
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})")
 _SEGMENT = re.compile(r"0*[0-9]{1,18}")

@@ -25,13 +25,9 @@ from sharelag.tables.conform import PLACE, not_whole, without_place
 from sharelag.tables.gaps import KAFKA_SETTING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
-
-if TYPE_CHECKING:
 
     class ArrowStream(Protocol):
         """A table of any library that passes tables on as Arrow, such as polars."""
