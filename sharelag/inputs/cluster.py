@@ -34,13 +34,10 @@ class KafkaInput(RecordsOnly):
     answered for them.
     """
 
+    rereadable = False
     config: ClientConfig
     state: Mapping[int, tuple[int, int]] | None = None
     unread: NoLeaderError | None = None
-
-    @property
-    def rereadable(self) -> bool:
-        return False
 
     @property
     def kafka_version(self) -> Told:

@@ -16,11 +16,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.client import Connection
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.records import record_times
-from sharelag.inputs.kafka.scan import scan
 from sharelag.model import milliseconds
-
-__all__ = ["logs", "past_offsets", "record_times", "scan"]
 
 
 def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
