@@ -314,6 +314,8 @@ def test_runs_that_never_drain_are_counted_and_not_left_out() -> None:
     pairs = row(received.differences, "new", "drain_ms")
     unknown = {"difference": None, "low": None, "ratio": None, "better": None}
     assert pairs | {"n": 3, "unknown": 2} | unknown == pairs
+    turned = row(compared(received.runs, "new").differences, "old", "drain_ms")
+    assert turned | {"n": 3, "unknown": 2} == turned  # it is the baseline that does not know
     most = compared(runs(old={"drain_ms": [None, None, 30.0]}))
     assert row(most.measures, "old", "drain_ms")["median"] is None
 
