@@ -66,6 +66,9 @@ KAFKA_SOURCE = (
     "it, or read them with sharelag.read_kafka"
 )
 
+#: Why an age is null.
+NO_AGE = "an end offset, or the time of the oldest unfinished record, is unknown"
+
 # ---- groups and brokers
 #: What to do where nothing is known of the groups' own records.
 NO_RECORDS = (

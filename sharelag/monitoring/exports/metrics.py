@@ -158,9 +158,8 @@ def consumers(numbers: Mapping[str, Any], target: float) -> int | None:
 
 def _ages(facts: CauseInputs, of: NDArray[np.int64]) -> Floats:
     """Return each group's greatest age; NaN where one is unknown that may be greater."""
-    age = np.where(facts.waiting == 0, -np.inf, facts.progress("age_ms"))
     greatest = np.full(int(of.max(initial=-1)) + 1, -np.inf)
-    np.maximum.at(greatest, of, np.where(np.isnan(age), np.inf, age))
+    np.maximum.at(greatest, of, np.where(np.isnan(facts.ages), np.inf, facts.ages))
     return np.where(np.isinf(greatest), np.nan, greatest)
 
 
