@@ -68,6 +68,10 @@ KAFKA_SOURCE = (
 
 #: Why an age is null.
 NO_AGE = "an end offset, or the time of the oldest unfinished record, is unknown"
+#: What earlier ends would tell.
+NO_PAST_ENDS = (
+    "earlier end offsets of the topics, and so how fast records arrive and when the lag is gone"
+)
 
 # ---- groups and brokers
 #: What to do where nothing is known of the groups' own records.

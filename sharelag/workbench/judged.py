@@ -73,8 +73,8 @@ def judged_groups(
     list of dict
         The worst first, then those with the most lag: ``group_id``, ``level`` (of
         `sharelag.tables.level.LEVELS`), ``partitions``, ``lag``, ``unknown_lags``, ``max_lag``,
-        ``age_ms``, ``unknown_ages``, ``margin_ms``, ``drain`` (in words), ``causes``, ``rules``, and ``why``, the
-        main finding in a sentence (None: no problem).
+        ``age_ms``, ``unknown_ages``, ``margin_ms``, ``drain`` (in words), ``causes``, ``rules``,
+        and ``why``, the main finding in a sentence (None: no problem).
     """
     causes, progress = rows_by_group(explain(evidence, patience)), rows_by_group(evidence.progress)
     dark, young = unknown_lags(evidence), suspected(evidence, patience)

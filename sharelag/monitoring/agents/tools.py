@@ -30,7 +30,7 @@ from sharelag.whatif.comparison.choices import variants
 from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words, unknown_work
 from sharelag.whatif.horizon import WORDS, cut_short, size
 from sharelag.workbench.bench import Workbench
-from sharelag.workbench.deletions import not_simulated
+from sharelag.workbench.questions.planned import not_simulated
 from sharelag.workbench.result import SIMULATED, Result
 
 #: Kafka's default of ``group.share.max.size``; larger groups are simulated by the command line.
