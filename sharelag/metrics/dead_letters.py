@@ -287,7 +287,9 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
     mine = _offsets_of(as_table(archived))
     every = as_table(letters)
     is_fine = pc.is_null(every.column("problem"))
-    sums = _by_offset(every.filter(is_fine))
+    by = [*SHARE_PARTITION, "offset"]
+    sums = every.filter(is_fine).group_by(by).aggregate([(name, how) for *_, name, how in _SUMMED])
+    sums = sums.rename_columns([*by, *(name for name, *_ in _SUMMED)])
     place = list(SHARE_PARTITION)
     if sums.num_rows:
         both = mine.join(sums, [*place, "offset"], join_type="full outer")
@@ -336,12 +338,6 @@ _SUMMED = (
     ("marker", pa.bool_(), "marker", "max"),
     ("told_topic", pa.string(), "topic", "min"),
 )
-
-
-def _by_offset(letters: pa.Table) -> pa.Table:
-    by = [*SHARE_PARTITION, "offset"]
-    grouped = letters.group_by(by).aggregate([(column, how) for _, _, column, how in _SUMMED])
-    return grouped.rename_columns([*by, *(name for name, *_ in _SUMMED)])
 
 
 def _judged(both: pa.Table, now: int) -> pa.Table:

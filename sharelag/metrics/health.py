@@ -130,7 +130,9 @@ def health_counts(
     """
     chosen = of_state(raw, generation)
     records, rejects, _ = decode_arrow(chosen, STATE_TOPIC, generation, kafka_version)
-    return combine(pa.concat_tables([_sizes(chosen), _rejects(rejects), _records(records)]))
+    place = {"topic": rejects.column("topic"), "partition": rejects.column("record_partition")}
+    lost = _counts(place | {"rejects": pa.repeat(1, rejects.num_rows)})
+    return combine(pa.concat_tables([_sizes(chosen), lost, _records(records)]))
 
 
 def combine(counts: Arrow) -> pa.Table:
@@ -172,11 +174,6 @@ def _sizes(raw: Arrow) -> pa.Table:
         | dict.fromkeys(("first_offset", "last_offset"), offset)
         | dict.fromkeys(("first_timestamp", "last_timestamp"), moment)
     )
-
-
-def _rejects(rejects: pa.RecordBatch) -> pa.Table:
-    place = {"topic": rejects.column("topic"), "partition": rejects.column("record_partition")}
-    return _counts(place | {"rejects": pa.repeat(1, rejects.num_rows)})
 
 
 def _records(records: pa.RecordBatch) -> pa.Table:

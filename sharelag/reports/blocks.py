@@ -28,6 +28,7 @@ DARK_MIME = "application/vnd.sharelag.dark+json"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 #: Words up to this length fit a column on paper.
 _LONGEST_WORD = 20
+_LEVELS = ("level", "level_before", "severity")
 #: Longer tables are truncated on the page; the notebook has all rows.
 MOST_ROWS = 200
 
@@ -195,7 +196,7 @@ def table(
                 "text": _text(row, name).removeprefix(f"{day} "),
                 "time": _is_time(row.get(name)),
                 "number": is_number(row.get(name)),
-                "level": _level(name, row),
+                "level": row[name] if name in _LEVELS else None,
             }
             for name in columns.values()
         ]
@@ -225,10 +226,6 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, str) and bool(_TIME.fullmatch(value))
 
 
-def _level(name: str, row: Mapping[str, Any]) -> str | None:
-    return row[name] if name in ("level", "level_before", "severity") else None
-
-
 @cache
 def environment() -> jinja2.Environment:
     """Load the templates of reports; values are escaped unless marked as safe."""
@@ -244,9 +241,9 @@ def environment() -> jinja2.Environment:
     made.globals["levels"] = LEVELS
     made.filters |= {
         "number": number,
-        "duration": _duration,
+        "duration": lambda ms: MISSING if ms is None else duration(ms),
         "evidence": _evidence,
-        "name": _name,
+        "name": lambda value: MISSING if value is None else terminal(str(value)),
         "signed": _signed,
         "merged": merge_findings,
         "ranges": ranges,
@@ -272,10 +269,6 @@ def _signed(value: int | None) -> str:
     return "±0" if value == 0 else f"{value:+,}".replace(",", THIN_SPACE).replace("-", "\u2212")
 
 
-def _duration(milliseconds: float | None) -> str:
-    return MISSING if milliseconds is None else duration(milliseconds)
-
-
 def _evidence(found: Mapping[str, str]) -> str:
     """What shows a cause, in the words of ``sharelag explain``."""
     shown = {name: value for name, value in found.items() if name != "partitions"}
@@ -285,7 +278,3 @@ def _evidence(found: Mapping[str, str]) -> str:
 def _long(value: object) -> str:
     """Return the CSS class of cells with very long words, which may be broken on paper."""
     return "sr-long" if max(map(len, str(value).split()), default=0) > _LONGEST_WORD else ""
-
-
-def _name(value: object) -> str:
-    return MISSING if value is None else terminal(str(value))

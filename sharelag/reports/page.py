@@ -86,6 +86,7 @@ def page(
     if data.charts:
         library = folder.joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()
         bundles["sr-plotly"] = base64.b64encode(library).decode()
+    digest = hashlib.sha256(script.encode()).digest()
     return (
         environment()
         .get_template("report.html.j2")
@@ -105,14 +106,9 @@ def page(
             css=folder.joinpath("templates", "report.css").read_text("utf-8"),
             widget_css="\n".join(data.styles).replace("</", "<\\/"),
             script=script,
-            script_hash=_script_hash(script),
+            script_hash=f"'sha256-{base64.b64encode(digest).decode()}'",
         )
     )
-
-
-def _script_hash(script: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
 
 
 def title_of(notebook: Any) -> str | None:

@@ -81,12 +81,12 @@ def secrets_of(
             continue
         found.add(value)
         found |= {text.strip("\"'") for key, text in _QUOTED.findall(value) if is_secret_name(key)}
-    return frozenset(secret for secret in found if len(secret) >= _LEAST and not _is_path(secret))
-
-
-def _is_path(value: str) -> bool:
-    """Return whether a value is an existing path, which is not secret itself."""
-    return value.startswith(("/", "~", ".")) and Path(value).expanduser().exists()
+    return frozenset(  # an existing path is not secret itself
+        secret
+        for secret in found
+        if len(secret) >= _LEAST
+        and not (secret.startswith(("/", "~", ".")) and Path(secret).expanduser().exists())
+    )
 
 
 def scrubbed(value: Any, secrets: Iterable[str]) -> Any:

@@ -136,7 +136,15 @@ def _nothing_found(
     progress: list[dict[str, Any]],
 ) -> str:
     """Nothing is wrong only where all is known, lag does not grow, and somebody works on it."""
-    unknown = [row for row in lag if row["effective_lag"] is None and not _is_empty(row)]
+    unknown = [  # an empty log has nothing to know
+        row
+        for row in lag
+        if row["effective_lag"] is None
+        and (
+            None in (row["end_offset"], row["log_start_offset"])
+            or row["end_offset"] > row["log_start_offset"]
+        )
+    ]
     reasons = sorted(
         {REASONS[row["lag_reason"]] for row in unknown if row["lag_reason"] in REASONS}
     )
@@ -155,11 +163,6 @@ def _growth(progress: list[dict[str, Any]]) -> str:
     if ahead.kind == NEVER:
         return f"no cause found yet; lag {ahead.words}"
     return "no cause found yet" if ahead.kind == STALLED else ""
-
-
-def _is_empty(row: dict[str, Any]) -> bool:
-    end, start = row["end_offset"], row["log_start_offset"]
-    return end is not None and start is not None and end <= start
 
 
 def _cause_summary(row: dict[str, Any]) -> CauseSummary:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput
@@ -61,7 +60,9 @@ def input_options(source: Any) -> str:
     if isinstance(source, KafkaInput):
         return f"--bootstrap-server {shlex.quote(source.config.bootstrap_servers)}"
     if isinstance(source, CaptureInput | ArchiveInput):
-        return f"--capture {shlex.quote(_named(source.folder))}"
+        folder, name = source.folder, source.folder.name
+        is_sample = name in samples() and folder_of(name) == folder
+        return f"--capture {shlex.quote(name if is_sample else str(folder))}"
     if isinstance(source, RawInput):
         return f"--raw {shlex.quote(str(source.path))}"
     return ""
@@ -74,9 +75,3 @@ def input_name(source: Any) -> str:
     if isinstance(source, CaptureInput | ArchiveInput):
         return source.folder.resolve().name
     return ""
-
-
-def _named(folder: Path) -> str:
-    """A capture that ships with the project by its name, and any other by its path."""
-    name = folder.name
-    return name if name in samples() and folder_of(name) == folder else str(folder)

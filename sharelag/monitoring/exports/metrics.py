@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -131,7 +130,8 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     is_known = np.bincount(of, np.isnan(lag)) == 0
     sums = np.bincount(of, np.nan_to_num(lag))
     left = sums - np.bincount(of, stuck(facts))
-    age, members = _ages(facts, of), facts.members[first]
+    members, age = facts.members[first], np.full(len(groups), -np.inf)
+    np.maximum.at(age, of, np.where(np.isnan(facts.ages), np.inf, facts.ages))
     return {
         str(group): {
             "group": str(group),
@@ -139,8 +139,9 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
             "lag_excluding_stuck": int(left[place])
             if is_known[place] and not evidence.lag_only
             else None,
+            # One that is unknown may be the greatest.
             "age_seconds": float(age[place]) / 1000
-            if is_known[place] and not np.isnan(age[place])
+            if is_known[place] and np.isfinite(age[place])
             else None,
             "members": None if np.isnan(members[place]) else int(members[place]),
             "unknown_lags": int(unknown[place]),
@@ -154,13 +155,6 @@ def consumers(numbers: Mapping[str, Any], target: float) -> int | None:
     """Return the consumers that a group's lag calls for at ``target`` offsets each, if known."""
     lag = numbers["lag_excluding_stuck"]
     return None if lag is None else math.ceil(lag / target)
-
-
-def _ages(facts: CauseInputs, of: NDArray[np.int64]) -> Floats:
-    """Return each group's greatest age; NaN where one is unknown that may be greater."""
-    greatest = np.full(int(of.max(initial=-1)) + 1, -np.inf)
-    np.maximum.at(greatest, of, np.where(np.isnan(facts.ages), np.inf, facts.ages))
-    return np.where(np.isinf(greatest), np.nan, greatest)
 
 
 @dataclass(frozen=True)
