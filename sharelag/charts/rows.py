@@ -162,10 +162,7 @@ def optional(values: Iterable[float | None]) -> list[float | None]:
 def at_known_ends(table: pa.Table) -> pa.Table:
     """Leave out moments that lie between two at which the log's end was read.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        With ``lag`` and ``lag_reason``, sorted by share partition and moment.
+    The table has ``lag`` and ``lag_reason``, sorted by share partition and moment.
     """
     place, code = np.arange(len(table)), codes(table).indices.to_numpy()
     known = table.column("lag").is_valid().to_numpy()

@@ -216,11 +216,7 @@ def _whence(source: Any, engine: str) -> str:
 def note_records(read: Any, lacks: Iterable[str]) -> None:
     """Print how many records were left out since they repeat others, or could not be decoded.
 
-    Parameters
-    ----------
-    read : Result or Evidence
-    lacks : iterable of str
-        What the answer is said to lack elsewhere.
+    Not of those that the answer is said to lack elsewhere.
     """
     from sharelag.tables.gaps import of_rejected, of_repeated
 

@@ -27,16 +27,7 @@ PARTIAL = 3
 def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
     """Ask an input; if some state partitions stay silent, ask again without them.
 
-    Parameters
-    ----------
-    source : Input
-    ask : callable
-        Takes an input.
-
-    Returns
-    -------
-    tuple
-        The answer, and the input that it is of; see `silent_in`.
+    Returns the answer, and the input that it is of; see `silent_in`.
 
     Raises
     ------

@@ -183,15 +183,9 @@ def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 def archived_arrow(records: Arrow) -> pa.Table:
     """Return the offsets that a history has as archived, or as on their way there.
 
-    Parameters
-    ----------
-    records : Arrow
-        `sharelag.schemas.RECORDS`: all of some share partitions, in log order.
-
-    Returns
-    -------
-    pyarrow.Table
-        `ARCHIVED_RUNS`. An offset that was archived once counts as archived, since when first.
+    ``records`` has all `sharelag.schemas.RECORDS` of some share partitions, in log order. The
+    result is `ARCHIVED_RUNS`; an offset that was archived once counts as archived, since when
+    first.
 
     Raises
     ------

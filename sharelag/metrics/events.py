@@ -37,19 +37,10 @@ SIGNS = pa.schema(
 
 
 def first_trouble(history: Arrow, since: datetime) -> pa.Table:
-    """Return what happened to each share partition in a span of history.
+    """Return what happened to each share partition since a moment, as `SIGNS`.
 
-    Parameters
-    ----------
-    history : Arrow
-        `sharelag.schemas.HISTORY`: all rows of some share partitions, each in log order.
-    since : datetime
-        Earlier rows are ignored.
-
-    Returns
-    -------
-    pyarrow.Table
-        `SIGNS`, one row per share partition with records in the span.
+    ``history`` has all rows of some share partitions, each in log order. There is one row per share
+    partition with records in the span.
     """
     schemas.require(history, schemas.HISTORY, "history")
     table = as_table(history).select(schemas.HISTORY.names).cast(schemas.HISTORY)

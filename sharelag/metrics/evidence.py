@@ -84,12 +84,8 @@ class Evidence(Displayable):
     def unknown(self, is_past: bool, generation: int | None = None) -> tuple[str, ...]:
         """Say what is not known of all of it.
 
-        Parameters
-        ----------
-        is_past : bool
-            Whether it is of another moment than the last.
-        generation : int, optional
-            As those of which design records were tried.
+        ``is_past``: it is of another moment than the last; ``generation``: as those of which design
+        records were tried.
         """
         rejected = gaps.of_rejected(self.rejected, generation)
         past = (_OF_NOW,) if is_past else ()

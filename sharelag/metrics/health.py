@@ -334,18 +334,10 @@ _SINCE = {"updates_since": "update", "rejected_since": "rejected"}
 def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
     """Return the last snapshot of each share partition, and how many records followed it.
 
-    Parameters
-    ----------
-    history : Arrow
-        `sharelag.schemas.HISTORY`: all rows of some share partitions, each contiguous and in log
-        order.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.SNAPSHOTS`, one row per share partition that exists, in the order of the
-        history. Where no snapshot was seen its columns are null, and the counts are those of all
-        records that were seen.
+    ``history`` has all rows of some share partitions, each contiguous and in log order. The result
+    is `sharelag.schemas.SNAPSHOTS`, one row per share partition that exists, in that order. Where
+    no snapshot was seen its columns are null, and the counts are those of all records that were
+    seen.
     """
     table = as_table(history)
     if not table.num_rows:

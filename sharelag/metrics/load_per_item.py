@@ -94,21 +94,11 @@ def partition_loads(
 
 
 def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
-    """Return the load of each member.
+    """Return the load of each member, of `partition_loads` for the same members.
 
-    Parameters
-    ----------
-    partitions : pyarrow.Table
-        The result of `partition_loads` for the same members.
-    members : Arrow
-        `sharelag.schemas.MEMBERS`.
-
-    Returns
-    -------
-    pyarrow.Table
-        ``group_id``, ``member_id``, ``as_of`` of its group, and as float64: ``partitions`` assigned
-        to it; ``lag``, where a partition's lag is divided equally among its members. An idle member
-        has lag 0; null if no lag of its partitions is known.
+    The columns are ``group_id``, ``member_id``, ``as_of`` of its group, and as float64
+    ``partitions`` assigned to it and ``lag``, where a partition's lag is divided equally among its
+    members. An idle member has lag 0; null if no lag of its partitions is known.
     """
     table, size = as_table(members), members.num_rows
     row, place, _ = explode_partitions(table, "assigned_partitions")
@@ -163,18 +153,9 @@ def _summed(partitions: pa.Table, by: str) -> pa.Table:
 def broker_loads(partitions: pa.Table, brokers: Arrow) -> pa.Table:
     """Return the load of each broker: sums over the partitions that it leads, as far as known.
 
-    Parameters
-    ----------
-    partitions : pyarrow.Table
-        The result of `partition_loads`.
-    brokers : Arrow
-        ``leader_id`` by share partition (`sharelag.schemas.BROKERS`).
-
-    Returns
-    -------
-    pyarrow.Table
-        As `topic_loads`, with ``leader_id`` and ``partitions`` in place of the topic. Share
-        partitions without a known leader are in none of the rows.
+    ``brokers`` has ``leader_id`` by share partition. The columns are those of `topic_loads`, with
+    ``leader_id`` and ``partitions`` in place of the topic. Share partitions without a known leader
+    are in none of the rows.
     """
     schemas.require(brokers, NEEDED["brokers"], "brokers")
     led = beside(keys(partitions, SHARE_PARTITION), brokers, SHARE_PARTITION)

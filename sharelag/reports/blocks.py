@@ -38,10 +38,7 @@ def group_findings(
 ) -> list[dict[str, Any]]:
     """Merge the causes and broken rules of a verdict; see `merge_findings`.
 
-    Parameters
-    ----------
-    groups, rules : sequence of mappings
-        Of a verdict; rules without a group belong to `CLUSTER`.
+    Rules without a group belong to `CLUSTER`.
     """
     found = [{"group_id": CLUSTER, **one} for one in rules]
     found += [
@@ -68,18 +65,10 @@ def _is_judgement(one: Mapping[str, Any]) -> bool:
 
 
 def merge_findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Merge findings with the same text.
+    """Merge findings with the same text: causes with their ``group_id``, or rules.
 
-    Parameters
-    ----------
-    found : iterable of mappings
-        Causes of a verdict with their ``group_id``, or rules, whose text differs in each place.
-
-    Returns
-    -------
-    list of dict
-        The worst first: ``level``, ``title``, ``advice`` (None for a rule), ``is_rule``, and
-        ``places``: the findings merged.
+    Each has ``level``, ``title``, ``advice`` (None for a rule), ``is_rule``, and ``places``, the
+    findings merged; the worst first. The text of rules differs in each place.
     """
     together: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:

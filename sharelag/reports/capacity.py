@@ -114,12 +114,8 @@ def headroom(case: Case) -> list[dict[str, Any]]:
 def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     """Write the headline of a capacity report: groups that fall behind or have no members.
 
-    Parameters
-    ----------
-    rows : list of dict
-        As `headroom` returns them.
-    wrong : str, optional
-        Another problem, in a sentence: used if the report itself finds none.
+    ``rows`` are those of `headroom`; ``wrong``, another problem in a sentence, is used if the
+    report itself finds none.
     """
     known = [row for row in rows if row["falls_behind"] is not None]
     behind = [row for row in known if row["falls_behind"] == _CLEARLY]

@@ -270,16 +270,8 @@ def _without_failure_notes(notebook: Any) -> Any:
 def scrubbed_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
     """Replace secrets in an executed notebook by `sharelag.reports.secrets.MASK`.
 
-    Parameters
-    ----------
-    notebook : nbformat.NotebookNode
-        Of version 4. Sources, outputs, attachments and the values of metadata are searched.
-    secrets : iterable of str
-
-    Returns
-    -------
-    nbformat.NotebookNode
-        A valid notebook, whatever the secrets. Images and binary data are unchanged.
+    Sources, outputs, attachments and the values of metadata are searched; images and binary data
+    are unchanged. The result is a valid notebook, whatever the secrets.
     """
     import nbformat
 

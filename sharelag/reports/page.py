@@ -274,19 +274,9 @@ def _widgets(model: str, state: Mapping[str, Any], data: _Data) -> Iterator[dict
 
 
 def mail(title: str, run: Run, outcome: Mapping[str, Any] | None) -> str:
-    """Write the body of a mail.
+    """Write the body of a mail: HTML of less than 100 KB, so that mail programs do not clip it.
 
-    Parameters
-    ----------
-    title : str
-    run : Run
-    outcome : mapping or None
-        The verdict; None if the report failed before there was one.
-
-    Returns
-    -------
-    str
-        An HTML document of less than 100 KB, so that mail programs do not clip it.
+    ``outcome`` is the verdict; None if the report failed before there was one.
     """
     css = resources.files(__package__).joinpath("templates", "mail.css").read_text("utf-8")
     groups = [] if outcome is None else outcome["groups"]

@@ -92,11 +92,7 @@ def secrets_of(
 def scrubbed(value: Any, secrets: Iterable[str]) -> Any:
     """Replace secrets by `MASK` in a string, or in lists and mappings of strings.
 
-    Parameters
-    ----------
-    value : str, list, mapping or anything else
-        Other values are returned unchanged.
-    secrets : iterable of str
+    Other values are returned unchanged.
     """
     return masked(value, masker(secrets))
 

@@ -129,14 +129,7 @@ def rows(out: Path) -> list[dict[str, Any]]:
 def reserved(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> Iterator[Path]:
     """Lock a report for one run at a time; yields its folder.
 
-    Parameters
-    ----------
-    out : pathlib.Path
-    name : str
-    wait : bool
-        Wait for a run that is under way; otherwise raise.
-    tell : callable
-        Called with a message before waiting.
+    With ``wait``, ``tell`` is called with a message, and a run that is under way is waited for.
 
     Raises
     ------

@@ -81,14 +81,7 @@ def verdict(case: Case) -> dict[str, Any]:
 
 
 def unknown(case: Case, ages: int) -> list[str]:
-    """List what the report cannot know, in sentences.
-
-    Parameters
-    ----------
-    case : Case
-    ages : int
-        Share partitions whose age is unknown.
-    """
+    """List what the report cannot know, in sentences; ``ages`` is how many ages are unknown."""
     lag, past = case.evidence.lag, case.evidence.past_offsets
     said = (
         *gaps.of_lag(lag),
@@ -124,17 +117,9 @@ def _before(case: Case) -> Mapping[str, Any] | None:
 def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Compare the groups with those of the previous report; what was unknown then is None.
 
-    Parameters
-    ----------
-    case : Case
-    was, now : mapping
-        Verdicts of the current format.
-
-    Returns
-    -------
-    dict
-        ``comparable``: whether the reports can be compared, else ``why`` not; ``groups``, new and
-        gone ones included; the causes that are new, gone and lasting.
+    ``was`` and ``now`` are verdicts of the current format. The result has ``comparable``, else
+    ``why`` not; ``groups``, new and gone ones included; and the causes that are new, gone and
+    lasting.
     """
     apart = {"since": was["as_of"], "comparable": False}
     apart |= {"groups": [], "new_causes": [], "gone_causes": []}

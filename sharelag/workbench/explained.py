@@ -55,20 +55,10 @@ _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_off
 def summarize_groups(
     evidence: Evidence, causes: Arrow, patience: timedelta | None = None
 ) -> Iterator[GroupSummary]:
-    """Why the groups lag: for each group how it is, then its causes with what shows them.
+    """Yield how each group is and its causes (`CAUSES`), in words; the worst group first.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    causes : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.CAUSES` of it.
-    patience : timedelta, optional
-        That the causes were found with.
-
-    Yields
-    ------
-    GroupSummary
-        The worst group first. Names are escaped for a terminal, not for HTML.
+    ``patience`` is that with which the causes were found. Names are escaped for a terminal, not for
+    HTML.
     """
     found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
     lag = rows_by_group(evidence.lag, _LAGS)

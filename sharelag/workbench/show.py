@@ -87,17 +87,8 @@ def older_generations(records: Arrow) -> Counter[str]:
 def drafted_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterator[str]:
     """Yield what the types are, and who would take a share group for a consumer group.
 
-    Parameters
-    ----------
-    found : list of pyarrow.Table
-        `sharelag.wire.group_types.GROUP_TYPES`, in the order of the records.
-    groups : collection of str
-        Only these, if there are any.
-
-    Yields
-    ------
-    str
-        Nothing where every record has version 0, as those of Kafka do.
+    ``found`` has `sharelag.wire.group_types.GROUP_TYPES` in the order of the records; of ``groups``
+    only these, if there are any. Nothing is said where every record has version 0, as Kafka's have.
     """
     types = latest_types(found)
     if groups:

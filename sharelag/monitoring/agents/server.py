@@ -108,18 +108,10 @@ def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
 
 
 def sentence_of(error: BaseException | None) -> str | None:
-    """Say what to give instead.
+    """Say what to give instead, by the error that the SDK wrapped.
 
-    Parameters
-    ----------
-    error : BaseException or None
-        What the SDK wrapped.
-
-    Returns
-    -------
-    str or None
-        None where it is neither an error of the arguments nor one of sharelag's, whose words
-        may show what an agent must not see.
+    None where it is neither an error of the arguments nor one of sharelag's: the words of others
+    may show what an agent must not see.
     """
     if isinstance(error, ValidationError):
         return "; ".join(map(_wrong, error.errors(include_url=False, include_context=True)))

@@ -243,14 +243,8 @@ def events_of(
 ) -> pa.Table:
     """What happened to the chosen share partitions and groups, as `EVENTS`.
 
-    Parameters
-    ----------
-    begun : Reading
-    since : datetime, optional
-        Else as far back as ``over``.
-    every : timedelta, optional
-        Events of one kind within such a step are one row; else `step_of`.
-    over : timedelta
+    Without ``since`` as far back as ``over``. Events of one kind within ``every``, else within
+    `step_of`, are one row.
     """
     evidence = begun.evidence
     since = since or evidence.as_of - over
