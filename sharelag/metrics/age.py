@@ -56,14 +56,8 @@ class Ends:
 def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
     """Return the known ends of the topic partitions in a lag table, including those of its rows.
 
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-    past_offsets : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.OFFSETS` at any moments, in any order.
-    until : int
-        Milliseconds; later ends are ignored.
+    ``past_offsets`` may have any moments, in any order; ends later than ``until`` (milliseconds) are
+    ignored.
     """
     mine, past = keys(lag, PARTITION), keys(past_offsets, PARTITION)
     places = pc.index_in(pa.chunked_array([mine, past]), pc.unique(mine).drop_null())
@@ -203,19 +197,11 @@ def requested_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
 def oldest(lag: Arrow, times: Arrow, ends: Ends, stable: Arrow | None = None) -> Oldest:
     """Return the oldest unfinished offset of each share partition, and its record's time.
 
-    Parameters
-    ----------
-    lag : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.LAG`.
-    times : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.TIMES` of `oldest_offsets`, as far as they could be read. Where the offset
-        was compacted away, the time is that of the next record: if that one is finished, the oldest
-        unfinished record is younger, never older.
-    ends : Ends
-        Of the same lag table.
-    stable : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.LOGS` where only committed records are read: what lies between the last
-        stable offset and the end waits, though nothing could be read there.
+    ``times`` has those of `oldest_offsets`, as far as they could be read. Where the offset was
+    compacted away, the time is that of the next record: if that one is finished, the oldest
+    unfinished record is younger, never older. ``ends`` belong to the same lag table. Where only
+    committed records are read, ``stable`` has `sharelag.schemas.LOGS`: what lies between the last
+    stable offset and the end waits, though nothing could be read there.
     """
     left, left_known = numbers(lag, "effective_lag")
     offset, _ = numbers(lag, "effective_start_offset")

@@ -207,20 +207,10 @@ def trend(
 ) -> pa.RecordBatch:
     """Return the imbalance at several moments.
 
-    Parameters
-    ----------
-    lags : mapping of datetime to Arrow
-        `sharelag.schemas.LAG` at each moment. Arrivals are counted since the previous moment.
-    members : mapping of datetime to Arrow, optional
-        `sharelag.schemas.MEMBERS` at the same moments, or some of them.
-    by : {"partition", "topic", "member"}, optional
-        Only the rows over these.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.IMBALANCE` with the moments as ``as_of``; sorted by it, then as
-        `imbalance_arrow`.
+    Arrivals are counted since the previous moment; ``members`` may be known of some of the moments.
+    With ``by`` (partition, topic or member) only the rows over these. The result is
+    `sharelag.schemas.IMBALANCE` with the moments as ``as_of``; sorted by it, then as
+    `imbalance_arrow`.
     """
     found = [pa.RecordBatch.from_pylist([], schema=schemas.IMBALANCE)]
     past = None

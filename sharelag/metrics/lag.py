@@ -249,21 +249,11 @@ _KEPT = (
 def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
     """Return the lag of every share partition at several moments.
 
-    Parameters
-    ----------
-    history : Arrow
-        `sharelag.schemas.HISTORY`, in the order of `history_arrow`.
-    past_offsets : Arrow
-        `sharelag.schemas.OFFSETS`, one row per topic partition and moment; other moments are
-        ignored.
-    moments : sequence of datetime
-
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.TIMELINE`, one row per moment and share partition that existed then,
-        sorted by share partition, then moment. Lag is null if the end offset at the moment is
-        unknown, or before what was finished, or if earlier records are missing.
+    ``history`` is in the order of `history_arrow`; ``past_offsets`` has one row per topic partition
+    and moment, and other moments are ignored. The result is `sharelag.schemas.TIMELINE`, one row
+    per moment and share partition that existed then, sorted by share partition, then moment. Lag is
+    null if the end offset at the moment is unknown, or before what was finished, or if earlier
+    records are missing.
     """
     wanted = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(wanted):

@@ -150,23 +150,11 @@ def block(name: str, text: str, data: Mapping[str, Any] | None = None, **values:
 def table(
     rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption: str, empty: str
 ) -> Block:
-    """Render rows as a table.
+    """Render rows, as `sharelag.tables.lines.plain_rows` returns them, as a table.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        As `sharelag.tables.lines.plain_rows` returns them; times, in UTC, are shown to the
-        second.
-    columns : mapping of heading to column
-    caption : str
-        What a row is, and what the numbers mean.
-    empty : str
-        The text shown if there are no rows.
-
-    Returns
-    -------
-    Block
-        Columns without any value are left out; the caption names them.
+    Times, in UTC, are shown to the second. The caption says what a row is and what the numbers
+    mean, and names the columns without any value, which are left out; ``empty`` is shown if there
+    are no rows.
     """
     if not rows:
         return block("sentence", empty, words=empty)

@@ -147,14 +147,8 @@ def require_valid(
 ) -> None:
     """Refuse what `read` would refuse, as far as that shows without reading records.
 
-    Parameters
-    ----------
-    parameters : mapping
-        All parameters of a notebook that declares `PLACES`.
-    properties : mapping
-        Kafka client properties.
-    spelled : callable
-        How messages write the name of an input.
+    ``parameters`` are all of a notebook that declares `PLACES`, ``properties`` the Kafka client's;
+    ``spelled`` is how messages write the name of an input.
 
     Raises
     ------

@@ -55,22 +55,10 @@ class _Data(NamedTuple):
 def page(
     notebook: Any, run: Run, outcome: Mapping[str, Any] | None, last_good: str | None = None
 ) -> str:
-    """Render an executed notebook as a page.
+    """Render an executed notebook without secrets as an HTML document.
 
-    Parameters
-    ----------
-    notebook : nbformat.NotebookNode
-        Without secrets.
-    run : Run
-    outcome : mapping or None
-        Its verdict, see `sharelag.reports.verdict.verdict`.
-    last_good : str, optional
-        The last run that did not fail, for a report that did.
-
-    Returns
-    -------
-    str
-        An HTML document.
+    ``outcome`` is its verdict, and ``last_good``, for a report that failed, the last run that did
+    not.
     """
     data = _Data({}, {}, {}, {})
     state = notebook.metadata.get("widgets", {}).get(_STATE, {}).get("state", {})

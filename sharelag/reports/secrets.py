@@ -47,20 +47,9 @@ def secrets_of(
 ) -> frozenset[str]:
     """Collect the secrets that a run could reveal.
 
-    Parameters
-    ----------
-    command_config : path, optional
-        Client properties; an unreadable file is ignored here, the run itself reports it.
-    properties : mapping
-        Single client properties.
-    parameters : mapping, optional
-        Of the notebook.
-
-    Returns
-    -------
-    frozenset of str
-        Values of settings, parameters and environment variables whose name suggests a secret, and
-        the secrets within JAAS configurations.
+    These are values of settings, parameters of the notebook and environment variables whose name
+    suggests a secret, and the secrets within JAAS configurations. An unreadable file of client
+    properties is ignored here, as the run itself reports it.
     """
     settings: dict[str, Any] = dict(parameters or {})
     # Short values of environment variables are switches rather than secrets.

@@ -202,23 +202,11 @@ def runs_of(folder: Path) -> list[Run]:
 
 
 def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | None) -> list[Run]:
-    """Remove old runs.
+    """Remove old runs of a report's folder; return these.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Of a report.
-    now : datetime
-    keep : int, optional
-        How many runs to keep of those with the same parameters and cluster.
-    keep_days : float, optional
-        For how many days to keep runs.
-
-    Returns
-    -------
-    list of Run
-        The runs removed. Of each kind the newest run stays, and the newest successful one; so does
-        the target of ``latest``, which is not the newest if the clock was set back.
+    ``keep`` says how many to keep of those with the same parameters and cluster, ``keep_days`` for
+    how many days. Of each kind the newest run stays, and the newest successful one; so does the
+    target of ``latest``, which is not the newest if the clock was set back.
     """
     since = None if keep_days is None else now - timedelta(days=keep_days)
     latest = (folder / "latest").resolve().name

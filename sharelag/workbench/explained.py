@@ -175,14 +175,9 @@ def _cause_summary(row: dict[str, Any]) -> CauseSummary:
 def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool, separator: str = ",") -> str:
     """What shows a cause, in words: what is about the group, then what is about one partition.
 
-    Parameters
-    ----------
-    evidence : mapping of name to value
-        Of a row of `sharelag.schemas.CAUSES`, without its ``partitions``.
-    is_of_many : bool
-        Whether the cause is about several partitions, of which the evidence shows one.
-    separator : str, optional
-        Between thousands of counts. Offsets have none, as in commands.
+    ``evidence`` is that of a row of `sharelag.schemas.CAUSES`, without its ``partitions``; of a
+    cause of many partitions it shows one. The separator stands between thousands of counts: offsets
+    have none, as in commands.
     """
     whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
     parts = [_shown(name, evidence[name], separator) for name in whole]

@@ -60,21 +60,11 @@ def judged_groups(
 ) -> list[dict[str, Any]]:
     """Judge share groups by the causes of their lag, what is unknown, and broken rules.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    patience : timedelta, optional
-        How long something lasts before it counts as a cause.
-    broken : mapping of group to rows, optional
-        Rows of `sharelag.schemas.CHECKED` that are not ok.
-
-    Returns
-    -------
-    list of dict
-        The worst first, then those with the most lag: ``group_id``, ``level`` (of
-        `sharelag.tables.level.LEVELS`), ``partitions``, ``lag``, ``unknown_lags``, ``max_lag``,
-        ``age_ms``, ``unknown_ages``, ``margin_ms``, ``drain`` (in words), ``causes``, ``rules``,
-        and ``why``, the main finding in a sentence (None: no problem).
+    Something that lasts for ``patience`` counts as a cause; ``broken`` has by group the rows of
+    `sharelag.schemas.CHECKED` that are not ok. The result has the worst first, then those with the
+    most lag: ``group_id``, ``level`` (of `sharelag.tables.level.LEVELS`), ``partitions``, ``lag``,
+    ``unknown_lags``, ``max_lag``, ``age_ms``, ``unknown_ages``, ``margin_ms``, ``drain`` (in
+    words), ``causes``, ``rules``, and ``why``, the main finding in a sentence (None: no problem).
     """
     causes, progress = rows_by_group(explain(evidence, patience)), rows_by_group(evidence.progress)
     dark, young = unknown_lags(evidence), suspected(evidence, patience)

@@ -19,16 +19,10 @@ _OF_TOPIC = ("windows", "history", "progress", "reconcile", "explain", "plan-res
 
 
 def next_command(cause: Mapping[str, Any], source: str, members: int | None = None) -> str:
-    """Return the command line that shows more about a cause.
+    """Return the command line that shows more about a cause, a row of `sharelag.schemas.CAUSES`.
 
-    Parameters
-    ----------
-    cause : mapping
-        A row of `sharelag.schemas.CAUSES`.
-    source : str
-        The options that name the input, quoted for a shell.
-    members : int, optional
-        How many members the group has: a simulation tries two more.
+    ``source`` has the options that name the input, quoted for a shell. A simulation tries two
+    members more than the group has, if that is known.
     """
     is_placed = bool(cause["topic"]) and cause["partition"] is not None
     if cause["cause"] == "open_transaction" and is_placed and "--bootstrap-server" in source:

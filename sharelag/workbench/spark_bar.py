@@ -16,15 +16,10 @@ _EVERY = 0.2  # seconds between two looks
 
 @contextmanager
 def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
-    """Show a bar while Spark works in the ``with`` block.
+    """Show a bar with some words while Spark works in the ``with`` block.
 
-    Parameters
-    ----------
-    words : str
-        What is being done.
-    shown : bool, optional
-        Else only in a notebook, unless Spark Connect draws a bar there itself, and of what a cell
-        waits for: the views that a thread fills say what they read.
+    By default only in a notebook, unless Spark Connect draws a bar there itself, and of what a cell
+    waits for: the views that a thread fills say what they read.
     """
     if shown is None:
         by_spark = os.environ.get("SPARK_CONNECT_PROGRESS_BAR_ENABLED") == "1"

@@ -41,14 +41,10 @@ _WANTED = {
 
 
 def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
-    """Return the server for one input.
+    """Return the server for one input; its tools can read nothing else.
 
-    Parameters
-    ----------
-    bench : Workbench
-        What the user opened; its tools can read nothing else.
-    ahead : bool
-        Whether to read it at once in a thread, so that the first answer comes as soon as others.
+    With ``ahead`` that is read at once in a thread, so that the first answer comes as soon as
+    others.
 
     Raises
     ------

@@ -106,10 +106,7 @@ _TARGETS = "to, to_offset, to_time, ago or shift_by"
 class Tools:
     """Questions about the groups of one input, which is read again for each of them.
 
-    Parameters
-    ----------
-    bench : Workbench
-        The input that the user chose; no question can name another.
+    The user chose it; no question can name another.
     """
 
     # Empty lists and mappings are defaults, since agents read a tool's defaults in its schema.

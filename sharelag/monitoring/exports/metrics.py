@@ -108,20 +108,12 @@ def stuck(facts: CauseInputs) -> Floats:
 def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, dict[str, Any]]:
     """Compute the numbers that an autoscaler reads, by group.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    patience : timedelta, optional
-        As for `sharelag.metrics.explain.explain`: what has not moved for this long is stuck.
-
-    Returns
-    -------
-    dict of str to dict
-        ``lag``, ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished
-        record), ``members``, ``unknown_lags`` and ``as_of``. An unknown number is None, and so is
-        a sum with an unknown part: an autoscaler then holds still, as it would not at 0. Share
-        partitions that were never fetched have no lag, in Kafka's own command neither; here they
-        count with the records that wait there, where that is known.
+    What has not moved for ``patience`` is stuck. The numbers are ``lag``, ``lag_excluding_stuck``
+    (offsets), ``age_seconds`` (of the oldest unfinished record), ``members``, ``unknown_lags`` and
+    ``as_of``. An unknown number is None, and so is a sum with an unknown part: an autoscaler then
+    holds still, as it would not at 0. Share partitions that were never fetched have no lag, in
+    Kafka's own command neither; here they count with the records that wait there, where that is
+    known.
     """
     facts = CauseInputs.of(evidence, patience)
     groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
@@ -181,22 +173,12 @@ def gathering(
     every: float,
     prepare: Callable[[Gathered, Gathered], None] | None = None,
 ) -> Iterator[Callable[[], Gathered]]:
-    """Collect in a background thread until the end of the context.
+    """Collect every few seconds in a background thread until the end of the context.
 
-    Parameters
-    ----------
-    gather : callable
-        Gathers the evidence; its errors are counted and logged, and never sent to clients.
-    every : float
-        Seconds from the end of one collection to the beginning of the next.
-    prepare : callable, optional
-        Called with a result and the one before, to do ahead what requests would wait for.
-
-    Yields
-    ------
-    callable
-        Returns the latest result at once, also while the next one is collected; without its numbers
-        when the next one is long overdue.
+    Errors of ``gather`` are counted and logged, and never sent to clients. ``prepare`` is called
+    with a result and the one before, to do ahead what requests would wait for. What is yielded
+    returns the latest result at once, also while the next one is collected; without its numbers
+    when the next one is long overdue.
     """
     last = old = Gathered(None)
     since = time.monotonic()

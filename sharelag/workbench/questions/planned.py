@@ -143,20 +143,11 @@ def reset_of(
     topics: Sequence[str] = (),
     local_offsets: str | Path | None = None,
 ) -> pa.Table:
-    """Return `sharelag.schemas.RESET_PLAN` of a group.
+    """Return `sharelag.schemas.RESET_PLAN` of a group, of which the evidence is alone.
 
-    Parameters
-    ----------
-    reading : Reading
-    evidence : Evidence
-        Of the group alone: lag and windows.
-    group : str
-    to, shift_by
-        One target; see `require_target`.
-    topics : sequence of str
-        Only these, or with ``orders:0,2`` only these partitions, as Kafka's command has it. A
-        running cluster also has topics that the group has no state of.
-    local_offsets : str or pathlib.Path, optional
+    There is one target; see `require_target`. ``topics`` chooses topics, or with ``orders:0,2``
+    partitions, as Kafka's command has it. A running cluster also has topics that the group has no
+    state of.
 
     Raises
     ------
