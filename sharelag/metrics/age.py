@@ -56,8 +56,8 @@ class Ends:
 def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
     """Return the known ends of the topic partitions in a lag table, including those of its rows.
 
-    ``past_offsets`` may have any moments, in any order; ends later than ``until`` (milliseconds) are
-    ignored.
+    ``past_offsets`` may have any moments, in any order; ends later than ``until``, in milliseconds,
+    are ignored.
     """
     mine, past = keys(lag, PARTITION), keys(past_offsets, PARTITION)
     places = pc.index_in(pa.chunked_array([mine, past]), pc.unique(mine).drop_null())
