@@ -27,15 +27,10 @@ def codes(table: Arrow) -> pa.DictionaryArray:
 
 
 def largest(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
-    """Choose the share partitions with the largest value in any row, largest first.
+    """Choose the share partitions with the largest value in any row, and count those left out.
 
-    Returns
-    -------
-    pyarrow.Table
-        Their rows, with their place from 0 in ``row``, sorted by it; else in their order. Unknown
-        values come last.
-    int
-        How many share partitions are left out.
+    Their rows have their place from 0 in ``row``, the largest first, and are sorted by it; else in
+    their order. Unknown values come last.
     """
     number, peak, _ = _values(table, column)
     return _chosen(table, number, np.argsort(-peak, kind="stable")[:most])

@@ -71,25 +71,15 @@ def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
 
 
 def time_of(ends: Ends, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Estimate when the end of each row's topic partition reached an offset.
+    """Estimate when the end of each row's topic partition reached an offset, if it is known.
 
-    Returns
-    -------
-    int64[rows], bool[rows]
-        Milliseconds, and whether they are known. If the end stayed there for some time, the last
-        moment of that time.
+    In milliseconds. If the end stayed there for some time, it is the last moment of that time.
     """
     return _between(ends, ends.by_end, ends.end, ends.time, offset)
 
 
 def end_at(ends: Ends, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Estimate the end offset of each row's topic partition at a time in milliseconds.
-
-    Returns
-    -------
-    int64[rows], bool[rows]
-        Offsets, and whether they are known.
-    """
+    """Estimate the end of each row's topic partition at a time in milliseconds, if it is known."""
     return _between(ends, ends.by_time, ends.time, ends.end, time)
 
 

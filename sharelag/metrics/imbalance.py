@@ -68,20 +68,10 @@ class Spread(NamedTuple):
 
 
 def spread_columns(values: _Floats, segment: _Ints, segments: int) -> Spread:
-    """Return how unevenly the numbers of each segment are spread.
+    """Return how unevenly the numbers of each segment are spread, one row per segment.
 
-    Parameters
-    ----------
-    values : numpy.ndarray of float64, shape (n,)
-        At least 0; NaN where unknown.
-    segment : numpy.ndarray of int64, shape (n,)
-        Which segment each number belongs to, from 0 to ``segments - 1``, in any order.
-    segments : int
-
-    Returns
-    -------
-    Spread
-        Of arrays of shape ``(segments,)``.
+    ``values`` are at least 0, and NaN where unknown; ``segment`` says which segment each belongs
+    to, from 0 to ``segments - 1``, in any order.
 
     Raises
     ------

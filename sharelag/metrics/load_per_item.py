@@ -48,26 +48,11 @@ def partition_loads(
 ) -> pa.Table:
     """Return the load of each share partition.
 
-    Parameters
-    ----------
-    lag : Arrow
-        `sharelag.schemas.LAG`.
-    members : Arrow, optional
-        `sharelag.schemas.MEMBERS` of all groups.
-    groups : Arrow, optional
-        `sharelag.schemas.GROUPS`: adds the initialized partitions without a lag row; the members of
-        groups that are not in it are unknown.
-    observed : Arrow, optional
-        `sharelag.schemas.OBSERVED`.
-    past : Arrow, optional
-        Earlier ``end_offset`` by ``topic_id`` and ``partition`` (`sharelag.schemas.OFFSETS`, or an
-        earlier lag table).
-
-    Returns
-    -------
-    pyarrow.Table
-        `KEYS`, ``as_of``, and as float64: ``lag``; ``arrived`` since ``past``; ``finished`` per
-        hour, as observed; ``members``, how many are assigned to it. Null where unknown.
+    ``groups`` adds the initialized partitions without a lag row; the members of groups that are not
+    in it are unknown. ``past`` has earlier ends by ``topic_id`` and ``partition``, of `OFFSETS` or
+    of an earlier lag table. The result has `KEYS`, ``as_of``, and as float64: ``lag``; ``arrived``
+    since ``past``; ``finished`` per hour, as observed; ``members``, how many are assigned to it.
+    Null where unknown.
 
     Raises
     ------
@@ -178,16 +163,9 @@ def explode_partitions(
 ) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
     """Return each partition in the lists of a column such as ``assigned_partitions``.
 
-    Each list has topics with ``topic_id`` and ``partitions``.
-
-    Returns
-    -------
-    row : numpy.ndarray of int64
-        The table row that lists the partition.
-    place : pyarrow.StringArray
-        A key for each share partition.
-    partitions : pyarrow.StructArray
-        The topic's fields, with ``partition`` in place of ``partitions``.
+    Each list has topics with ``topic_id`` and ``partitions``. The result is the table row that
+    lists each partition, a key for each share partition, and the topic's fields, with ``partition``
+    in place of ``partitions``.
     """
     lists = flat(table.column(column))
     topics = pc.list_flatten(lists)

@@ -44,11 +44,8 @@ def reclaimable(case: Case) -> list[dict[str, Any]]:
 def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
     """Estimate what a record TTL would archive, by group, the largest lag first.
 
-    Returns
-    -------
-    list of dict
-        Sums over the share partitions. The estimate and the upper bound are unknown if one of them
-        is; the lower bound counts those that are known.
+    These are sums over the share partitions. The estimate and the upper bound are unknown if one of
+    them is; the lower bound counts those that are known.
     """
     evidence = case.evidence
     ids = sorted(set(evidence.lag.column("topic_id").to_pylist()))
@@ -77,12 +74,9 @@ def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
 def headroom(case: Case) -> list[dict[str, Any]]:
     """Collect each group's rates, members and where its lag is concentrated; None if unknown.
 
-    Returns
-    -------
-    list of dict
-        The group with the highest arrival rate first. Rates are records per second, summed over
-        the share partitions; unknown if one of them is. ``falls_behind`` is "no", "maybe" (by
-        chance, or what arrived cannot be delivered), "clearly", or None if it is not known.
+    The group with the highest arrival rate comes first. Rates are records per second, summed over
+    the share partitions; unknown if one of them is. ``falls_behind`` is "no", "maybe" (by chance,
+    or what arrived cannot be delivered), "clearly", or None if it is not known.
     """
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}

@@ -120,12 +120,9 @@ def windows_at(
 
 
 def headline(case: Case, outcome: Mapping[str, Any]) -> str:
-    """Write the headline of an incident: what, since when, and what to do.
+    """Write the headline of an incident in `MOST_WORDS` words at most: what, since when, the fix.
 
-    Returns
-    -------
-    str
-        `MOST_WORDS` words at most; the verdict's where nothing began since then.
+    It is the verdict's where nothing began since then.
     """
     begin = case.evidence.as_of - case.known_span
     found = _first_of_the_worst(outcome, begin)

@@ -224,15 +224,10 @@ def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence
 def deletion_of(
     reading: Reading, evidence: Evidence, group: str, topics: Sequence[str]
 ) -> tuple[pa.Table, str]:
-    """Return what would be left after offsets were deleted, and where the group would begin.
+    """Return what would be left after a deletion of offsets, and in words where the group begins.
 
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.RESET_PLAN`, with the start offsets that members would find if they
-        came back at once.
-    str
-        Where that is, in words.
+    That is `sharelag.schemas.RESET_PLAN`, with the start offsets that members would find if they
+    came back at once.
 
     Raises
     ------
@@ -282,14 +277,9 @@ def not_simulated(by: str = "--simulate (simulate=True)") -> str:
 def _simulated(
     evidence: Evidence, group: str, plan: pa.Table, members: int | None
 ) -> tuple[pa.Table, str]:
-    """Simulate how long the new lag takes at today's rates.
+    """Simulate how long the new lag takes at today's rates, and say how long it takes in all.
 
-    Returns
-    -------
-    pyarrow.Table
-        The plan with ``new_drain_ms``: the median of the runs, null where one did not finish.
-    str
-        How long it takes in all, in words.
+    The plan gets ``new_drain_ms``: the median of the runs, null where one did not finish.
 
     Raises
     ------
