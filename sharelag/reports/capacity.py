@@ -46,11 +46,8 @@ def reclaimable(case: Case) -> list[dict[str, Any]]:
 def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
     """Estimate what a record TTL would archive, by group, the largest lag first.
 
-    Returns
-    -------
-    list of dict
-        Sums over the share partitions. The estimate and the upper bound are unknown if one of them
-        is; the lower bound counts those that are known.
+    These are sums over the share partitions. The estimate and the upper bound are unknown if one of
+    them is; the lower bound counts those that are known.
     """
     evidence = case.evidence
     ids = sorted(set(evidence.lag.column("topic_id").to_pylist()))
@@ -79,12 +76,9 @@ def archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
 def headroom(case: Case) -> list[dict[str, Any]]:
     """Collect each group's rates, members and where its lag is concentrated; None if unknown.
 
-    Returns
-    -------
-    list of dict
-        The group with the highest arrival rate first. Rates are records per second, summed over
-        the share partitions; unknown if one of them is. ``falls_behind`` is "no", "maybe" (by
-        chance, or what arrived cannot be delivered), "clearly", or None if it is not known.
+    The group with the highest arrival rate comes first. Rates are records per second, summed over
+    the share partitions; unknown if one of them is. ``falls_behind`` is "no", "maybe" (by chance,
+    or what arrived cannot be delivered), "clearly", or None if it is not known.
     """
     evidence = case.evidence
     members = {row["group_id"]: row["members"] for row in evidence.groups.to_pylist()}
@@ -116,12 +110,8 @@ def headroom(case: Case) -> list[dict[str, Any]]:
 def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     """Write the headline of a capacity report: groups that fall behind or have no members.
 
-    Parameters
-    ----------
-    rows : list of dict
-        As `headroom` returns them.
-    wrong : str, optional
-        Another problem, in a sentence: used if the report itself finds none.
+    ``rows`` are those of `headroom`; ``wrong``, another problem in a sentence, is used if the
+    report itself finds none.
     """
     known = [row for row in rows if row["falls_behind"] is not None]
     behind = [row for row in known if row["falls_behind"] == _CLEARLY]
