@@ -31,10 +31,7 @@ def _load(bits: int, result: Any, is_swapped: bool = True) -> Any:
     return load
 
 
-@intrinsic
-def put_word(_context: Any, buf: Any, p: Any, value: Any) -> Any:
-    """Write eight bytes as they lie in memory: ``(buf: uint8[], p, value: uint64)``."""
-
+def _put_word(_context: Any, buf: Any, p: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         place = builder.gep(octets, [arguments[1]])
@@ -45,10 +42,7 @@ def put_word(_context: Any, buf: Any, p: Any, value: Any) -> Any:
     return types.void(buf, p, value), generate
 
 
-@intrinsic
-def folded(_context: Any, a: Any, b: Any) -> Any:
-    """Return the upper half of the product of two uint64, exclusive-or the lower one."""
-
+def _folded(_context: Any, a: Any, b: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         wide, word = ir.IntType(128), ir.IntType(64)
         product = builder.mul(*(builder.zext(one, wide) for one in arguments))
@@ -64,3 +58,7 @@ int32 = _load(32, types.int32)
 int64 = _load(64, types.int64)
 #: Eight bytes as they lie in memory: to be hashed, compared and copied.
 word = _load(64, types.uint64, is_swapped=False)
+#: ``(buf: uint8[], p, value: uint64)`` writes them.
+put_word: Any = intrinsic(_put_word)
+#: ``(a: uint64, b: uint64)``: the upper half of their product, exclusive-or the lower one.
+folded: Any = intrinsic(_folded)

@@ -164,8 +164,6 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
     for moment in (_at(3.5), _at(7)):
         later = _kafkas_offsets(broker, topic, milliseconds(moment) + 1)
         assert later == {p: end for p, end in ends[moment].items() if p != 2}
-        same = kafka.list_offsets(_config(broker), _ids(topic), at=moment)
-        assert same.column("end_offset").to_pylist() == list(ends[moment].values())
 
 
 def test_what_is_known_is_not_read_again_and_outlives_the_records(
@@ -212,7 +210,7 @@ def test_a_log_that_is_deleted_to_its_end_does_not_say_where_it_ended(
     _produce_by_the_second(broker, topic, range(4))
     delete_below(broker.bootstrap_servers, topic, {0: 4})
     for moment, end in ((_at(1), None), (datetime.now(UTC) + timedelta(minutes=1), 4)):
-        found = kafka.list_offsets(_config(broker), _ids(topic), at=moment)
+        found = logs.past_offsets(_config(broker), _ids(topic), [moment])
         assert found.column("end_offset").to_pylist() == [end]
 
 

@@ -99,7 +99,7 @@ def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.Reco
         raise InputError(
             f"{folder} has no {topic}-{partition}: all Spark workers need access to the folder"
         )
-    start = _checkpoint(folder / LOG_STARTS).get((topic, partition), 0)
+    start = log_start(folder, (topic, partition))
     yield from _partition(found[topic, partition], topic, partition, start)
 
 

@@ -132,7 +132,7 @@ class _Reading:
             raise (
                 unreachable_error(self.config, latest_reason(heard))
                 if are_down and not is_any_read
-                else silent_leaders(self.config, self.topic, silent)
+                else silent_leaders(self.config, self.topic, dict.fromkeys(silent))
             )
         if self.lost is None and not self.fail_on_data_loss:
             partition, end = min(self.open_ends.items())

@@ -71,10 +71,7 @@ def _load(bits: int, result: Any) -> Any:
 _int32, _int64 = _load(32, types.int32), _load(64, types.int64)
 
 
-@intrinsic
-def _copy(_context: Any, target: Any, at: Any, address: Any, size: Any) -> Any:
-    """Copy bytes from an address to a place of an array of them."""
-
+def _copying(_context: Any, target: Any, at: Any, address: Any, size: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         place = builder.gep(octets, [arguments[1]])
@@ -98,16 +95,20 @@ def _calling(result: Any) -> Any:
     return generate
 
 
-@intrinsic
-def _timestamp(_context: Any, function: Any, message: Any, kind: Any) -> Any:
-    """Call ``rd_kafka_message_timestamp``, whose second result goes to the address ``kind``."""
+def _timing(_context: Any, function: Any, message: Any, kind: Any) -> Any:
     return types.int64(function, message, kind), _calling(types.int64)
 
 
-@intrinsic
-def _destroy(_context: Any, function: Any, message: Any) -> Any:
-    """Call ``rd_kafka_message_destroy``."""
+def _destroying(_context: Any, function: Any, message: Any) -> Any:
     return types.void(function, message), _calling(types.void)
+
+
+#: ``(target: uint8[], at, address, size)`` copies bytes.
+_copy: Any = intrinsic(_copying)
+#: ``(function, message, address of its result)`` calls ``rd_kafka_message_timestamp``.
+_timestamp: Any = intrinsic(_timing)
+#: ``(function, message)`` calls ``rd_kafka_message_destroy``.
+_destroy: Any = intrinsic(_destroying)
 
 
 @kernel

@@ -7,6 +7,7 @@ import json
 import random
 import struct
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pytest
 import snappy
 import zstandard
-from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
 from sharelag import open as open_workbench
@@ -33,7 +33,7 @@ from sharelag.inputs.files.segments import (
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
-from tests.support.command import sharelag, told
+from tests.support.command import ask, sharelag
 from tests.support.damaged_texts import BINARY, damaged
 from tests.support.denied import deny_listing
 from tests.support.log_directory import batch, beside, user_log, write
@@ -75,7 +75,7 @@ def test_windows_and_lag_of_a_log_directory(
     tmp_path: Path, generation: int, topic_id: str | None
 ) -> None:
     folder = str(directory(tmp_path, generation, topic_id))
-    (line,) = told("lag", "--segments", folder, "--engine", "local")
+    (line,) = ask("lag", "--segments", folder, "--engine", "local")
     assert (line["topic"], line["partition"], line["end_offset"]) == ("orders", 0, 140)
     assert line["effective_lag"] == 140 - 120
     health = sharelag("health", "--segments", folder, "--engine", "local")
@@ -90,7 +90,7 @@ def test_control_records_beside_a_state_topic_are_read_on_request(tmp_path: Path
     alone = str(directory(tmp_path / "alone", 1))
 
     def starts(folder: str, *options: str) -> dict[str, int]:
-        rows = told("windows", "--segments", folder, "--engine", "local", *options)
+        rows = ask("windows", "--segments", folder, "--engine", "local", *options)
         return {row["group_id"]: row["start_offset"] for row in rows}
 
     assert starts(folder) == starts(folder, "--generation", "4") == {"today": 40}
@@ -263,19 +263,18 @@ BATCHES, RECORDS = 4, 10
 
 def _log(codec: int) -> bytes:
     """Return batches of recorded state records."""
-    rows = corpus(STATE_TOPIC).slice(0, BATCHES * RECORDS).to_pylist()
-    return b"".join(
-        _batch(rows[at : at + RECORDS], codec, at) for at in range(0, len(rows), RECORDS)
-    )
+    return b"".join(_batch(at, at, codec=codec) for at in range(0, BATCHES * RECORDS, RECORDS))
 
 
-def _batch(rows: list[dict[str, Any]], codec: int, first: int) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 1 << 30)
-    for number, one in enumerate(rows):
-        builder.append(number, 1_732_000_000_000, one["key"], one["value"], [])
-    octets = bytearray(builder.build())
-    struct.pack_into(">q", octets, 0, first)
-    return bytes(octets)
+def _batch(offset: int, begin: int = 0, codec: int = 0) -> bytes:
+    """Return recorded state records from one on, at these offsets."""
+    rows = enumerate(_recorded()[begin : begin + RECORDS], offset)
+    return batch([(at, one["key"], one["value"]) for at, one in rows], codec=codec)
+
+
+@cache
+def _recorded() -> list[dict[str, Any]]:
+    return corpus(STATE_TOPIC).slice(0, BATCHES * RECORDS).to_pylist()
 
 
 def _with_checksums(log: bytes) -> bytes:
@@ -364,7 +363,7 @@ def _are_the_last_ones_moved(others: set[_Row], found: set[_Row], whole: set[_Ro
 
 def _write_packed(folder: Path, codec: int, packed: bytes) -> None:
     """Write a segment of one batch, whose records are packed so."""
-    head = bytearray(_batch(corpus(STATE_TOPIC).slice(0, 1).to_pylist(), 0, 0)[:61])
+    head = bytearray(_batch(0)[:61])
     struct.pack_into(">i", head, 8, 49 + len(packed))
     struct.pack_into(">h", head, 21, codec)
     write_state(folder, _with_checksums(bytes(head) + packed))
@@ -429,8 +428,7 @@ def test_folders_and_files_with_other_names_are_not_partitions(tmp_path: Path) -
 def test_a_batch_out_of_order_or_beyond_what_a_segment_has_is_corrupt(
     offset: int, tmp_path: Path
 ) -> None:
-    rows = corpus(STATE_TOPIC).slice(0, 2 * RECORDS).to_pylist()
-    write_state(tmp_path, _batch(rows[:RECORDS], 0, 0) + _batch(rows[RECORDS:], 0, offset))
+    write_state(tmp_path, _batch(0) + _batch(offset, RECORDS))
     with pytest.raises(
         InputError, match=f"begins at offset {offset}, where .* from 10 to {2**31 - 1} can"
     ):
@@ -438,7 +436,7 @@ def test_a_batch_out_of_order_or_beyond_what_a_segment_has_is_corrupt(
 
 
 def test_a_batch_of_the_next_segment_is_corrupt(tmp_path: Path) -> None:
-    octets = _batch(corpus(STATE_TOPIC).slice(0, RECORDS).to_pylist(), 0, 40)
+    octets = _batch(40)
     write_state(tmp_path, octets)
     (tmp_path / f"{STATE_TOPIC}-0" / f"{40:020}.log").write_bytes(octets)
     with pytest.raises(InputError, match=f"{SEGMENT}: .* offset 40, where .* from 0 to 39 can be"):
