@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.charts import rows, text
-from sharelag.charts.figure import Story, axis, empty, figure, hovers, plotly, shade
+from sharelag.charts.figure import Figure, Story, axis, empty, figure, hovers, plotly, shade
 from sharelag.charts.over_time import lag_over_time_records
 from sharelag.charts.palette import KINDS, PAPER, SEVERITIES, Theme, line
 from sharelag.charts.simulations import projected_curve, projections
@@ -76,7 +76,7 @@ def group_story_figure(
     events: Arrow,
     theme: Theme = "light",
     projected: pa.Table | None = None,
-) -> Any:
+) -> Figure:
     """Draw lag above age, shaded as long as each cause lasted, with marks where something happened.
 
     Parameters

@@ -141,7 +141,7 @@ def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]
 
 def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
     from sharelag.cli.progress_bar import simulation_bar
-    from sharelag.whatif.grid import as_runs, grid, run
+    from sharelag.whatif.grid import grid, run_all
 
     with simulation_bar() as progress:
         if options["sweep"]:
@@ -150,12 +150,7 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
             out, optimal = options["sweep"], options["optimal"]
             return sweep(tried, seeds_of(options), out=out, optimal=optimal, progress=progress)
         plan = grid(tried, seeds_of(options), optimal=options["optimal"])
-        rows = []
-        for done, planned in enumerate(plan.runs, 1):
-            rows.append(run(planned))
-            if progress is not None:
-                progress(done, len(plan.runs))
-    return as_runs(plan, rows)
+        return run_all(plan, progress)
 
 
 def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,8 @@ from sharelag.reports.inputs import Case
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted
 from sharelag.whatif.compare import Comparison, compare, variants
+from sharelag.whatif.comparison.intervals import enough_seeds
+from sharelag.whatif.comparison.rows import blocked, unknown_work
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.scenario import Scenario
@@ -206,7 +208,7 @@ def propose(
     members: Sequence[int] = (),
     assignors: Sequence[str] = (),
     minutes: float = 10,
-    seeds: int = 5,
+    seeds: int | None = None,
 ) -> Proposal:
     """Simulate variants of one group.
 
@@ -220,8 +222,8 @@ def propose(
         Assignors to try beside Kafka's own.
     minutes : float
         Simulated time.
-    seeds : int
-        Number of simulations of each variant.
+    seeds : int, optional
+        Simulations of each variant; by default as many as tell the variants apart.
 
     Raises
     ------
@@ -238,6 +240,7 @@ def propose(
         made |= variants(
             scenario, assignors=[name for name in assignors if name != scenario.assignor]
         )
+    seeds = enough_seeds(len(made)) if seeds is None else seeds
     found = compare(made, seeds=range(seeds), baseline=_NOW)
     rows = [_row(name, one, found) for name, one in made.items()]
     decides = [one for one in scenario.assumed if isinstance(one, Assumption)]
@@ -300,23 +303,14 @@ def _words(
     minutes: float,
     decides: list[Assumption],
 ) -> str:
-    best = found.winner(_DECISIVE)
-    if best is None:
-        words = "no variant clearly beats all others by the age of the oldest record"
-    else:
-        by_name = {row["variant"]: row for row in rows}
-        won, now = by_name[best], by_name[_NOW]
-        words = "leave it as it is" if best == _NOW else f"choose {best}"
-        words += ", which beats all others tried: "
-        words += f"the p95 age of its oldest record is {_span(won)}"
-        words += f" instead of {_span(now)}" if won != now else ""
-        if won["drained"][0] == "0":
-            words += f". None of its runs clears the lag within {minutes:g} min: try more members"
+    words, scenario = found.verdict(), found.scenarios[_NOW]
+    if unknown := unknown_work(scenario):
+        return f"{group}: {unknown}."
+    if not blocked(scenario) and all(row["drain_ms"] is None for row in rows):
+        words += (
+            f". No variant clears the lag within {minutes:g} min in every run: try more members"
+        )
     if not decides:
         return f"{group}: {words}."
     assumed = "; ".join(one.what for one in decides)
     return f"{group}: the result depends on an assumption ({assumed}). If it holds, {words}."
-
-
-def _span(row: dict[str, Any]) -> str:
-    return "unknown" if row["age_p95_ms"] is None else duration(row["age_p95_ms"])

@@ -17,6 +17,7 @@ from sharelag.workbench.views import View, load_view
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
     from pyspark.sql import DataFrame, SparkSession
 
 #: The engine of what no cluster did.
@@ -201,8 +202,8 @@ class Result:
 
         return session() if self.session is None else self.session()
 
-    def figure(self, kind: str | None = None, theme: str = "light") -> Any:
-        """A chart of it.
+    def figure(self, kind: str | None = None, theme: str = "light") -> Figure:
+        """Draw a chart of the answer.
 
         Parameters
         ----------

@@ -76,7 +76,16 @@ class PlotView(View):
 
     @classmethod
     def of(cls, result: Any, kind: str | None = None, **options: Any) -> PlotView:
-        """A chart of a `sharelag.Result`, in the colours of the page, light or dark."""
+        """Draw a chart of an answer in the colours of the page, light or dark.
+
+        Parameters
+        ----------
+        result : sharelag.Result
+        kind : str, optional
+            One of its ``charts``; by default the first.
+        **options
+            As for `PlotView`.
+        """
         return cls(result.figure(kind, "light"), dark=result.figure(kind, "dark"), **options)
 
     @property

@@ -56,13 +56,7 @@ def lag_proportional(group: Group) -> Assignment:
         pairs.add(member, place)
         taken[member] += weights[place]
     for member in pairs.idle():
-        pairs.add(
-            member,
-            min(
-                pairs.open_to(member),
-                key=lambda place: (-weights[place] / pairs.count(place), place),
-            ),
-        )
+        pairs.join(member, lambda place: -weights[place] / pairs.count(place))
     return pairs.assignment()
 
 
@@ -278,16 +272,12 @@ def _cover(draft: _Loads, sharing: int) -> None:
     pairs = draft.pairs
     for place in sorted(draft.weights, key=lambda place: (-draft.weights[place], place)):
         while pairs.count(place) < sharing:
-            free = [
-                member
-                for member in pairs.group.subscribers[place[0]]
-                if member not in pairs.members_of[place]
-            ]
+            subscribers = pairs.group.subscribers[place[0]]
+            free = [member for member in subscribers if member not in pairs.members_of[place]]
             if not free:
                 break
-            draft.apply(
-                _Change((min(free, key=lambda member: (draft.load[member], member)), place))
-            )
+            lightest = min(free, key=lambda member: (draft.load[member], member))
+            draft.apply(_Change((lightest, place)))
 
 
 def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: int | None) -> None:

@@ -319,10 +319,6 @@ def _employed(pairs: Pairs, model: _Model) -> Assignment:
     used = sum(place not in pairs.group.current[member] for member, place in pairs)
     for member in pairs.idle():
         if model.moves is None or used < model.moves:
-            place = min(
-                pairs.open_to(member),
-                key=lambda place: (-model.lag[place] / pairs.count(place), place),
-            )
-            pairs.add(member, place)
+            place = pairs.join(member, lambda place: -model.lag[place] / pairs.count(place))
             used += place not in pairs.group.current[member]
     return pairs.assignment()

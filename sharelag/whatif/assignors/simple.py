@@ -179,7 +179,7 @@ class _Share:
                 if len(places) <= self.want.get(member, 0):
                     break
                 self._by_partition[place].remove(member)
-                places.remove(place, by_iterator=True)
+                places.remove(place)
                 self._draft.writable(member)[place[0]].remove(place[1])
 
     def _revoke_oversharing(self) -> None:
@@ -188,7 +188,7 @@ class _Share:
                 if len(members) <= self.sharing:
                     break
                 if self._draft.writable(member)[place[0]].remove(place[1]):
-                    members.remove(member, by_iterator=True)
+                    members.remove(member)
                     self._by_member[member].remove(place)
 
     def _assign_remaining(self) -> None:

@@ -5,7 +5,7 @@ Numbers are one a run, NaN where a run does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import ceil, log2
 from typing import Any, NamedTuple
 
@@ -68,6 +68,12 @@ def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats
     return mean, mean - half, mean + half
 
 
+def known(values: Floats) -> dict[str, int]:
+    """How many of the values are known, and how many are not."""
+    unknown = int(np.isnan(values).sum())
+    return {"n": len(values) - unknown, "unknown": unknown}
+
+
 #: Values that differ by less than this part of them differ by rounding.
 _EQUAL = 1e-9
 
@@ -106,6 +112,14 @@ def one_sided_interval(values: Floats, confidence: float) -> Interval:
 def fewest_equal(level: float) -> int:
     """How many runs, all on one side, cannot be luck (two-sided exact sign test)."""
     return 1 + ceil(-log2(1 - level))
+
+
+def enough_seeds(variants: int, confidence: float = 0.95) -> int:
+    """Return how many seeds tell variants from a baseline even where all runs differ by the same.
+
+    Seven at least: Student's t is wide below.
+    """
+    return max(7, fewest_equal(each_level(confidence, variants - 1)))
 
 
 def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
@@ -257,24 +271,21 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
     )
     hours, age, drain = (np.asarray(values, np.float64) for values in (hours, age, drain))
     known = ~np.isnan(hours) & ~np.isnan(age)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(variant[known].tolist()):
         mine = known & (variant == name)
-        cost, old = mean_interval(hours[mine], confidence), mean_interval(age[mine], confidence)
-        drained = int((~np.isnan(drain[mine])).sum())
-        rows.append((name, int(mine.sum()), *cost, *old, drained))
-    rows.sort(key=lambda row: (row[2], row[5]))
-    costs, ages = (
-        np.array([row[2] for row in rows], float),
-        np.array([row[5] for row in rows], float),
-    )
-    no_more = (costs <= costs[:, None]) & (ages <= ages[:, None])
-    is_less = (costs < costs[:, None]) | (ages < ages[:, None])
-    on_front = [not beaten for beaten in np.any(no_more & is_less, axis=1)]
-    columns: list[Sequence[Any]] = (
-        [*zip(*rows, strict=True)] if rows else [()] * (len(COST_AGAINST_AGE) - 1)
-    )
-    columns.append(on_front)
-    return pa.table(
-        dict(zip(COST_AGAINST_AGE.names, columns, strict=True)), schema=COST_AGAINST_AGE
-    )
+        of_cost, of_age = (
+            mean_interval(hours[mine], confidence),
+            mean_interval(age[mine], confidence),
+        )
+        values = (name, int(mine.sum()), *of_cost, *of_age, int((~np.isnan(drain[mine])).sum()))
+        rows.append(dict(zip(COST_AGAINST_AGE.names, values, strict=False)))
+    rows.sort(key=lambda row: (row["member_hours"], row["age_p95_ms"]))
+    points = [(row["member_hours"], row["age_p95_ms"]) for row in rows]
+    for row, (cost_here, old_here) in zip(rows, points, strict=True):
+        # Another one is as good in both, and better in one of them.
+        row["is_on_front"] = not any(
+            cost <= cost_here and old <= old_here and (cost, old) != (cost_here, old_here)
+            for cost, old in points
+        )
+    return pa.Table.from_pylist(rows, schema=COST_AGAINST_AGE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 from sharelag import charts
 from sharelag.errors import InputError
-from sharelag.whatif import compare, compared, named, projected, simulate
+from sharelag.whatif import compare, compared, grid, named, projected, simulate
 from sharelag.whatif.comparison.intervals import MOST_TIMES, curve
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
@@ -66,7 +65,7 @@ def test_a_comparison_has_the_curves_of_its_own_runs(monkeypatch: pytest.MonkeyP
         made.append(seed)
         return simulate(scenario, seed)
 
-    monkeypatch.setattr(sys.modules["sharelag.whatif.compare"], "simulate", counted)
+    monkeypatch.setattr(grid, "simulate", counted)
     variants = {"as it is": SCENARIO, "the same": SCENARIO, "more": MORE}
     comparison = compare(variants, seeds=[3, 5])
     assert made == [3, 5, 3, 5]  # a run each, also where two variants are equal

@@ -25,11 +25,12 @@ from sharelag.whatif import (
     Topic,
     compared,
     consumer_group_twin,
+    fewest_members,
+    grid,
     named,
     should_move,
     simulate,
 )
-from sharelag.whatif import search as fewest
 from sharelag.whatif.compare import Comparison
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
@@ -205,14 +206,12 @@ def test_a_search_reports_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> Non
         duration_ms=9000,
     )
 
-    def answer(planned: Any) -> dict[str, Any]:
+    def answer(planned: Any, _: object) -> dict[str, Any]:
         count = len(planned.scenario.each_member())
         return {"run": planned.id, "members": count, "age_p95_ms": 6000.0 / count + planned.seed}
 
-    monkeypatch.setattr(fewest, "run", answer)
-    found = fewest.fewest_members(
-        work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9)
-    )
+    monkeypatch.setattr(grid, "run", answer)
+    found = fewest_members(work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9))
     result = sharelag.summarize(found)
     assert result.title == "Fewest members: 4 members keep age p95 <= 1.6s, with 95 % confidence"
     rows = {row["members"]: row for row in result.table.to_pylist()}

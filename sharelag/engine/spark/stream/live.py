@@ -112,6 +112,13 @@ class Live(Kept, Displayable):
     def wait(self, number: int = 0, until: float | None = None) -> int:
         """Wait for a newer lag or until a monotonic time; return the new number, or 0.
 
+        Parameters
+        ----------
+        number : int
+            Of the lag that is known: what the last call returned.
+        until : float, optional
+            Seconds of `time.monotonic`; by default for as long as it takes.
+
         Raises
         ------
         ShareLagError
