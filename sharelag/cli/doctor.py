@@ -97,7 +97,9 @@ def doctor(
         from sharelag.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 
-        supers = None if super_users is None else _split(super_users)
+        supers = None  # Kafka separates them so
+        if super_users is not None:
+            supers = [one.strip() for one in super_users.split(";") if one.strip()]
         found = rights_of(KafkaInput(config), group, topic, principal, supers)
         return _rights(found, output, principal is not None)
     if ignored := given_options(("group", "topic", "principal", "super_users", "output")):
@@ -110,11 +112,6 @@ def doctor(
         )
         worst = max(worst, check.verdict == "fail")
     return int(worst)
-
-
-def _split(super_users: str) -> list[str]:
-    """Return principals as Kafka separates them in ``super.users``."""
-    return [one.strip() for one in super_users.split(";") if one.strip()]
 
 
 def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) -> int:

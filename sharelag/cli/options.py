@@ -326,14 +326,7 @@ class Order:
     top: int | None = None
 
     def of(self, rows: Iterable[dict[str, Any]], default: str | None) -> list[dict[str, Any]]:
-        """Return the rows in this order; unknown values come last.
-
-        Parameters
-        ----------
-        rows : iterable of dict
-        default : str, optional
-            The column to sort by where none was chosen; None: as they are.
-        """
+        """Return the rows in this order, else by the default column; unknown values come last."""
         rows = list(rows)
         name, _, way = (self.sort or default or "").partition(":")
         if rows and name and name not in rows[0]:

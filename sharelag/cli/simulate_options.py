@@ -156,7 +156,10 @@ TRIALS = [
         help="The variant to compare with.  [default: the first; of an input the group as it is]",
     ),
     click.option(
-        "--measure", multiple=True, metavar="NAME", help="Compare only this measure; repeatable."
+        "--measure",
+        multiple=True,
+        metavar="NAME",
+        help="Print this measure with all its intervals, not the table that decides; repeatable.",
     ),
     click.option(
         "--optimal", is_flag=True, help="Also measure the distance to the assignor `optimal`."
@@ -233,16 +236,16 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
 
 def scenario_of(options: dict[str, Any]) -> Scenario:
     """The scenario that was named, or one that continues from an input."""
+    from sharelag.whatif.gallery import named
     from sharelag.whatif.horizon import cut_short
 
     name = options["scenario"]
-    scenario = (
-        _from_input(options)
-        if name is None
-        else _from_file(name)
-        if _is_file(name)
-        else _named(name)
-    )
+    if name is None:
+        scenario = _from_input(options)
+    elif name.endswith(".json") or Path(name).is_file():
+        scenario = _from_file(name)
+    else:
+        scenario = named(name)
     is_quick = options["compare"] and not options["sweep"] and name is None
     lasting = options["duration"]
     if lasting is not None:
@@ -257,10 +260,6 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
     return scenario
 
 
-def _is_file(name: str) -> bool:
-    return name.endswith(".json") or Path(name).is_file()
-
-
 def _from_file(name: str) -> Scenario:
     from sharelag.errors import InputError
     from sharelag.inputs.texts import read_text
@@ -273,12 +272,6 @@ def _from_file(name: str) -> Scenario:
             f"cannot read the scenario {name!r} ({error}): give a file that --show-scenario wrote"
         ) from error
     return from_json(text)
-
-
-def _named(name: str) -> Scenario:
-    from sharelag.whatif.gallery import named
-
-    return named(name)
 
 
 def _from_input(options: dict[str, Any]) -> Scenario:

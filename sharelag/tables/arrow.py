@@ -68,14 +68,8 @@ def keys(table: Arrow, names: Sequence[str]) -> pa.Array:
 def beside(rows: pa.Array, table: Arrow, names: Sequence[str]) -> pa.Table:
     """The partner of each row in another table; all its columns are null where there is none.
 
-    Parameters
-    ----------
-    rows : pyarrow.Array
-        A key a row, as `keys` makes them.
-    table : pyarrow.RecordBatch or pyarrow.Table
-        Should a key be there more than once, its first row is the partner.
-    names : sequence of str
-        The columns of ``table`` that its keys are made of.
+    A row has a key, as `keys` makes them of the named columns of ``table``. Should a key be there
+    more than once, its first row is the partner.
     """
     return as_table(table).take(pc.index_in(rows, keys(table, names)))
 

@@ -63,10 +63,7 @@ def of_rule(word: str) -> str:
 def paint(text: str) -> str:
     """Give a level its colour on a terminal, unless ``NO_COLOR`` or the terminal forbids it.
 
-    Parameters
-    ----------
-    text : str
-        A level with blanks around it; other texts stay as they are.
+    There may be blanks around it; other texts stay as they are.
     """
     level = LEVELS.get(text.strip())
     if level is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):

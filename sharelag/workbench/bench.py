@@ -17,12 +17,12 @@ from sharelag.model.versions import require_version
 from sharelag.replay.moment import Moment
 from sharelag.tables import render
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.workbench import resets
 from sharelag.workbench import rights as preflight
 from sharelag.workbench.broker_metrics import metrics_answer
 from sharelag.workbench.one_group import delivery_limit, worst_first
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
+from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
 from sharelag.workbench.questions.windows import MOST_MOMENTS
 from sharelag.workbench.result import Result
@@ -371,7 +371,7 @@ class Workbench(Opened):
     def plan_reset(
         self,
         group: str,
-        to: resets.Target = None,
+        to: Target = None,
         *,
         shift_by: int | None = None,
         topic: str | Sequence[str] = (),
@@ -411,7 +411,7 @@ class Workbench(Opened):
             ``to`` is something else, or not exactly one of the two is given; there is no such
             topic or partition; a simulation has no members, or would take too long.
         """
-        resets.require_target(to, shift_by)
+        require_target(to, shift_by)
         require_version(kafka_version)
         return self.ask(
             "plan_reset", group=group, to=to, shift_by=shift_by, topics=_tuple(topic),

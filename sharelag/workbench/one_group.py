@@ -44,12 +44,7 @@ def of_group(evidence: Evidence, group: str | None) -> Evidence:
 def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
     """Return rows of a group with the share partitions first that its causes name, then by lag.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        With `SHARE_PARTITION`; the order of the rows of a share partition stays.
-    evidence : Evidence
-    group : str
+    The order of the rows of a share partition stays.
     """
     from sharelag.metrics.explain import explain
 

@@ -141,11 +141,7 @@ class Opened:
     def base(self, read: Reading, brief: Brief | None = None) -> Result:
         """What an answer from a reading says of where it comes from, and of what is missing.
 
-        Parameters
-        ----------
-        read : Reading
-        brief : Brief, optional
-            Where share partitions stand, if their windows were not replayed.
+        ``brief`` has where share partitions stand, if their windows were not replayed.
         """
         rows = read.table("lag") if brief is None else brief.table
         notes = () if len(rows) else self._without_records()

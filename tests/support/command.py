@@ -28,10 +28,15 @@ def sharelag(
     return subprocess.CompletedProcess(["sharelag", *arguments], code, *texts)
 
 
-def told(*arguments: str) -> list[dict[str, Any]]:
-    """Return the rows that a command prints as JSON; it has to succeed."""
+def ask(*arguments: str, code: int = 0) -> list[dict[str, Any]]:
+    """Return the rows that a command prints as JSON; it has to end with this exit code."""
     done = sharelag(*arguments, "-o", "json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
+    return rows_of(done)
+
+
+def rows_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Return the rows that a command printed as JSON."""
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sharelag.inputs.files.request_log import RequestLog
 from sharelag.workbench.requests import Requests
-from tests.support.command import told
+from tests.support.command import ask
 
 #: A topic id as Kafka prints it.
 TOPIC = "dT2wXpNqQqOaoMFN5C6PcA"
@@ -194,7 +194,7 @@ def rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
 
 def shown(log: Path, table: str) -> list[dict[str, Any]]:
     """Rows of a table as the command prints them of a log or a folder of logs."""
-    return told("requests", str(log), "--show", table)
+    return ask("requests", str(log), "--show", table)
 
 
 def shown_of(folder: Path, table: str, *lines: str) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ from sharelag.whatif.comparison.rows import (
 from sharelag.whatif.grid import variants
 from sharelag.whatif.horizon import WORDS, cut_short, size
 from sharelag.workbench.bench import Workbench
-from sharelag.workbench.deletions import not_simulated
+from sharelag.workbench.questions.planned import not_simulated
 from sharelag.workbench.result import SIMULATED, Result
 
 #: Kafka's default of ``group.share.max.size``; larger groups are simulated by the command line.
@@ -112,10 +112,7 @@ _TARGETS = "to, to_offset, to_time, ago or shift_by"
 class Tools:
     """Questions about the groups of one input, which is read again for each of them.
 
-    Parameters
-    ----------
-    bench : Workbench
-        The input that the user chose; no question can name another.
+    The user chose it; no question can name another.
     """
 
     # Empty lists and mappings are defaults, since agents read a tool's defaults in its schema.

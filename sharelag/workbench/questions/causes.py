@@ -43,6 +43,7 @@ def overview(t: Tables) -> Result:
         for group in groups
     ]
     names = schemas.OVERVIEW.names
+    dark = sum(group["unknown_ages"] for group in groups)
     return replace(
         base,
         title=headline(groups, []),
@@ -51,6 +52,7 @@ def overview(t: Tables) -> Result:
         ),
         columns=views.OVERVIEW.columns,
         means=views.OVERVIEW.means,
+        unknown=gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE]) + base.unknown,
     )
 
 

@@ -23,7 +23,7 @@ from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.tables import views
 from sharelag.workbench.ask import question
-from sharelag.workbench.resets import address_of
+from sharelag.workbench.questions.planned import address_of
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:

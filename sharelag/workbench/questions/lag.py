@@ -36,7 +36,10 @@ def lag(
     if by is not None:
         table = only(t.read.rollup(by), group)
         view = views.ROLLUP.without("topic") if by == "group" else views.ROLLUP
-    elif not _has_notes(table):
+    elif (
+        "notes" not in table.column_names
+        or not pc.any(pc.greater(pc.list_value_length(table.column("notes")), 0)).as_py()
+    ):
         view = view.without("notes")
     charts = {
         "decomposition": chart("decomposition", each, by or "partition"),
@@ -54,12 +57,6 @@ def lag(
         notes=(*base.notes, *told.notes),
         unknown=(*gaps.of_lag(each), *hidden, *told.unknown, *told.lacks, *base.unknown),
         lacks=(*base.lacks, *told.lacks),
-    )
-
-
-def _has_notes(table: pa.Table) -> bool:
-    return "notes" in table.column_names and bool(
-        pc.any(pc.greater(pc.list_value_length(table.column("notes")), 0)).as_py()
     )
 
 

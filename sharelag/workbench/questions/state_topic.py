@@ -85,11 +85,7 @@ def designs(t: Tables, group: str | None = None) -> Result:
 
     lag = only(t.read.table("lag"), group)
     costs = t.read.over_records(design_costs, DESIGN_COSTS, lag)
-    return _designs_answer(lag, costs, t.bench.base(t.read))
-
-
-def _designs_answer(lag: pa.Table, costs: pa.Table, base: Result) -> Result:
-    """What a history would cost in each design of share state, by group."""
+    base = t.bench.base(t.read)
     ends = beside(keys(costs, SHARE_PARTITION), lag, SHARE_PARTITION).column("end_offset")
     behind = pc.subtract(ends, costs.column("scanned_from"))
     is_there = pc.greater(costs.column("user_topic_records"), 0)

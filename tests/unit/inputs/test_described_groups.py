@@ -9,7 +9,7 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag.inputs.kafka.described import described_groups
-from tests.support.command import sharelag, told
+from tests.support.command import ask, sharelag
 
 #: As ``ShareGroupCommand`` of Kafka 4.3.1 printed it.
 STATES = """
@@ -53,7 +53,7 @@ def printed(tmp_path: Path, text: str, *arguments: str) -> list[dict[str, Any]]:
     """The rows of a command that reads this text."""
     file = tmp_path / "printed.txt"
     file.write_text(text, "utf-8")
-    return told(*arguments, "--kafka-output", str(file))
+    return ask(*arguments, "--kafka-output", str(file))
 
 
 @pytest.mark.row("CLI-06")
@@ -102,7 +102,7 @@ def test_of_all_groups_those_of_the_type_share_have_lag(tmp_path: Path) -> None:
         "crowd": "Share",
         **MORE_TYPES,  # a type that nobody knows is shown as it is
     }
-    asked = {name: told(name, "--capture", "chapters") for name in ("groups", "lag")}
+    asked = {name: ask(name, "--capture", "chapters") for name in ("groups", "lag")}
     assert {row["type"] for row in asked["groups"]} == {"Share"}
     names = {row["group_id"] for row in asked["groups"]}
     assert {row["group_id"] for row in asked["lag"]} <= names

@@ -16,8 +16,8 @@ from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.inputs.open import ChoiceError, is_cluster_named, named_input, open_input
 from sharelag.inputs.recorded import DEMO, folder_of
 from sharelag.reports.inputs import read
+from tests.support.command import ask
 from tests.support.command import sharelag as command
-from tests.support.command import told
 from tests.support.packages import Packages
 
 _SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
@@ -113,8 +113,8 @@ def test_a_workbench_opens_an_address_of_an_installed_package(packages: Packages
 
 def test_the_command_and_reports_take_it_as_raw(packages: Packages) -> None:
     install(packages)
-    same = told("lag", "--capture", str(folder_of(DEMO)))
-    assert told("lag", "--raw", "s3state:demo") == same
+    same = ask("lag", "--capture", str(folder_of(DEMO)))
+    assert ask("lag", "--raw", "s3state:demo") == same
     assert read(raw="s3state:demo", engine="local").bench.source.describe() == "a bucket"
 
 

@@ -33,7 +33,7 @@ from sharelag.inputs.files.segments import (
 from sharelag.wire import decode_arrow
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, STATE_TOPIC
-from tests.support.command import sharelag, told
+from tests.support.command import ask, sharelag
 from tests.support.damaged_texts import BINARY, damaged
 from tests.support.denied import deny_listing
 from tests.support.log_directory import batch, beside, user_log, write
@@ -75,7 +75,7 @@ def test_windows_and_lag_of_a_log_directory(
     tmp_path: Path, generation: int, topic_id: str | None
 ) -> None:
     folder = str(directory(tmp_path, generation, topic_id))
-    (line,) = told("lag", "--segments", folder, "--engine", "local")
+    (line,) = ask("lag", "--segments", folder, "--engine", "local")
     assert (line["topic"], line["partition"], line["end_offset"]) == ("orders", 0, 140)
     assert line["effective_lag"] == 140 - 120
     health = sharelag("health", "--segments", folder, "--engine", "local")
@@ -90,7 +90,7 @@ def test_control_records_beside_a_state_topic_are_read_on_request(tmp_path: Path
     alone = str(directory(tmp_path / "alone", 1))
 
     def starts(folder: str, *options: str) -> dict[str, int]:
-        rows = told("windows", "--segments", folder, "--engine", "local", *options)
+        rows = ask("windows", "--segments", folder, "--engine", "local", *options)
         return {row["group_id"]: row["start_offset"] for row in rows}
 
     assert starts(folder) == starts(folder, "--generation", "4") == {"today": 40}

@@ -9,8 +9,8 @@ import pytest
 import sharelag
 from sharelag.metrics.holders import NEVER_DELIVERED
 from tests.support.chapters import CAPTURE
+from tests.support.command import ask
 from tests.support.command import sharelag as command
-from tests.support.command import told
 from tests.support.request_lines import TOPIC, fetch, log_of, rows, state_call
 
 #: Topic `orders` of the recorded demo, of which `billing` has not read what is beyond 680.
@@ -97,7 +97,7 @@ def test_commands_say_from_when_to_when_the_log_goes(log: Path, name: str) -> No
 
 
 def test_lag_on_the_terminal_names_members(log: Path) -> None:
-    rows = told("lag", "--capture", str(CAPTURE), "--requests", str(log))
+    rows = ask("lag", "--capture", str(CAPTURE), "--requests", str(log))
     notes = [one for row in rows for one in row["notes"] or []]
     assert sum("acquired by m-7" in one for one in notes) == 1
 
@@ -105,7 +105,7 @@ def test_lag_on_the_terminal_names_members(log: Path) -> None:
 def test_windows_name_members_in_every_form(log: Path) -> None:
     given = ("windows", "--capture", str(CAPTURE), "--requests", str(log), "--group", "billing")
     held = "680-699 acquired by m-7 since 2026-11-21 11:45:00 UTC"
-    notes = {(row["topic"], row["partition"]): row["notes"] for row in told(*given)}
+    notes = {(row["topic"], row["partition"]): row["notes"] for row in ask(*given)}
     mine = notes.pop(("orders", 0))
     assert mine == [held, "400 never delivered"]
     assert len(notes) == 9
@@ -150,7 +150,7 @@ def test_requests_shows_tables_and_counts_findings(log: Path) -> None:
     assert heading.split()[:3] == ["TIMESTAMP", "GROUP", "TOPIC-ID"]
     assert "m-7" in row
     assert "3 lines: 3 requests about share groups, 0 that could not be read" in answer.stderr
-    (held,) = told("requests", str(log), "--as-of", "2026-11-21T11:45:02Z")
+    (held,) = ask("requests", str(log), "--as-of", "2026-11-21T11:45:02Z")
     assert held["last_offset"] == 699
     with log.open("a") as file:
         file.write(_of_demo(fetch(51_000, "m-8", 5)) + "\n")

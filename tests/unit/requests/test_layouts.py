@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sharelag.inputs.files.text_pieces import pieces_of
+from tests.support.command import ask
 from tests.support.command import sharelag as command
-from tests.support.command import told
 from tests.support.request_lines import acknowledge, fetch
 
 TEXTS = Path(__file__).parents[2] / "data" / "texts"
@@ -189,7 +189,7 @@ def held(path: Path, *options: str) -> list[tuple[int, int, str, datetime]]:
     names = ("first_offset", "last_offset", "member_id")
     return [
         (*(row[name] for name in names), datetime.fromisoformat(row["since"]))
-        for row in told("requests", str(path), *options)
+        for row in ask("requests", str(path), *options)
     ]
 
 
@@ -234,7 +234,7 @@ def test_a_line_with_several_requests_has_them_all(name: str, tmp_path: Path) ->
     check(path)
     done = command("requests", str(path))
     assert "3 lines: 2 requests about share groups, 0 that could not be read" in done.stderr
-    at = [row["position"] for row in told("requests", str(path), "--show", "requests")]
+    at = [row["position"] for row in ask("requests", str(path), "--show", "requests")]
     assert path.read_bytes()[at[1] :].startswith(b"Completed") or at[0] < at[1]
 
 
@@ -411,7 +411,7 @@ def test_within_a_second_the_order_of_the_log_counts(tmp_path: Path) -> None:
     path = tmp_path / "kafka.log"
     path.write_text("\n".join(re.sub(r",\d{3}\]", "]", line) for line in lines))
     assert [one[:3] for one in held(path)] == [(19, 19, "m19")]
-    ended = [row["ended_by"] for row in told("requests", str(path), "--show", "holds")]
+    ended = [row["ended_by"] for row in ask("requests", str(path), "--show", "holds")]
     assert ended == ["accept"] * 19 + [None]
 
 
