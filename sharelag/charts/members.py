@@ -329,7 +329,7 @@ def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50
 
 
 def _broker_title(known: list[dict[str, Any]], brokers: int) -> str:
-    """The broker that keeps the most states, where that is known."""
+    """Return the broker that keeps the most states, where that is known."""
     kept = [one for one in known if one["role"] == "share_coordinator"]
     if not kept:
         return f"Share partitions of {text.counted(brokers, 'broker')}"

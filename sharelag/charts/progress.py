@@ -258,7 +258,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
 
 
 def _drain_sentences(records: pa.Table) -> tuple[str, ...]:
-    """What the forecasts without a time say, once for all share partitions of a group."""
+    """Return what the forecasts without a time say, once for all share partitions of a group."""
     several = rows.has_several_groups(records)
     together: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in records.to_pylist():

@@ -192,7 +192,7 @@ def _shaded_causes(
 
 
 def _event_marks(events: Arrow, begin: datetime, theme: Theme) -> list[Any]:
-    """A mark for each time something happened, in a line between lag and age."""
+    """Return a mark for each time something happened, in a line between lag and age."""
     later = events.filter(pc.greater_equal(events.column("happened_at"), pa.scalar(begin)))
     ink = PAPER[theme]["ink"]
     traces = []

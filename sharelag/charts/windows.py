@@ -199,7 +199,7 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
 def _last_rows(
     code: NDArray[np.int64], time: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The last row of each share partition until each end, and whether there is one."""
+    """Return the last row of each share partition until each end, and whether there is one."""
     order = np.argsort(code, kind="stable")
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
     width = int(max(time.max(), ends.max()) - time.min()) + 2

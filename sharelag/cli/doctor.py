@@ -297,7 +297,7 @@ def _unknown_defects(why: str) -> Check:
 
 
 def _defects(kafka_version: str) -> Iterator[Check]:
-    """The defects of a version, or of a release, some patches of which may have them."""
+    """Yield the defects of a version, or of a release, some patches of which may have them."""
     from sharelag.model.defects import known_defects
 
     there = known_defects(kafka_version)
@@ -334,7 +334,7 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
 
 
 def _formats(config: ClientConfig) -> str:
-    """The generations of the format, by the ends of each state partition.
+    """Return the generations of the format, by the ends of each state partition.
 
     Brokers prune up to the oldest snapshot that is needed, so that the first record is the oldest
     that counts. What they write now are the last, of which some may be tombstones.

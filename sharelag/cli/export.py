@@ -182,7 +182,7 @@ def serve(
 
 
 def _token_in(file: Path, other: str | None) -> str:
-    """The token that a file holds, without the line feed at its end."""
+    """Return the token that a file holds, without the line feed at its end."""
     if other is not None:
         raise click.UsageError("use either --token (or SHARELAG_TOKEN) or --token-file, not both.")
     from sharelag.inputs.texts import read_text

@@ -155,7 +155,7 @@ def require_rows(
 
 
 def groups_in(table: Any) -> set[str]:
-    """The groups that a table has rows of."""
+    """Return the groups that a table has rows of."""
     return set(table.column("group_id").unique().to_pylist())
 
 
@@ -202,7 +202,7 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
 
 
 def _whence(source: Any, engine: str) -> str:
-    """What an answer is from, in words that leave a line of 80 columns whole.
+    """Return what an answer is from, in words that leave a line of 80 columns whole.
 
     A capture has the name that its reader gave: its cluster's id and its moment beside "as of"
     would say the same twice. One process is the usual way, and only Spark is worth a word.
@@ -259,7 +259,7 @@ def reading_of(engine: str, over: timedelta, options: dict[str, Any]) -> Iterato
 
 
 def one_line(error: Exception) -> str:
-    """What went wrong, for people."""
+    """Return what went wrong, for people."""
     if isinstance(error, ShareLagError):
         return str(error)
     # Spark wraps what its workers raise into pages of text; our own line is among them.

@@ -118,7 +118,7 @@ def _require_an_end(tried: Mapping[str, Scenario], options: dict[str, Any]) -> N
 
 
 def _each(options: dict[str, Any]) -> int:
-    """Runs of a variant and seed, those of a search as many as halving takes at least."""
+    """Return runs of a variant and seed, those of a search as many as halving takes at least."""
     if options["fewest_members"]:
         least, most = options["between"]
         return 1 + int(log2(most - least + 1))

@@ -195,7 +195,7 @@ TRIALS = [
 
 
 def seeds_of(options: dict[str, Any]) -> list[int]:
-    """The seeds that were named, or as many as the question takes."""
+    """Return the seeds that were named, or as many as the question takes."""
     many = options["against"] or options["fewest_members"] or options["sweep"]
     count = SEEDS if many else QUICK_SEEDS if options["compare"] else 1
     return list(options["seed"]) or list(range(options["seeds"] or count))
@@ -235,7 +235,7 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
 
 
 def scenario_of(options: dict[str, Any]) -> Scenario:
-    """The scenario that was named, or one that continues from an input."""
+    """Return the scenario that was named, or one that continues from an input."""
     from sharelag.whatif.gallery import named
     from sharelag.whatif.horizon import cut_short
 

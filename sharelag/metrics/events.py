@@ -157,7 +157,7 @@ def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
 def _rows(
     table: pa.Table, where: Arrow, event: str, every: timedelta, count: str | None = None
 ) -> pa.Table:
-    """The rows where something happened, many within a step as one."""
+    """Return the rows where something happened, many within a step as one."""
     chosen = table.filter(where)
     times = flat(chosen.column("record_timestamp")).cast(pa.int64())
     step = pc.divide(times, max(round(every / timedelta(milliseconds=1)), 1))

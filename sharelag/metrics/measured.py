@@ -219,7 +219,7 @@ def measured_arrow(
 
 
 def _of(rows: pa.Table, found: pa.Table, as_of: datetime) -> pa.Table:
-    """The reading of each row at that moment; null where there are none or several."""
+    """Return the reading of each row at that moment; null where there are none or several."""
     found = found.filter(pc.greater_equal(found.column("as_of"), pa.scalar(as_of - CLOSE)))
     found = found.append_column("key", keys(found, _NAMES))
     single = found.group_by("key").aggregate([("key", "count")])

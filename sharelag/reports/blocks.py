@@ -247,7 +247,7 @@ def _signed(value: int | None) -> str:
 
 
 def _evidence(found: Mapping[str, str]) -> str:
-    """What shows a cause, in the words of ``sharelag explain``."""
+    """Return what shows a cause, in the words of ``sharelag explain``."""
     shown = {name: value for name, value in found.items() if name != "partitions"}
     return evidence_in_words(shown, "," in found.get("partitions", ""), THIN_SPACE)
 

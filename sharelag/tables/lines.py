@@ -51,7 +51,7 @@ _STATES = {int(state): state.name.lower().replace("_", "-") for state in Deliver
 
 
 def plain_rows(table: Arrow) -> list[dict[str, Any]]:
-    """The rows of a table as plain values: times as text."""
+    """Return the rows of a table as plain values: times as text."""
     return [
         {name: iso(one) if isinstance(one, datetime) else one for name, one in row.items()}
         for row in table.to_pylist()
@@ -59,7 +59,7 @@ def plain_rows(table: Arrow) -> list[dict[str, Any]]:
 
 
 def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """The same one after another, for tables that are long."""
+    """Yield the same one after another, for tables that are long."""
     for batch in table.to_batches(max_chunksize=10_000):
         yield from plain_rows(batch)
 

@@ -58,7 +58,7 @@ class Excerpt:
 
 
 def as_html(result: Presentation, most: int = MOST) -> str:
-    """A result as a fragment of HTML."""
+    """Return a result as a fragment of HTML."""
     means = meanings_of(result.columns.values()) | dict(result.means)
     return _template("result.html.j2").render(
         result=result,
@@ -71,7 +71,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
 
 
 def as_text(result: Presentation, most: int = MOST) -> str:
-    """A result as plain text."""
+    """Return a result as plain text."""
     body = (
         _summaries_text(result, most)
         if result.summaries

@@ -180,7 +180,7 @@ def contrast(
 
 
 def require_baseline(names: list[str], baseline: str | None) -> str:
-    """The variant to compare to: the first when none is given.
+    """Return the variant to compare to: the first when none is given.
 
     Raises
     ------
@@ -390,7 +390,7 @@ class Comparison(Displayable):
         return words.verdict(self)
 
     def sentences(self) -> Iterator[str]:
-        """What to know when reading it."""
+        """Yield what to know when reading it."""
         variants = len(set(self.runs.column("variant").to_pylist()))
         seeds = len(set(self.runs.column("seed").to_pylist()))
         yield (
@@ -408,7 +408,7 @@ class Comparison(Displayable):
 
 
 def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:
-    """A measure by variant and seed, NaN where it is unknown, without failed runs."""
+    """Return a measure by variant and seed, NaN where it is unknown, without failed runs."""
     found: dict[str, dict[int, float]] = {name: {} for name in runs.column("variant").to_pylist()}
     if "error" in runs.column_names:
         runs = runs.filter(pc.is_null(runs.column("error")))
@@ -419,7 +419,7 @@ def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, flo
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, Floats]:
-    """The values of the seeds that both have."""
+    """Return the values of the seeds that both have."""
     seeds = [seed for seed in one if seed in other]
     return np.array([one[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])
 

@@ -108,7 +108,7 @@ class Moving(Displayable):
     answers: pa.Table
 
     def presented(self) -> Presentation:
-        """The table that people are shown of it."""
+        """Return the table that people are shown of it."""
         moved = [words.moving_for_people(row) for row in self.rows()]
         title = "Consumer group or share group?"
         return presented(title, moved, views.MOVING.without("variant"), (words.MOVING,))

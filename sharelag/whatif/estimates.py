@@ -100,7 +100,7 @@ def service(
 
 
 def polled(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
-    """Records of a poll: as many as Kafka's default, but no more than take half a lock.
+    """Return records of a poll: as many as Kafka's default, but no more than take half a lock.
 
     Of a lock of ``lock_ms``, ``longest_ms`` go to a record that takes so long.
     """
@@ -143,7 +143,7 @@ def producers(
     batch_records: int,
     assumed: list[str],
 ) -> list[Producer]:
-    """Producers that continue at the rates at which records arrived."""
+    """Return producers that continue at the rates at which records arrived."""
     producers = []
     for topic in topics:
         known = [
@@ -218,7 +218,7 @@ def before_departure(
 def _lag_then(
     row: dict[str, Any], until: datetime, progress: dict[Place, dict[str, Any]]
 ) -> dict[str, Any]:
-    """A lag row without what has arrived since, at the rate of arrivals."""
+    """Return a lag row without what has arrived since, at the rate of arrivals."""
     rate = progress.get((row["topic_id"], row["partition"]), {}).get("arrival_rate") or 0.0
     since = (row["as_of"] - until) / _SECOND if row["as_of"] is not None else 0.0
     return row | {"lag": max((row["lag"] or 0) - rate * since, 0.0)}

@@ -294,7 +294,7 @@ def _members(
 
 
 def _held(row: dict[str, Any]) -> set[tuple[str, int]]:
-    """The partitions of a member."""
+    """Return the partitions of a member."""
     return {
         (one["topic_id"], number)
         for one in row["assigned_partitions"] or ()

@@ -292,7 +292,7 @@ def _text(scenario: Scenario) -> str:
 
 
 def _source(function: Any) -> str:
-    """A user's own assignor may change under the same name."""
+    """Return the code of a user's own assignor, which may change under the same name."""
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):  # made in a shell, or an object that can be called

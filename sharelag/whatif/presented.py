@@ -24,7 +24,7 @@ _AMOUNTS = frozenset(
 
 
 def run(summary: pa.Table, seed: int) -> Presentation:
-    """The summary of one run."""
+    """Return the summary of one run."""
     (row,) = summary.to_pylist()
     values = {name: None if value is None else str(value) for name, value in row.items()}
     return presented(f"One run, with seed {seed}", pairs(values), views.RUN)
@@ -36,7 +36,7 @@ def pairs(values: Mapping[str, str | None]) -> list[dict[str, str | None]]:
 
 
 def differing(given: Any) -> list[str]:
-    """Settings that are not at their default."""
+    """Return settings that are not at their default."""
     usual = type(given)()
     return [
         f"{one.name} {getattr(given, one.name)}"

@@ -172,7 +172,7 @@ class Found(Displayable):
     monotone: bool
 
     def presented(self) -> Presentation:
-        """The table that people are shown of it."""
+        """Return the table that people are shown of it."""
         probes = [words.probe_for_people(row) for row in self.rows()]
         measure = self.goal.measure
         said = str(self).replace(measure.removesuffix("_ms"), words.measure_words(measure))
@@ -295,7 +295,7 @@ def fewest_members(
 
 
 def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
-    """The fewest that meet it, when more always do if fewer do."""
+    """Return the fewest that meet it, when more always do if fewer do."""
     missed, at = least - 1, least
     while not meets(at):
         if at == most:

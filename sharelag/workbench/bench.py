@@ -456,7 +456,7 @@ class Workbench(Opened):
         )  # fmt: skip
 
     def strip(self, group: str | None = None, topic: str | None = None, **given: Any) -> Strip:
-        """The windows of a group offset by offset, as a widget that goes back in time.
+        """Return the windows of a group offset by offset, as a widget that goes back in time.
 
         It begins with the share partition that the first cause names, else with the most lag.
 
@@ -483,7 +483,7 @@ class Workbench(Opened):
         return shown
 
     def _largest(self) -> str:
-        """The group with the most lag that is known.
+        """Return the group with the most lag that is known.
 
         Raises
         ------
@@ -501,7 +501,7 @@ class Workbench(Opened):
     def peek(
         self, group: str, topic: str, partition: int, offset: int, mask: Mask = ()
     ) -> PeekedRecord:
-        """The record at an offset with its state in the group; of a running cluster only.
+        """Return the record at an offset with its state in the group; of a running cluster only.
 
         It is read by a consumer that joins no group and commits nothing. Nothing keeps it.
 
@@ -543,7 +543,7 @@ class Workbench(Opened):
         return shown
 
     def broker_metrics(self, group: str | None = None, everything: bool = False) -> Result:
-        """What brokers measure themselves, of the places that `sharelag.open` was given.
+        """Return what brokers measure themselves, of the places that `sharelag.open` was given.
 
         Parameters
         ----------
@@ -601,7 +601,7 @@ class Workbench(Opened):
         return preflight.rights_answer(table, unknown, principal, base)
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
-        """A simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
+        """Return a simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
         return scenario_from(self.evidence(group), group, **given)
 
     # ---- how it shows itself ---------------------------------------------------------------------

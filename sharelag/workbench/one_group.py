@@ -19,7 +19,7 @@ _OF_TOPIC = ("topic_id", "partition")
 
 
 def only(table: pa.Table | None, group: str | None) -> Any:
-    """The rows of one group, or all; None stays as it is."""
+    """Return the rows of one group, or all; None stays as it is."""
     return (
         table
         if group is None or table is None
@@ -28,7 +28,7 @@ def only(table: pa.Table | None, group: str | None) -> Any:
 
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
-    """What was gathered of one group, or all."""
+    """Return what was gathered of one group, or all."""
     if group is None:
         return evidence
     names = (

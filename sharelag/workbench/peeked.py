@@ -59,7 +59,7 @@ class PeekedRecord:
     mask: Mask = field(default=(), repr=False)
 
     def text(self, form: str = "auto") -> str:
-        """What people read: one line each for the facts, then key, headers and value.
+        """Return what people read: one line each for the facts, then key, headers and value.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class PeekedRecord:
         return "\n".join(map(terminal, lines))
 
     def fields(self, form: str = "auto") -> dict[str, Any]:
-        """The same as one object for programs; texts are not escaped in it."""
+        """Return the same as one object for programs; texts are not escaped in it."""
         record = self.record
         return {
             "group_id": self.group,

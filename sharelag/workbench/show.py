@@ -47,13 +47,13 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
 
 
 def decoded_texts(decoded: Decoded) -> Iterator[str]:
-    """The same as `decoded_rows`, as lines of JSON, many in one text."""
+    """Yield the same as `decoded_rows`, as lines of JSON, many in one text."""
     for texts in chain(kafka_texts(decoded.records), reject_texts(decoded.rejects)):
         yield "\n".join(texts.to_pylist())
 
 
 def decoded_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
-    """Records in the shape of Kafka's formatters, then rejects, each in the order of the log.
+    """Yield records in the shape of Kafka's formatters, then rejects, each in the order of the log.
 
     With ``columns`` every row has the same keys, as a table needs.
     """

@@ -15,7 +15,7 @@ _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "membe
 
 
 def summarize(found: Displayable) -> Result:
-    """What simulations take and find, as a table that shows itself in a notebook.
+    """Return what simulations take and find, as a table that shows itself in a notebook.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ def groups_in_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _first(sentences: Iterable[str]) -> list[str]:
-    """The first of many sentences, as many as rows, and how many more there are."""
+    """Return the first of many sentences, as many as rows, and how many more there are."""
     said = list(sentences)
     more = [f"and {len(said) - MOST_ROWS:,} more"] if len(said) > MOST_ROWS else []
     return said[:MOST_ROWS] + more

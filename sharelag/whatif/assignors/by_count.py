@@ -22,7 +22,7 @@ class Pairs:
 
     @classmethod
     def current(cls, group: Group) -> Pairs:
-        """What the members have now and may keep."""
+        """Return what the members have now and may keep."""
         pairs = cls(group)
         for member, places in group.current.items():
             for place in places:
@@ -59,7 +59,7 @@ class Pairs:
         return place not in self.places_of[member] and member in self.group.subscribers[place[0]]
 
     def open_to(self, member: str) -> list[Place]:
-        """The places that a member could take, in order."""
+        """Return the places that a member could take, in order."""
         return [place for place in self.group.places if self.allowed(member, place)]
 
     def join(self, member: str, key: Callable[[Place], float]) -> Place:
@@ -77,7 +77,7 @@ class Pairs:
         ]
 
     def assignment(self) -> Assignment:
-        """The answer of an assignor."""
+        """Return the answer of an assignor."""
         return as_assignment(self.group, self)
 
 

@@ -224,7 +224,7 @@ class _Loads:
         return member in self._subscribers[place[0]] and member not in self.pairs.members_of[place]
 
     def each(self, place: Place) -> float:
-        """What each member of a place has to do there."""
+        """Return what each member of a place has to do there."""
         return self.weights[place] / len(self.pairs.members_of[place])
 
     def apply(self, change: _Change) -> None:
@@ -238,7 +238,7 @@ class _Loads:
             self.load[member] = self._sum(member)
 
     def after(self, change: _Change) -> dict[str, float]:
-        """The loads of the members that a change touches, if it were made."""
+        """Return the loads of the members that a change touches, if it were made."""
         loads: dict[str, float] = {}
         for place in _places(change):
             old = self.pairs.members_of[place]
@@ -297,7 +297,7 @@ def _even_out(draft: _Loads, bounds: _Bounds, candidates: _Candidates, budget: i
 def _best_change(
     draft: _Loads, heavy: str, bounds: _Bounds, candidates: _Candidates
 ) -> _Change | None:
-    """The change that helps a member and leaves the smallest loads."""
+    """Return the change that helps a member and leaves the smallest loads."""
     load = draft.load[heavy]
     ceiling = load * (1 - bounds.hysteresis)
     relief = load * bounds.hysteresis / max(draft.pairs.load(heavy), 1)
@@ -346,7 +346,7 @@ def _joins_and_moves(
 
 
 def _first(draft: _Loads, by_load: Sequence[str], place: Place, most: int) -> str | None:
-    """The lightest member who may join a place and has room for it."""
+    """Return the lightest member who may join a place and has room for it."""
     return next(
         (one for one in by_load if draft.pairs.load(one) < most and draft.may(one, place)), None
     )

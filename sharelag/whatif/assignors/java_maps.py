@@ -43,7 +43,7 @@ def int_hash(value: int) -> int:
 
 
 def capacity_for(entries: int) -> int:
-    """The capacity that ``AssignorHelpers.newHashMap(entries)`` asks for."""
+    """Return the capacity that ``AssignorHelpers.newHashMap(entries)`` asks for."""
     return (entries + 1) * 4 // 3 + 1
 
 
@@ -69,11 +69,11 @@ class JavaMap(Generic[K, V]):
         return self._values[key]
 
     def __iter__(self) -> Iterator[K]:
-        """The keys as they are now; as in Java, a key removed meanwhile still comes."""
+        """Return the keys as they are now; as in Java, a key removed meanwhile still comes."""
         return iter([key for bin_ in self._bins for key, _ in bin_])
 
     def get(self, key: K) -> V | None:
-        """The value, or None."""
+        """Return the value, or None."""
         return self._values.get(key)
 
     def items(self) -> Iterator[tuple[K, V]]:
@@ -118,7 +118,7 @@ class JavaMap(Generic[K, V]):
         return len(self._bins) * 3 // 4
 
     def _bin(self, key: K) -> tuple[int, list[tuple[K, int]]]:
-        """The spread hash of a key, and the bin that it belongs to."""
+        """Return the spread hash of a key, and the bin that it belongs to."""
         hash_ = self._hash_of(key)
         hash_ ^= hash_ >> 16
         return hash_, self._bins[hash_ & (len(self._bins) - 1)]

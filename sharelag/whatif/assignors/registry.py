@@ -60,7 +60,7 @@ def find_assignor(name: str) -> Assignor:
 
 
 def known_assignor(name: str) -> Assignor | None:
-    """An assignor by its name, or None; that of an installed package is imported now.
+    """Return an assignor by its name, or None; that of an installed package is imported now.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def known_assignor(name: str) -> Assignor | None:
 
 
 def assignor_names() -> list[str]:
-    """The names of all assignors: ours, registered ones, and those of installed packages."""
+    """Return the names of all assignors: ours, registered ones, and those of installed packages."""
     return list(dict.fromkeys([*ASSIGNORS, *plugins.plugin_names("assignor")]))
 
 
@@ -258,7 +258,7 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
 
 
 def _checked(name: str, group: Group, answer: Any) -> Assignment:
-    """The answer in plain lists, members without one included."""
+    """Return the answer in plain lists, members without one included."""
     known = {member.id for member in group.members}
     if not isinstance(answer, Mapping):
         raise AssignorError(

@@ -105,7 +105,7 @@ class _Draft:
         self.new: dict[int, Partitions] = {}
 
     def writable(self, member: int) -> Partitions:
-        """The member's partitions, for changing."""
+        """Return the member's partitions, for changing."""
         if member not in self.new:
             self.new[member] = self.held.copied(self.old[member])
         return self.new[member]
@@ -121,7 +121,7 @@ class _Draft:
                 self.writable(member)
 
     def result(self) -> Assignment:
-        """The members in Kafka's order, with what they have now."""
+        """Return the members in Kafka's order, with what they have now."""
         numbered = enumerate(self.held.members)
         return as_lists(
             {member: self.new.get(index, self.old[index]) for index, member in numbered}

@@ -85,7 +85,7 @@ def less(values: Floats, others: Floats) -> Floats:
 
 
 def difference_interval(differences: Floats, level: float) -> Interval:
-    """The same of paired differences.
+    """Return the same of paired differences.
 
     Where all pairs differ by the same, Student's t has no spread to judge by and would be sure of
     anything after two runs: then an exact sign test has to rule out luck.
@@ -123,7 +123,7 @@ def enough_seeds(variants: int, confidence: float = 0.95) -> int:
 
 
 def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
-    """The geometric mean of paired ratios, by Student's t on their logarithms.
+    """Return the geometric mean of paired ratios, by Student's t on their logarithms.
 
     Nothing where one is not above 0.
     """
@@ -175,7 +175,7 @@ def _is_signed(differences: Floats, level: float) -> bool:
 
 
 def each_level(confidence: float, comparisons: int) -> float:
-    """The confidence of each of several intervals that makes up that of all (Bonferroni)."""
+    """Return the confidence of each of several intervals that makes up that of all (Bonferroni)."""
     return 1 - (1 - confidence) / max(comparisons, 1)
 
 
@@ -191,7 +191,7 @@ class Curve(NamedTuple):
 
 
 def curve(timeline: pa.Table) -> Curve:
-    """The times of a timeline, and the lag of all share partitions together at each.
+    """Return the times of a timeline, and the lag of all share partitions together at each.
 
     Of a long run as many times as can be drawn and kept for every run, evenly apart, the first and
     the last among them.
@@ -203,7 +203,7 @@ def curve(timeline: pa.Table) -> Curve:
 
 
 def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.Table:
-    """The mean of the curves of each variant, with its interval, as `PROJECTED`."""
+    """Return the mean of the curves of each variant, with its interval, as `PROJECTED`."""
     parts = [PROJECTED.empty_table()]
     for name, runs in curves.items():
         each = list(runs)

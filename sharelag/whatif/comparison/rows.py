@@ -52,7 +52,7 @@ AMOUNTS = (*MEAN, "median", *DIFFERENCE)
 
 
 def measures() -> tuple[str, ...]:
-    """What can be compared by."""
+    """Return what can be compared by."""
     return tuple(MEASURED)
 
 
@@ -72,7 +72,7 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
 
 
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row in words: times with their units, what is not known with its reason."""
+    """Return the same row in words: times with their units, what is not known with its reason."""
     amounts = {name: amount(row["measure"], row[name]) for name in AMOUNTS}
     _tell_sameness(row, amounts, MEAN, DIFFERENCE)
     words = {True: "better", False: "worse", None: None}
@@ -87,13 +87,13 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary of a run in words: times with their units."""
+    """Return the summary of a run in words: times with their units."""
     times = [name for name in measures() if name.endswith("_ms")]
     return {**row, **{name: amount(name, row[name]) for name in times}}
 
 
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row in words."""
+    """Return the same row in words."""
     written = row["goal"].split()[0]
     measure = written if written in MEASURED else f"{written}_ms"
     amounts = {name: amount(measure, row[name]) for name in MEAN}
@@ -103,7 +103,7 @@ def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row in words."""
+    """Return the same row in words."""
     names = ("consumer_group", "share_group", "difference", "low", "high")
     amounts = {name: amount(row["measure"], row[name]) for name in names}
     return {**row, "by": row["measure"], **amounts}
@@ -121,7 +121,7 @@ def _tell_sameness(
 
 
 def amount(measure: str, value: float | None, thousands: str = ",") -> str | None:
-    """A value of a measure in words, with its unit if that is time; None where unknown."""
+    """Return a value of a measure in words, with its unit if that is time; None where unknown."""
     if value is None:
         return None
     if measure.endswith("_ms"):
@@ -130,7 +130,7 @@ def amount(measure: str, value: float | None, thousands: str = ",") -> str | Non
 
 
 def measure_words(measure: str) -> str:
-    """A measure for people: with its unit, unless that is a time and not said already."""
+    """Return a measure for people: with its unit, unless that is a time and not said already."""
     unit = MEASURED[measure].unit
     words = measure.removesuffix("_ms").replace("_", " ")
     said = unit in ("", "ms") or words.endswith(unit) or " per " in words
@@ -353,7 +353,7 @@ def _gain(best: Best, measure: str, found: Compared) -> str:
 
 
 def _horizon(found: Compared) -> str:
-    """The simulated time, on which the age of a growing lag depends."""
+    """Return the simulated time, on which the age of a growing lag depends."""
     if "duration_ms" not in found.runs.column_names:
         return ""
     spans = found.runs.column("duration_ms").drop_null().to_pylist()

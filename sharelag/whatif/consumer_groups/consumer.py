@@ -69,7 +69,7 @@ class Fetcher:
             self._buffered.pop(place, None)
 
     def collect(self, room: int) -> list[Returned]:
-        """The records that a poll returns, at most ``room``, partition by partition."""
+        """Return the records that a poll returns, at most ``room``, partition by partition."""
         returned = []
         for place, end in list(self._buffered.items()):
             if not room:

@@ -32,7 +32,7 @@ class Watch:
         self._persists, self._looked_at = [False] * len(partitions), -1
 
     def observe(self, without_stuck: bool) -> Observed:
-        """The group now; its lag without that of stuck partitions, if wanted."""
+        """Return the group now; its lag without that of stuck partitions, if wanted."""
         now = self._clock.now
         committed = [one.committed for one in self._partitions]
         lags = [

@@ -47,7 +47,7 @@ class Partition:
         )
 
     def idle(self, first: int, last: int) -> frozenset[int]:
-        """The offsets ``first..last`` without work: no record, aborted, or done before."""
+        """Return the offsets ``first..last`` without work: no record, aborted, or done before."""
         found = {*self.log.gaps(first, last), *self.without.intersection(range(first, last + 1))}
         for base, end in self.log.batches(first, last) if self.log.aborted else ():
             if base in self.log.aborted:
@@ -82,7 +82,7 @@ class Partition:
 
 
 def started(place: int, log: Log, start: PartitionStart, from_earliest: bool) -> Partition:
-    """A partition as a consumer group would find it that is as far as the share group."""
+    """Return a partition as a consumer group would find it that is as far as the share group."""
     window = start.window
     if window is None or window.start_offset < 0:
         offset = log.start if from_earliest else log.end(0)
@@ -169,5 +169,5 @@ def process(
 
 
 def _answer(answers: Longs | None) -> int:
-    """What became of a single record."""
+    """Return what became of a single record."""
     return ACCEPT if answers is None else int(answers[0])

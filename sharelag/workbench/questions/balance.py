@@ -107,7 +107,7 @@ def members(t: Tables, group: str | None = None) -> Result:
 
 @question("lag", "groups", "leaders", "nodes", any_group=True)
 def group_states(t: Tables, group: str | None = None, states: Iterable[str] = ()) -> Result:
-    """The state, epochs, members and lag of every group."""
+    """Return the state, epochs, members and lag of every group."""
     table = t.bench.keep("group states", lambda: group_states_of(t.read))
     if group is not None and group not in table.column("group_id").to_pylist():
         t.bench.require_group(t.read.table("lag"), group)

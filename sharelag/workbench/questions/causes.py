@@ -57,7 +57,7 @@ def overview(t: Tables) -> Result:
 
 
 def _sum_of(rows: list[dict[str, Any]], name: str) -> float | None:
-    """A sum, and None where one of its parts is unknown."""
+    """Return a sum, and None where one of its parts is unknown."""
     values = [row[name] for row in rows]
     return None if None in values or not values else float(sum(values))
 

@@ -91,7 +91,7 @@ def dead_letters(
     queue: Any = None,
     statuses: tuple[str, ...] = (),
 ) -> Result:
-    """What was archived, and what of it is in the dead-letter queue (KIP-1191)."""
+    """Return what was archived, and what of it is in the dead-letter queue (KIP-1191)."""
     asked = _of_queue(t, group, queue)
     found = _ledger(t, asked, group, queue)
     table, total = found.table, pc.sum(found.sums.column("rows")).as_py() or 0

@@ -28,7 +28,7 @@ MOST_ROWS = 20_000
 
 @question("history", "windows", "lag")
 def history(t: Tables, group: str | None = None, since: str | datetime | None = None) -> Result:
-    """What happened to every share partition, record by record, from a time or span on."""
+    """Return what happened to every share partition, record by record, from a time or span on."""
     bench, begin = t.bench, begin_of(since, t.read.now)
     # What is few is read once for all groups; of many records each group has its own latest ones.
     mine = None if t.read.counted.records <= MOST_ROWS else group
@@ -69,7 +69,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
 
 @question("windows", "offsets", "lag")
 def diff(t: Tables, before: str | Moment) -> Result:
-    """What changed since an earlier moment, or in the last time such as ``2h``."""
+    """Return what changed since an earlier moment, or in the last time such as ``2h``."""
     read, base = t.read, t.bench.base(t.read)
     if isinstance(before, str):
         before = parse_since(before, lambda: read.now, parse_moment)

@@ -62,7 +62,7 @@ def lag(
 
 @question("windows", "offsets", "lag")
 def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Result:
-    """The lag in several ways, and why they differ."""
+    """Return the lag in several ways, and why they differ."""
     if true and (t.bench.as_of is not None or not hasattr(t.bench.source, "config")):
         raise InputError(
             "true lag is counted in the logs of a running cluster as of now: give "

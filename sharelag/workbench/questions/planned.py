@@ -58,7 +58,7 @@ def plan_reset(
     members: int | None = None,
     kafka_version: str | None = None,
 ) -> Result:
-    """What a reset of a group's start offsets would do; nothing is written anywhere."""
+    """Return what a reset of a group's start offsets would do; nothing is written anywhere."""
     bench, source = t.bench, t.bench.source
     whole = simulate or bench.is_gathered
     evidence = bench.evidence(group) if whole else bench.state_of(group, "windows", "groups")

@@ -31,7 +31,7 @@ def settings(
     given: Mapping[str, object] | None = None,
     kafka_version: str | None = None,
 ) -> Result:
-    """The settings in force, where they come from, and what conflicts."""
+    """Return the settings in force, where they come from, and what conflicts."""
     source, known = t.bench.source, t.read.table("settings")
     there = sorted(pc.unique(t.read.table("lag").column("group_id")).to_pylist())
     groups, queues = [group] if group is not None else there, queues_of(given or {})
@@ -64,7 +64,7 @@ def settings(
 
 @question("settings")
 def settings_drift(t: Tables, before: Opened, group: str | None = None) -> Result:
-    """The settings of groups and brokers that are not as they were in an earlier capture."""
+    """Return the settings of groups and brokers that are not as they were in an earlier capture."""
     groups = {*before.groups, *t.bench.groups} if group is None else {group}
     then, now = (one.table("settings") for one in (before.reading, t.read))
     return replace(

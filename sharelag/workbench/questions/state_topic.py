@@ -62,7 +62,7 @@ def judge_state_topic(whole: Reading) -> tuple[pa.Table, pa.Table]:
 
 @question("snapshots", "offsets")
 def snapshots(t: Tables) -> Result:
-    """The last snapshot of each share partition, and how many updates followed it."""
+    """Return the last snapshot of each share partition, and how many updates followed it."""
     table = named(t.read.table("snapshots"), t.read.table("offsets"))
     table = t.bench.choice.of(table).sort_by(ORDER)
     base = t.bench.base_of_state(t.read, table)
@@ -80,7 +80,7 @@ def snapshots(t: Tables) -> Result:
 
 @question("records", "lag")
 def designs(t: Tables, group: str | None = None) -> Result:
-    """What the recorded history would cost in each design of durable share state."""
+    """Return what the recorded history would cost in each design of durable share state."""
     from sharelag.whatif.designs import DESIGN_COSTS, design_costs
 
     lag = only(t.read.table("lag"), group)

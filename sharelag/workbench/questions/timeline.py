@@ -58,7 +58,7 @@ def timeline(
     since: str | datetime | None = None,
     whole: bool = False,
 ) -> Result:
-    """The lag of every share partition at regular moments."""
+    """Return the lag of every share partition at regular moments."""
     bench, begin = t.bench, begin_of(since, t.read.now)
     step = span(every) if every is not None else default_step(bench)
     over = bench.over if begin is None and not whole else None
@@ -98,7 +98,7 @@ def timeline(
 
 
 def trends(bench: Opened) -> pa.Table:
-    """The lag of each group at the moments of `timeline`, as ``group_id as_of lag``.
+    """Return the lag of each group at the moments of `timeline`, as ``group_id as_of lag``.
 
     Null where the lag of one of its share partitions is not known; no row where it had none.
     """
@@ -116,7 +116,7 @@ def events(
     since: str | datetime | None = None,
     every: timedelta | None = None,
 ) -> Result:
-    """What happened to share partitions: resets, new leaders, archived records, members."""
+    """Return what happened to share partitions: resets, new leaders, archived records, members."""
     bench, base, begin = t.bench, t.bench.base(t.read), begin_of(since, t.read.now)
     step = every or default_step(bench)
     found = bench.keep(("events", begin, every), lambda: events_of(t.read, begin, step, bench.over))
@@ -139,7 +139,7 @@ def events(
 
 
 def default_step(bench: Opened) -> timedelta:
-    """The step of a timeline where nobody says one."""
+    """Return the step of a timeline where nobody says one."""
     return step_of(bench.reading.table("progress"), bench.over)
 
 
@@ -154,7 +154,7 @@ def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
 def regular_moments(
     begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
-    """The moments of a timeline, ascending, the last of them that of the reading.
+    """Return the moments of a timeline, ascending, the last of them that of the reading.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def events_of(
     every: timedelta | None = None,
     over: timedelta = OVER,
 ) -> pa.Table:
-    """What happened to the chosen share partitions and groups, as `EVENTS`.
+    """Return what happened to the chosen share partitions and groups, as `EVENTS`.
 
     Without ``since`` as far back as ``over``. Events of one kind within ``every``, else within
     `step_of`, are one row.
@@ -263,7 +263,7 @@ def events_of(
 def timeline_frame(
     begun: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
 ) -> DataFrame:
-    """The whole timeline of a reading on Spark as a DataFrame."""
+    """Return the whole timeline of a reading on Spark as a DataFrame."""
     keys = only(begun.table("lag"), group)
     return begun.timeline_frame(_lags(begun, keys, moments, every), group)
 
@@ -278,7 +278,7 @@ def _lags(begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: ti
 
 
 def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
-    """The lag of every share partition at moments with known end offsets, as `TIMELINE`."""
+    """Return the lag of every share partition at moments with known end offsets, as `TIMELINE`."""
     each = partial(timeline_arrow, past_offsets=ends, moments=list(moments))
     return begun.over_history(each, schemas.TIMELINE)
 

@@ -175,7 +175,7 @@ class WhatIfLab(GroupDashboard):
         self._trial.start()
 
     def _variants(self, change: Change, group: str) -> dict[str, Scenario] | None:
-        """What is simulated; None where that is nothing else, which the chips say."""
+        """Return what is simulated; None where that is nothing else, which the chips say."""
         try:
             return change.variants(self.bench.scenario(group))
         except InputError as error:
