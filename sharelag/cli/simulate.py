@@ -49,8 +49,9 @@ def simulate(output: str, **options: Any) -> None:
     """Simulate a share group with other assignors, members or settings.
 
     The simulation starts from the current state of the group. Options given several times are
-    tried in every combination, with the same seeds. AT-LEAST and AT-MOST bound a difference;
-    without a VERDICT the runs do not show which is better.
+    tried in every combination, with the same seeds. With --compare, a row of each variant says
+    what decides; without a VERDICT the runs do not tell it from the first one. AT-LEAST and
+    AT-MOST bound a difference.
     """
     from sharelag.tables.lines import lines
     from sharelag.tables.words import terminal
@@ -176,11 +177,15 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     from sharelag.whatif.comparison import rows as trials
 
     comparison = compared(_runs(tried, options), options["baseline"], options["confidence"], tried)
-    chosen = options["measure"] or (trials.SHOWN if output == "human" else ())
-    rows = list(comparison.rows(chosen))
-    if output == "human":
-        rows = [trials.for_people(row) for row in rows]
-    write(lines(rows, output, views.COMPARED.columns))
+    if output == "human" and not options["measure"] and not options["optimal"]:
+        rows = [trials.decision_for_people(row) for row in comparison.decision()]
+        write(lines(rows, output, views.DECISION.columns))
+    else:
+        shown = trials.SHOWN if output == "human" else ()
+        rows = list(comparison.rows(options["measure"] or shown))
+        if output == "human":
+            rows = [trials.for_people(row) for row in rows]
+        write(lines(rows, output, views.COMPARED.columns))
     for sentence in comparison.sentences():
         tell(terminal(sentence))
     return comparison.verdict()

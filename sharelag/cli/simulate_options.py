@@ -156,7 +156,10 @@ TRIALS = [
         help="The variant to compare with.  [default: the first; of an input the group as it is]",
     ),
     click.option(
-        "--measure", multiple=True, metavar="NAME", help="Compare only this measure; repeatable."
+        "--measure",
+        multiple=True,
+        metavar="NAME",
+        help="Print this measure with all its intervals, not the table that decides; repeatable.",
     ),
     click.option(
         "--optimal", is_flag=True, help="Also measure the distance to the assignor `optimal`."

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag import schemas
 from sharelag.inputs.files.captures import (
     Capture,
     CaptureInfo,
@@ -29,8 +27,8 @@ from sharelag.inputs.files.pieces import parquet_batches
 from sharelag.model.settings.catalogue import CATALOGUE
 from sharelag.version import __version__
 from sharelag.wire.decode import decode_arrow
-from sharelag.wire.encode import encode, encode_record
-from sharelag.wire.fields import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC
+from sharelag.wire.encode import encode
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Which names a column of records or tables has; "entity" is a group's or a topic's by its scope.
 _COLUMNS = {
@@ -103,7 +101,7 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
     counts: list[int] = []
 
     def records() -> Iterator[pa.RecordBatch]:
-        for batch in _batches(capture):
+        for batch in parquet_batches(capture.records_paths):
             for topic in (STATE_TOPIC, GROUP_TOPIC):
                 part = batch.filter(pc.equal(batch.column("topic"), topic))
                 new = _records(part, topic, names)
@@ -128,13 +126,9 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
     return info, -sum(counts)
 
 
-def _batches(capture: Capture) -> Iterator[pa.RecordBatch]:
-    return parquet_batches(capture.records_paths)
-
-
 def _names_of(capture: Capture) -> _Names:
     names = _Names()
-    for batch in _batches(capture):
+    for batch in parquet_batches(capture.records_paths):
         for topic in (STATE_TOPIC, GROUP_TOPIC):
             part = batch.filter(pc.equal(batch.column("topic"), topic))
             _note(decode_arrow(part, topic).records, names)
@@ -159,55 +153,23 @@ def _note(table: pa.RecordBatch | pa.Table, names: _Names) -> None:
 
 
 def _records(raw: pa.RecordBatch, topic: str, names: _Names) -> pa.RecordBatch:
+    """Return the records that can be decoded, encoded again without what no field is for."""
     decoded = decode_arrow(raw, topic).records
-    today = (
-        topic == STATE_TOPIC
-        and decoded.num_rows == raw.num_rows
-        and decoded.column("generation").null_count == raw.num_rows
-        and not pc.any(pc.greater(pc.list_value_length(decoded.column("unknown_tags")), 0)).as_py()
-        and _sizes(decoded).equals(pc.binary_length(raw.column("value")).cast(pa.int64()))
-    )
-    if today and raw.num_rows:
-        # Values have no names and no unknown fields; keys are few.
-        coded = raw.column("key").dictionary_encode()
-        first = np.unique(coded.indices.to_numpy(), return_index=True)[1]
-        kinds = {kind.type: kind for kind in STATE_KINDS}
-        rows = decoded.select(["record_type", *schemas.SHARE_PARTITION]).take(pa.array(first))
-        new = [
-            encode_record(
-                kinds[row["record_type"]],
-                {**row, "group_id": names.of("group", row["group_id"]), "tombstone": True},
-            )[0]
-            for row in rows.to_pylist()
-        ]
-        keys = pa.array(new, pa.binary()).take(coded.indices)
-        return raw.set_column(0, schemas.RAW.field("key"), keys)
-    rows = [_row(row, names) for row in decoded.to_pylist()]
-    return encode(pa.Table.from_pylist(rows, decoded.schema), topic)
-
-
-def _sizes(records: pa.RecordBatch) -> pa.Array:
-    """Return the bytes of each value as Kafka writes it; readers accept more, which could be text.
-
-    Null for tombstones.
-    """
-    batches = pc.list_value_length(records.column("state_batches")).cast(pa.int64())
-    varint = pc.add(
-        1, pc.add(pc.greater(batches, 126).cast("int64"), pc.greater(batches, 16382).cast("int64"))
-    )
-    snapshot = pc.equal(records.column("record_type"), SHARE_SNAPSHOT.type)
-    tags = pc.if_else(pc.is_valid(records.column("delivery_complete_count")), 7, 1)
-    fixed = pc.add(pc.if_else(snapshot, 38, 18), tags).cast(pa.int64())
-    size = pc.add(pc.add(fixed, varint), pc.multiply(batches, 20))
-    return pc.if_else(records.column("tombstone"), pa.scalar(None, pa.int64()), size)
+    if topic != STATE_TOPIC:
+        rows = [_row(row, names) for row in decoded.to_pylist()]
+        return encode(pa.Table.from_pylist(rows, decoded.schema), topic)
+    no_tags = pa.nulls(len(decoded), decoded.schema.field("unknown_tags").type)
+    new = {"group_id": names.column("group", decoded.column("group_id")), "unknown_tags": no_tags}
+    for name, column in new.items():
+        decoded = decoded.set_column(decoded.schema.get_field_index(name), name, column)
+    return encode(decoded, topic)
 
 
 def _row(row: Mapping[str, Any], names: _Names) -> dict[str, Any]:
     new = {**row, "unknown_tags": None}
     if row.get("metadata_hash") is not None:
-        new["metadata_hash"] = (
-            0  # of topic names, which anybody with a list of candidates could find
-        )
+        # Of topic names, which anybody with a list of candidates could find.
+        new["metadata_hash"] = 0
     for name, value in row.items():
         if name in _COLUMNS and isinstance(value, list):
             new[name] = [names.of(_COLUMNS[name], each) for each in value]

@@ -34,8 +34,7 @@ from sharelag.metrics.columns import (
     series,
     table_of,
 )
-from sharelag.model.kafka_errors import ERRORS, in_words
-from sharelag.model.request_errors import ANSWERS
+from sharelag.model.kafka_errors import ANSWERS, ERRORS, in_words
 from sharelag.schemas import (
     BATCHING,
     INSTANT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,8 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.charts.text import number
-from sharelag.durations import duration
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
@@ -26,7 +24,6 @@ from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.rows import blocked, unknown_work
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.whatif.scenario import Scenario
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
 #: The measure that decides which variant is better.
@@ -232,7 +229,7 @@ def propose(
         )
     seeds = enough_seeds(len(made)) if seeds is None else seeds
     found = compare(made, seeds=range(seeds), baseline=_NOW)
-    rows = [_row(name, one, found) for name, one in made.items()]
+    rows = found.decision()
     decides = [one for one in scenario.assumed if isinstance(one, Assumption)]
     return Proposal(
         group, rows, _words(group, rows, found, minutes, decides), scenario.assumed, seeds
@@ -247,43 +244,6 @@ def _group(case: Case) -> str:
             "no group has a known lag: choose a group that has finished something (group)"
         )
     return str(max(known, key=lambda row: (row["lag_sum"], row["group_id"]))["group_id"])
-
-
-def _row(name: str, scenario: Scenario, found: Comparison) -> dict[str, Any]:
-    measured = {row["measure"]: row for row in _of(found.measures, name)}
-    differs = {row["measure"]: row for row in _of(found.differences, name)}
-    drain = measured["drain_ms"]
-    return {
-        "variant": name,
-        "members": len(scenario.each_member()),
-        "drain_ms": None if drain["mean"] is None else round(drain["mean"]),
-        "drained": f"{drain['n']} of {drain['n'] + drain['unknown']}",
-        "lag_p95": measured["lag_p95"]["mean"],
-        "lag_p95_difference": _interval(differs.get("lag_p95"), number),
-        "age_p95_ms": None
-        if measured[_DECISIVE]["mean"] is None
-        else round(measured[_DECISIVE]["mean"]),
-        "age_p95_difference": _interval(differs.get(_DECISIVE), duration),
-        "redeliveries": measured["redeliveries"]["mean"],
-        "member_hours": measured["member_hours"]["mean"],
-    }
-
-
-def _of(table: pa.Table, variant: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.filter(
-        pc.equal(table.column("variant"), variant)
-    ).to_pylist()
-    return rows
-
-
-def _interval(row: dict[str, Any] | None, text: Callable[[float], str]) -> str | None:
-    if row is None or row["difference"] is None or row["low"] is None:
-        return None
-    if row["difference"] == row["low"] == row["high"] == 0:
-        return "the same"
-    difference, half = row["difference"], (row["high"] - row["low"]) / 2
-    sign = "+" if difference > 0 else "-" if difference < 0 else ""
-    return f"{sign}{text(abs(difference))} ± {text(half)}"
 
 
 def _words(

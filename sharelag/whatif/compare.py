@@ -166,10 +166,8 @@ def contrast(
             measures.append(about | counts | known(values) | bounds)
             if name != baseline:
                 values, others = paired(mine, by_variant[baseline])
-                found, ratio = (
-                    difference_interval(less(values, others), level),
-                    ratio_interval(values, others, level),
-                )
+                found = difference_interval(less(values, others), level)
+                ratio = ratio_interval(values, others, level)
                 differences.append(
                     about
                     | {"variant": name, "baseline": baseline}
@@ -261,10 +259,23 @@ class Comparison(Displayable):
     scenarios: Mapping[str, Scenario] = field(default_factory=dict)
 
     def presented(self) -> Presentation:
-        """The table that people are shown of it."""
-        found = [words.for_people(row) for row in self.rows(words.SHOWN)]
-        title = f"Compared to {self.baseline}"
-        return presented(title, found, views.COMPARED, tuple(self.sentences()))
+        """Return the table that decides, with the verdict before what else to know."""
+        found = [words.decision_for_people(row) for row in self.decision()]
+        notes = (self.verdict(), *self.sentences())
+        return presented(f"Compared to {self.baseline}", found, views.DECISION, notes)
+
+    def decision(self) -> list[dict[str, Any]]:
+        """Return one row per variant with what decides, the baseline first.
+
+        Returns
+        -------
+        list of dict
+            ``variant``, ``drain_ms`` (mean; None where a run never drained), ``drained`` (runs that
+            did), ``age_p95_ms`` and its difference to the baseline in words, ``lag_p95``,
+            ``redeliveries``, ``member_hours`` and ``verdict``, which agrees with `verdict`. `rows`
+            has all measures.
+        """
+        return list(words.decision(self))
 
     def winner(self, measure: str) -> str | None:
         """The variant that is better than each of the others; None where the runs do not show one.

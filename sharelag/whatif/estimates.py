@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from sharelag.model import milliseconds
+from sharelag.tables.words import counted
 from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
 
 _MS = 1000
@@ -92,14 +93,10 @@ def service(
     )
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
-        f"exponentially distributed: {_members(len(busy))} busy {share} completed "
+        f"exponentially distributed: {counted(len(busy), 'member')} busy {share} completed "
         f"{rate:.3g} deliveries a second{until}"
     )
     return Service(mean, "exponential")
-
-
-def _members(count: int) -> str:
-    return "1 member" if count == 1 else f"{count} members"
 
 
 def polled(service: Service, lock_ms: int, longest_ms: int = 0) -> int:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import find
 from sharelag.model.settings.rules import parse
+from sharelag.tables.words import counted
 from sharelag.version import __version__
 from sharelag.whatif.assignors.registry import find_assignor, known_assignor
 from sharelag.whatif.autoscale import autoscaler_of
@@ -77,19 +78,19 @@ def variants(
     members = [members] if isinstance(members, int | float) else list(members)
     for name in assignors:
         find_assignor(name)
-    peopled = {_members(count): scenario.with_members(count) for count in members} or {"": scenario}
-    set_ = {label: _changed(scenario.settings, given) for label, given in settings.items()} or {
-        "": scenario.settings
-    }
-    made = {
-        (assignor, who, label): replace(
-            some, assignor=assignor or scenario.assignor, settings=in_force
+    people = {counted(one, "member"): scenario.with_members(one) for one in members}
+    chosen = {label: _changed(scenario.settings, given) for label, given in settings.items()}
+    made = product(
+        assignors or [""],
+        (people or {"": scenario}).items(),
+        (chosen or {"": scenario.settings}).items(),
+    )
+    return {
+        _BETWEEN.join(filter(None, (name, who, label))) or AS_IT_IS: replace(
+            some, assignor=name or scenario.assignor, settings=in_force
         )
-        for assignor, (who, some), (label, in_force) in product(
-            assignors or [""], peopled.items(), set_.items()
-        )
+        for name, (who, some), (label, in_force) in made
     }
-    return {_BETWEEN.join(filter(None, parts)) or AS_IT_IS: made[parts] for parts in made}
 
 
 def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[str, Scenario]:
@@ -114,10 +115,6 @@ def autoscaled(variants: Mapping[str, Scenario], texts: Sequence[str]) -> dict[s
         for name, scenario in variants.items()
         for text, autoscaler in autoscalers.items()
     }
-
-
-def _members(count: int) -> str:
-    return f"{count} member" if count == 1 else f"{count} members"
 
 
 def _changed(settings: Settings, given: Settings | Mapping[str, object]) -> Settings:

@@ -17,7 +17,8 @@ from sharelag.tables.views import View
 _AMOUNTS = frozenset(
     {
         *("mean", "low", "high", "median", "difference", "difference_low", "difference_high"),
-        *("value", "consumer_group", "share_group"),
+        *("value", "consumer_group", "share_group", "drain_ms", "age_p95_ms", "age_p95_difference"),
+        *("lag_p95", "redeliveries", "member_hours"),
     }
 )
 

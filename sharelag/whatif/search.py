@@ -24,6 +24,7 @@ from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
+from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import (
     Interval,
@@ -211,7 +212,7 @@ class Found(Displayable):
                 f"reliably keeps {self.goal}"
             )
         else:
-            said = f"{_members(self.members)} keep{'s' * (self.members == 1)} {self.goal}"
+            said = f"{counted(self.members, 'member')} keep{'s' * (self.members == 1)} {self.goal}"
             said += f", with {100 * self.goal.confidence:g} % confidence"
         if self.undecided:
             said += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
@@ -313,7 +314,7 @@ def _probe(
     seeds: list[int],
     progress: Progress | None,
 ) -> tuple[dict[str, object], pa.Table]:
-    runs = run_all(grid({_members(count): scenario.with_members(count)}, seeds), progress)
+    runs = run_all(grid({counted(count, "member"): scenario.with_members(count)}, seeds), progress)
     values = np.array(runs.column(goal.measure).to_pylist(), np.float64)
     found = one_sided_interval(values, goal.confidence)
     return {"members": count, **known(values), **found._asdict(), "met": _met(found, goal)}, runs
@@ -333,7 +334,3 @@ def _met(found: Interval, goal: Goal) -> bool | None:
 
 def _further(progress: Progress, before: int) -> Progress:
     return lambda done, all_: progress(before + done, before + all_)
-
-
-def _members(count: int) -> str:
-    return f"{count} member" if count == 1 else f"{count} members"

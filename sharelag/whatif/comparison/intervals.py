@@ -274,11 +274,8 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(variant[known].tolist()):
         mine = known & (variant == name)
-        of_cost, of_age = (
-            mean_interval(hours[mine], confidence),
-            mean_interval(age[mine], confidence),
-        )
-        values = (name, int(mine.sum()), *of_cost, *of_age, int((~np.isnan(drain[mine])).sum()))
+        bounds = (*mean_interval(hours[mine], confidence), *mean_interval(age[mine], confidence))
+        values = (name, int(mine.sum()), *bounds, int((~np.isnan(drain[mine])).sum()))
         rows.append(dict(zip(COST_AGAINST_AGE.names, values, strict=False)))
     rows.sort(key=lambda row: (row["member_hours"], row["age_p95_ms"]))
     points = [(row["member_hours"], row["age_p95_ms"]) for row in rows]

@@ -139,6 +139,8 @@ def measure_words(measure: str) -> str:
 
 #: The measures that decide, in this order, and their words.
 DECISIVE = {"age_p95_ms": "p95 age", "drain_ms": "drain time"}
+#: The measures of the table that decides.
+DECIDING = ("drain_ms", "age_p95_ms", "lag_p95", "redeliveries", "member_hours")
 #: Variants of which a sentence has the figures; the table has those of all.
 _MOST = 4
 #: A gain below this share of what the baseline has changes nothing that people would notice.
@@ -165,6 +167,14 @@ class Compared(Protocol):
     @property
     def runs(self) -> pa.Table:
         """One row per run."""
+
+    @property
+    def measures(self) -> pa.Table:
+        """One row per variant and measure."""
+
+    @property
+    def differences(self) -> pa.Table:
+        """One row per variant and measure, against the baseline."""
 
     @property
     def baseline(self) -> str:
@@ -204,6 +214,60 @@ def verdict(found: Compared) -> str:
     if held:
         figures += f"; {found.baseline} is {held}"
     return f"{_who(found, by_measure, told)}{_horizon(found)}: {figures}"
+
+
+def decision(found: Compared) -> Iterator[dict[str, Any]]:
+    """Yield one row per variant with what decides, the baseline first: see `DECISION` of the views.
+
+    The verdict of a row says what the sentence of the comparison says of the variant.
+    """
+    measured = {(row["variant"], row["measure"]): row for row in found.measures.to_pylist()}
+    differs = {(row["variant"], row["measure"]): row for row in found.differences.to_pylist()}
+    best = {name: found.best(name) for name in DECISIVE if name in found.runs.column_names}
+    names = dict.fromkeys((found.baseline, *found.runs.column("variant").to_pylist()))
+    for name in names:
+        of = {measure: measured.get((name, measure), {}) for measure in MEASURED}
+        drain, age = of["drain_ms"], differs.get((name, "age_p95_ms"), {})
+        runs = drain.get("n", 0) + drain.get("unknown", 0)
+        standings: dict[str, list[str]] = {}
+        for measure, one in best.items():
+            better = differs.get((name, measure), {}).get("better")
+            if how := _place(name, one, better):
+                standings.setdefault(how, []).append(DECISIVE[measure])
+        said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
+        said += ["baseline"] if name == found.baseline else []
+        said += [f"{drain['failed']} failed"] if drain.get("failed") else []
+        yield {
+            "variant": name,
+            **{measure: of[measure].get("mean") for measure in DECIDING},
+            "drained": f"{drain['n']} of {runs}" if runs else None,
+            "age_p95_difference": _with_half(age),
+            "verdict": "; ".join(said) or None,
+        }
+
+
+def _place(name: str, best: Best, better: bool | None) -> str:
+    """Say where a variant stands by a measure; empty where the runs do not tell."""
+    if name not in best.names:
+        return {True: "better", False: "worse", None: ""}[better]
+    place = "ties" if len(best.names) > 1 else "best" if best.beats_all else "better"
+    return f"{place} (less than a tenth)" if best.is_small else place
+
+
+def _with_half(row: Mapping[str, Any]) -> str | None:
+    """Return the difference of a time and half of its interval; None where one is not known."""
+    difference, low, high = (row.get(name) for name in ("difference", "low", "high"))
+    if difference is None or low is None or high is None:
+        return None
+    if difference == low == high == 0:
+        return "the same"
+    sign = "+" if difference > 0 else "-" if difference < 0 else ""
+    return f"{sign}{duration(abs(difference))} ± {duration((high - low) / 2)}"
+
+
+def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of `decision` in words: times with their units, numbers of three digits."""
+    return {**row, **{name: amount(name, row[name]) for name in DECIDING}}
 
 
 def unknown_work(scenario: Scenario) -> str:

@@ -303,13 +303,18 @@ def test_a_comparison_is_quick_and_ends_in_a_sentence() -> None:
 
 def test_a_comparison_names_measures_and_variants_whole_on_a_narrow_terminal() -> None:
     given = ("--members", "2,6", "--compare", "--duration", "5s", "--seeds", "2")
-    narrow = sharelag_on_a_terminal(80, "simulate", "--capture", "slow", *given)
+    measures = [part for name in ("lag_p95", "age_p95_ms", "moves") for part in ("--measure", name)]
+    narrow = sharelag_on_a_terminal(80, "simulate", "--capture", "slow", *given, *measures)
     rows = [line for line in narrow.splitlines() if re.match(r"[a-z]\w* +[26] members ", line)]
-    assert len(rows) == len({row.split()[0] for row in rows}) * 2 >= 20
+    assert len(rows) == len({row.split()[0] for row in rows}) * 2 == 6
     assert "\u2026" not in narrow
     assert max(map(len, narrow.splitlines())) <= 80
     gone = "(too narrow for FROM, TO, AT-LEAST, AT-MOST, RATIO: -o json has all)"
     assert gone in " ".join(narrow.split())
+    decides = sharelag_on_a_terminal(60, "simulate", "--capture", "slow", *given)
+    assert re.search(r"^2 members .* \d.*baseline", decides, re.MULTILINE)
+    assert "\u2026" not in decides
+    assert max(map(len, decides.splitlines())) <= 60
 
 
 def test_the_rows_of_an_answer_are_counted_as_elsewhere(tmp_path: Path) -> None:

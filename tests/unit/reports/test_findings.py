@@ -177,7 +177,6 @@ def test_a_proposal_says_nothing_of_work_that_is_not_known() -> None:
     case = replace(case, evidence=replace(case.evidence, groups=gone))
     made = propose(case, assignors=["lag-aware-sticky"], minutes=0.2, seeds=2)
     assert [row["variant"] for row in made.rows] == ["as it is", "1 member", "2 members"]
-    assert [row["members"] for row in made.rows] == [0, 1, 2]
     assert made.words.startswith("notifications: not known: ")
     assert "nobody knows how long a record takes" in made.words
     assert "1 ms of work for each record, since the group has no members to measure" in made.assumed

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sharelag.inputs.files.text_pieces import pieces_of
+from tests.support.command import ask
 from tests.support.command import sharelag as command
 from tests.support.request_lines import acknowledge, fetch
 
@@ -188,15 +189,10 @@ COARSE: dict[str, Callable[[datetime, str], str]] = {
 
 def held(path: Path, *options: str) -> list[tuple[int, int, str, datetime]]:
     """Locks that are held, by offset, member and moment."""
-    done = command("requests", str(path), "-o", "json", *options)
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    names = ("first_offset", "last_offset", "member_id")
     return [
-        (
-            *(row["first_offset"], row["last_offset"]),
-            *(row["member_id"], datetime.fromisoformat(row["since"])),
-        )
-        for row in found
+        (*(row[name] for name in names), datetime.fromisoformat(row["since"]))
+        for row in ask("requests", str(path), *options)
     ]
 
 
@@ -245,8 +241,7 @@ def test_a_line_with_several_requests_has_them_all(name: str, tmp_path: Path) ->
     check(path, timedelta(milliseconds=3))
     done = command("requests", str(path))
     assert "3 lines: 2 requests about share groups, 0 that could not be read" in done.stderr
-    positions = command("requests", str(path), "--show", "requests", "-o", "json").stdout
-    at = [json.loads(line)["position"] for line in positions.splitlines()]
+    at = [row["position"] for row in ask("requests", str(path), "--show", "requests")]
     assert path.read_bytes()[at[1] :].startswith(b"Completed") or at[0] < at[1]
 
 
@@ -391,16 +386,11 @@ def test_a_collector_tells_the_zone_before_and_after_summer_time_begins(tmp_path
     moments = [datetime(2026, 3, 29, 0, 59, 59, 0, UTC), datetime(2026, 3, 29, 1, 0, 1, 0, UTC)]
     berlin = ZoneInfo("Europe/Berlin")
     path = tmp_path / "kafka.log"
-    path.write_text(
-        "".join(
-            f"{runtime(at)} [{own(at.astimezone(berlin))}] {said}\n"
-            for at, said in zip(moments, SAID, strict=True)
-        )
-    )
-    found = [since for *_, since in held(path)]
-    assert all(
-        abs(one - at) < timedelta(milliseconds=3) for one, at in zip(found, moments, strict=True)
-    )
+    both = zip(moments, SAID, strict=True)
+    lines = [f"{runtime(at)} [{own(at.astimezone(berlin))}] {said}\n" for at, said in both]
+    path.write_text("".join(lines))
+    for (*_, since), at in zip(held(path), moments, strict=True):
+        assert abs(since - at) < timedelta(milliseconds=3)
 
 
 @pytest.mark.parametrize("zone", ["IST", "CST", "BST", "AST"])
@@ -435,8 +425,7 @@ def test_within_a_second_the_order_of_the_log_counts(tmp_path: Path) -> None:
     path = tmp_path / "kafka.log"
     path.write_text("\n".join(re.sub(r",\d{3}\]", "]", line) for line in lines))
     assert [one[:3] for one in held(path)] == [(19, 19, "m19")]
-    done = command("requests", str(path), "--show", "holds", "-o", "json")
-    ended = [json.loads(line)["ended_by"] for line in done.stdout.splitlines()]
+    ended = [row["ended_by"] for row in ask("requests", str(path), "--show", "holds")]
     assert ended == ["accept"] * 19 + [None]
 
 
@@ -518,28 +507,19 @@ def test_an_answer_that_lacks_many_lines_says_so(command_: list[str], tmp_path: 
     assert "INCOMPLETE: not known: 5 of 205 requests" in shown.stdout
 
 
+_OF_GROUPS = "request about share groups"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
         ("requests", "", "{} has no lines, so none of them is a request about share groups: "),
         ("requests", "x\n", "none of 1 line in {} is a request about share groups: "),
         ("requests", "x\ny\n", "none of 2 lines in {} is a request about share groups: "),
-        (
-            "requests",
-            "1",
-            "1 line: 1 request about share groups, 0 that could not be read, 0 other",
-        ),
-        (
-            "requests",
-            "2",
-            "2 lines: 1 request about share groups, 0 that could not be read, 1 other",
-        ),
+        ("requests", "1", f"1 line: 1 {_OF_GROUPS}, 0 that could not be read, 0 other"),
+        ("requests", "2", f"2 lines: 1 {_OF_GROUPS}, 0 that could not be read, 1 other"),
         ("consumed", "x\n", "none of 1 line in {} has a delivery or an outcome: "),
-        (
-            "consumed",
-            "",
-            "0 lines: 0 with deliveries or outcomes, 0 that could not be read, 0 others",
-        ),
+        ("consumed", "", "0 lines: 0 with deliveries or outcomes, 0 that could not be read, 0 oth"),
     ],
 )
 def test_one_and_none_are_counted_in_words(name: str, text: str, said: str, tmp_path: Path) -> None:

@@ -651,6 +651,16 @@ def test_a_verdict_and_the_tables_never_contradict_each_other(cases: Any) -> Non
             seen["small"] += best.is_small
             shown |= bool(best.names)
         assert ("shown to be better" in verdict) == (not shown)
+        by_words = {"p95 age": found.best("age_p95_ms"), "drain time": found.best("drain_ms")}
+        for row in found.decision():
+            said = row["verdict"] or ""
+            for by, best in by_words.items():
+                standing = re.search(rf"(\w+)( \(less than a tenth\))? by [^;]*{by}", said)
+                place = standing[1] if standing else ""
+                one_of = {"ties": len(best.names) > 1, "best": best.beats_all}
+                assert (row["variant"] in best.names) == one_of.get(
+                    place, place == "better" and best.names == (row["variant"],)
+                ), (said, best)
         seen["nothing shown"] += not shown
     assert min(seen.values()) > 5, seen
 
